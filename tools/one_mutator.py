@@ -1,7 +1,7 @@
 """The state machines change by their own events only: no code outside of ``Replica``, ``Election`` and
 ``Controller`` writes their fields, or what their fields hold. ``./dev lint`` runs this over the sources.
 
-A machine is recognised by the names it goes by (``replica``, ``hosted.replica``, ``self._election``), by its
+A machine is recognised by the names it goes by (``replica``, ``driver.replica``, ``self._election``), by its
 type in a signature, by the call that makes it, and by local names that were given one. What it refers to and
 does not own (its log, its metadata store) may be written.
 """

@@ -25,12 +25,12 @@ class Now(NamedTuple):
     wall_ms: int  # For what is written, and outlives the process.
 
 
-class Answer(NamedTuple):
+class Respond(NamedTuple):
     waiter: Waiter
     answer: Any  # Or the TidelogError that refuses.
 
 
-class Write(NamedTuple):
+class AppendRecords(NamedTuple):
     """Append these records as one batch; ``then`` says what follows.
 
     ``then`` gets NONE once they are committed, else the coordinator's error. Until then the records have no

@@ -11,8 +11,8 @@ from tidelog.config import BrokerConfig
 from tidelog.controller import configs, topics
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.effects import Effects, Submit
-from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import (
     ControllerAsk,
     HeartbeatAsk,
@@ -22,7 +22,7 @@ from tidelog.controller.messages import (
 )
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode, TidelogError
 
 TOPIC, TOPIC_ID = "t", UUID(int=7)
@@ -136,7 +136,7 @@ class ControllerDriver(Driver):
         """
         now = self._partition
         leader = now.leader if elected is None else elected
-        wish = InSyncWish(
+        wish = InSyncProposal(
             leader,
             self.image.brokers[leader].broker_epoch,
             TOPIC_ID,
@@ -165,7 +165,7 @@ class ControllerDriver(Driver):
         settings = {"replication.mode": mode}
         if min_in_sync:
             settings["min.insync.replicas"] = str(min_in_sync)
-        wish = TopicWish(TOPIC, assignments={0: replicas}, configs=settings)
+        wish = NewTopic(TOPIC, assignments={0: replicas}, configs=settings)
         return self._write([topics.create(self.decided, wish, self.config, TOPIC_ID)])
 
     def do_mode(self, mode: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from tidelog.machine import Machine
 from tidelog.replication.effects import BeginEpoch, Truncate
 from tidelog.replication.election import Election
 from tidelog.replication.policies import BY_NAME
-from tidelog.replication.replica import Answer, Limits, Replica
+from tidelog.replication.replica import FetchResult, Limits, Replica
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk, VoteGot
 
@@ -105,7 +105,7 @@ class ReplicaDriver(Driver):
 
     def tell(self, result: Any) -> Iterator[str]:
         """Effects are carried out when all of them are known."""
-        if isinstance(result, Answer):
+        if isinstance(result, FetchResult):
             yield told(result._replace(effects=[]))
             result = result.effects
         elif isinstance(result, bool | ErrorCode | int):

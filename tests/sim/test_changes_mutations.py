@@ -23,7 +23,7 @@ def seal_in_memory_only(patch: pytest.MonkeyPatch) -> None:
     """The leader takes no more records, but whoever is elected after it does not know."""
 
     def end(self: Sealing) -> None:
-        replica = self._hosted.replica
+        replica = self._driver.replica
         if self.wanted and replica.sealed_end_offset is None:
             replica.seal(replica.log.end_offset)
 
@@ -41,8 +41,8 @@ def commit_behind_the_seal(patch: pytest.MonkeyPatch) -> None:
 
     def found(self: Sealing) -> None:
         original(self)
-        if self._hosted.replica.sealed_end_offset is not None:
-            self._hosted.replica.seal(1 << 60)
+        if self._driver.replica.sealed_end_offset is not None:
+            self._driver.replica.seal(1 << 60)
 
     patch.setattr(Sealing, "found", found)
 
@@ -59,7 +59,7 @@ def forget_when_it_was_sealed(patch: pytest.MonkeyPatch) -> None:
 
 def take_everybody_for_a_holder(patch: pytest.MonkeyPatch) -> None:
     """The members are whoever is a replica, and not those who hold the whole log."""
-    patch.setattr(Sealing, "_holders", lambda self: tuple(self._hosted.replica.replicas))
+    patch.setattr(Sealing, "_holders", lambda self: tuple(self._driver.replica.replicas))
 
 
 def vote_with_a_minority_in_sync(patch: pytest.MonkeyPatch) -> None:

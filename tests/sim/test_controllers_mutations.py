@@ -16,9 +16,9 @@ from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.controller.snapshot_store import SnapshotStore
 from tidelog.errors import InvariantViolation, TidelogError
 from tidelog.replication.attachments.voter import Elected
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import Truncate
 from tidelog.replication.election import Election
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.replica import Replica, Role
 from tidelog.replication.view import YES
@@ -75,7 +75,9 @@ def vote_twice(patch: pytest.MonkeyPatch) -> None:
 
 def count_unsynced_copies(patch: pytest.MonkeyPatch) -> None:
     """Followers fetch on, and so acknowledge, before their disk has the records."""
-    patch.setattr(Hosted, "may_fetch", property(lambda self: not self.closed and self.log.failure is None))
+    patch.setattr(
+        ReplicaDriver, "may_fetch", property(lambda self: not self.closed and self.log.failure is None)
+    )
     patch.setattr(Replica, "durable_end_offset", property(lambda self: self.log.end_offset))
 
 
@@ -120,7 +122,7 @@ def snapshot_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     def write(self: MetadataSnapshots) -> None:
         quorum: MetadataQuorum = self._ports.on_installed.__self__  # type: ignore[attr-defined]
         honest = self._ports
-        self._ports = honest._replace(applied=lambda: Applied(quorum._decided, quorum.hosted.log.end_offset))
+        self._ports = honest._replace(applied=lambda: Applied(quorum._decided, quorum.driver.log.end_offset))
         original(self)
         self._ports = honest
 
@@ -143,7 +145,7 @@ def drop_more_than_the_snapshot_stands_for(patch: pytest.MonkeyPatch) -> None:
 
     def drop(self: MetadataSnapshots) -> None:
         original(self)
-        self._hosted.log.advance_start(self._hosted.replica.high_watermark)
+        self._driver.log.advance_start(self._driver.replica.high_watermark)
 
     patch.setattr(MetadataSnapshots, "_drop_beginning", drop)
 
@@ -153,7 +155,7 @@ def drop_more_than_the_snapshot_stands_for(patch: pytest.MonkeyPatch) -> None:
 
 def several_changes_in_flight(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        MetadataVoters, "is_settled", property(lambda self: self._hosted.replica.role is Role.LEADER)
+        MetadataVoters, "is_committed", property(lambda self: self._driver.replica.role is Role.LEADER)
     )
 
 
@@ -182,7 +184,7 @@ def several_voters_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def the_old_majority_counts(patch: pytest.MonkeyPatch) -> None:
     """A leader goes on to commit with the voters it was elected by."""
-    patch.setattr(Hosted, "change_replicas", lambda self, replicas: None)
+    patch.setattr(ReplicaDriver, "change_replicas", lambda self, replicas: None)
 
 
 def vote_while_forgetful(patch: pytest.MonkeyPatch) -> None:

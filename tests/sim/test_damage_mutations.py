@@ -52,15 +52,15 @@ def come_in_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
 def vote_with_what_is_left(patch: pytest.MonkeyPatch) -> None:
     original = QuorumPartitions._found
 
-    def found(self: QuorumPartitions, hosted: Any, partition: Any) -> Any:
-        hosted.damage.is_cut, was_cut = False, hosted.damage.is_cut
+    def found(self: QuorumPartitions, driver: Any, partition: Any) -> Any:
+        driver.damage.is_cut, was_cut = False, driver.damage.is_cut
         try:
-            return original(self, hosted, partition)
+            return original(self, driver, partition)
         finally:
-            hosted.damage.is_cut = was_cut
+            driver.damage.is_cut = was_cut
 
     patch.setattr(QuorumPartitions, "_found", found)
-    patch.setattr(QuorumPartitions, "note_drop", lambda self, hosted, noted: noted())
+    patch.setattr(QuorumPartitions, "note_drop", lambda self, driver, noted: noted())
     patch.setattr(quorum_voters, "forgot", lambda partition, voters, replica: False)
 
 

@@ -19,8 +19,8 @@ def count_what_was_written_since(patch: pytest.MonkeyPatch) -> None:
     original = Backup.is_behind
 
     def is_behind(self: Backup, last_epoch: int) -> bool:
-        hosted = self._hosted
-        has_written = hosted.log.end_offset > hosted.replica.epoch_start_offset
+        driver = self._driver
+        has_written = driver.log.end_offset > driver.replica.epoch_start_offset
         return not has_written and original(self, last_epoch)
 
     patch.setattr(Backup, "is_behind", is_behind)
@@ -30,9 +30,9 @@ def keep_what_nobody_confirmed(patch: pytest.MonkeyPatch) -> None:
     """A primary that steps back keeps its tail, and its history differs from its backup's for ever."""
 
     def step_back(self: Damage, high_watermark: int) -> None:
-        if self._hosted.replica.role is Role.LEADER:
+        if self._driver.replica.role is Role.LEADER:
             self._follow_nobody()
-        self.found(self._hosted.log.end_offset, "a backup has more")
+        self.found(self._driver.log.end_offset, "a backup has more")
 
     patch.setattr(Damage, "step_back", step_back)
 

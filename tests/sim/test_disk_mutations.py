@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from tidelog.config.kinds import LONG_MAX
-from tidelog.controller import elections
+from tidelog.controller import leader_assignment
 from tidelog.errors import InvariantViolation
 from tidelog.log.offset_mark import DenseMark
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import disks
 from tidelog.sim.telling import StoryFailed
@@ -27,16 +27,16 @@ def refuse_damaged_leaders(patch: pytest.MonkeyPatch) -> None:
 
     def check(image: Any, partition: Any, wish: Any) -> None:
         for member in wish.members:
-            problem = elections.why_ineligible(image, partition, wish, member)
+            problem = leader_assignment.why_ineligible(image, partition, wish, member)
             if problem:
-                raise elections._Ineligible(problem)
+                raise leader_assignment._Ineligible(problem)
 
-    patch.setattr(elections, "_check_members", check)
+    patch.setattr(leader_assignment, "_check_members", check)
 
 
 def cut_at_the_start(patch: pytest.MonkeyPatch) -> None:
     """A log with damage before its start is cut at its start."""
-    patch.setattr(Hosted, "restart_at", Hosted._truncate)
+    patch.setattr(ReplicaDriver, "restart_at", ReplicaDriver._truncate)
 
 
 class Mutation(NamedTuple):

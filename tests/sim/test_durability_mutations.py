@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tidelog.controller import brokers, elections, promises, reassignment, successions
+from tidelog.controller import brokers, leader_assignment, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions import mode_changes
 from tidelog.controller.successions.promising import promised
@@ -30,7 +30,7 @@ def sync_at_once(patch: pytest.MonkeyPatch) -> None:
     def at_once(*args: Any) -> PartitionImage:
         return msgspec.structs.replace(promised(*args), unsynced=())
 
-    for module in (promises, elections, successions):
+    for module in (promises, leader_assignment, successions):
         patch.setattr(module, "promised", at_once)
 
 
@@ -53,7 +53,7 @@ def confirm_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 def count_copies_at_once(patch: pytest.MonkeyPatch) -> None:
     """Whoever is to lead goes by the copies that are asked for now."""
-    copies = property(lambda self: self._hosted.replica.limits.min_in_sync)
+    copies = property(lambda self: self._driver.replica.limits.min_in_sync)
     patch.setattr(Restoring, "_copies", copies)
 
 

@@ -64,7 +64,7 @@ def stand_in_with_everything(patch: pytest.MonkeyPatch) -> None:
 
 def refusals_leave_no_trace(patch: pytest.MonkeyPatch) -> None:
     """A copy of a refused proposal that is still under way can be taken later."""
-    patch.setattr("tidelog.controller.elections._refused", lambda image, wish: [])
+    patch.setattr("tidelog.controller.leader_assignment._refused", lambda image, wish: [])
 
 
 # --- rules that always held ---------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def join_before_it_is_confirmed(patch: pytest.MonkeyPatch) -> None:
 
 def everybody_holds_the_seal(patch: pytest.MonkeyPatch) -> None:
     """All replicas are members when a log is sealed, whatever they hold of it."""
-    patch.setattr(Sealing, "_holders", lambda self: (self._hosted.replica.me, *self._hosted.replica.progress))
+    patch.setattr(Sealing, "_holders", lambda self: (self._driver.replica.me, *self._driver.replica.progress))
 
 
 class Mutation(NamedTuple):

@@ -14,8 +14,8 @@ from tidelog.config import modes as settings
 from tidelog.config import promises
 from tidelog.config.modes import ISR
 from tidelog.controller import successions
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions import Succession, isr, mode_changes
 from tidelog.controller.successions.mode_changes import Step
 from tidelog.controller.successions.steps import Rules, led_by
@@ -66,7 +66,7 @@ def _is_one_missing(view: View) -> bool:
     return len(view.in_sync) < len(view.replicas)
 
 
-def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def next_state(partition: PartitionImage, standing: BrokerAvailability, rules: Rules) -> PartitionImage:
     """As in ``isr`` with a minimum of all replicas; but the first member leads."""
     settled = isr.next_state(partition, standing, _strict(partition, rules))
     if settled.leader not in settled.in_sync:
@@ -76,7 +76,7 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
     return led_by(settled, first, settled.in_sync, settled.eligible)
 
 
-def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def force(partition: PartitionImage, standing: BrokerAvailability, rules: Rules) -> PartitionImage:
     return next_state(partition, standing, rules._replace(unclean_allowed=True))
 
 
@@ -88,14 +88,14 @@ def _strict(partition: PartitionImage, rules: Rules) -> Rules:
     return rules._replace(min_in_sync=len(partition.replicas))
 
 
-def _all_in_sync(partition: PartitionImage, standing: Standing) -> str | None:
+def _all_in_sync(partition: PartitionImage, standing: BrokerAvailability) -> str | None:
     """Until then somebody who may lack what was committed could be the first one."""
     if partition.is_moving or set(partition.in_sync) != set(partition.replicas):
         return "all replicas in sync"
     return None
 
 
-def _a_leader(partition: PartitionImage, standing: Standing) -> str | None:
+def _a_leader(partition: PartitionImage, standing: BrokerAvailability) -> str | None:
     return None if partition.leader in partition.in_sync and not partition.is_moving else "a leader"
 
 

@@ -11,9 +11,9 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import InvariantViolation
 from tidelog.groups.consumer import heartbeats, requests
 from tidelog.groups.consumer.group import ConsumerGroup
-from tidelog.groups.effects import Answer, Effects, KeyValue
+from tidelog.groups.effects import Effects, KeyValue, Respond
 from tidelog.log.producers import ProducerStates
-from tidelog.replication.serving import Serving
+from tidelog.replication.fetch_server import FetchServer
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import group_owners, late_markers, lost_orders, old_mail
 from tidelog.sim.story import Story
@@ -28,7 +28,7 @@ def answer_ahead_of_the_log(patch: pytest.MonkeyPatch) -> None:
 
     def written(group: ConsumerGroup, records: Sequence[KeyValue], waiter: Any, answer: Any) -> Effects:
         if not records and waiter is not None:
-            return [Answer(waiter, answer)]
+            return [Respond(waiter, answer)]
         return original(group, records, waiter, answer)
 
     patch.setattr(requests, "_written", written)
@@ -37,11 +37,11 @@ def answer_ahead_of_the_log(patch: pytest.MonkeyPatch) -> None:
 def take_old_asks_for_new_ones(patch: pytest.MonkeyPatch) -> None:
     """Whatever arrives from a follower shows that it follows now."""
 
-    def followed_until_ms(self: Serving, hosted: Any, follower: int) -> int:
-        standing = self._standing.get(follower)
+    def followed_until_ms(self: FetchServer, driver: Any, follower: int) -> int:
+        standing = self._sessions.get(follower)
         return -1 if standing is None else standing.heard_ms
 
-    patch.setattr(Serving, "followed_until_ms", followed_until_ms)
+    patch.setattr(FetchServer, "followed_until_ms", followed_until_ms)
 
 
 def trust_what_was_so_a_moment_ago(patch: pytest.MonkeyPatch) -> None:

@@ -16,15 +16,15 @@ from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.node.node import Node
 from tidelog.broker.partitions.assigning import Named, Voted
 from tidelog.broker.partitions.partition import Partition
-from tidelog.controller import brokers, elections, logs
+from tidelog.controller import brokers, leader_assignment, logs
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.successions import isr, steps
 from tidelog.errors import InvariantViolation
 from tidelog.log.producers import ProducerStates
 from tidelog.protocol import batch as batches
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import Commit, Truncate
 from tidelog.replication.fetching import FetchLoop
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.replica import Replica, Role
 from tidelog.replication.view import YES
@@ -61,7 +61,9 @@ def truncate_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
 
 def fetch_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     """A follower asks for more, and so acknowledges, before its disk has what it got."""
-    patch.setattr(Hosted, "may_fetch", property(lambda self: not self.closed and self.log.failure is None))
+    patch.setattr(
+        ReplicaDriver, "may_fetch", property(lambda self: not self.closed and self.log.failure is None)
+    )
 
 
 def take_any_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -174,7 +176,7 @@ def change_what_is_written(patch: pytest.MonkeyPatch) -> None:
         original(buffer, base_offset, length, leader_epoch)
         if base_offset % 50 == 7:
             buffer[-2] ^= 1
-            batches.seal(buffer, 0, len(buffer))
+            batches.write_crc(buffer, 0, len(buffer))
 
     patch.setattr(batches, "assign_whole", assign)
 
@@ -231,7 +233,7 @@ def reuse_the_epoch(patch: pytest.MonkeyPatch) -> None:
 
 def take_old_proposals(patch: pytest.MonkeyPatch) -> None:
     """Whether a leader's proposal rests on the present state of its partition does not matter."""
-    original = elections.change_in_sync
+    original = leader_assignment.change_in_sync
 
     def change_in_sync(image: ClusterImage, wish: Any, *args: Any, **options: Any) -> Any:
         topic = image.topic_by_id(wish.topic_id)
@@ -242,7 +244,7 @@ def take_old_proposals(patch: pytest.MonkeyPatch) -> None:
             )
         return original(image, wish, *args, **options)
 
-    patch.setattr(elections, "change_in_sync", change_in_sync)
+    patch.setattr(leader_assignment, "change_in_sync", change_in_sync)
 
 
 def elect_anybody(patch: pytest.MonkeyPatch) -> None:
@@ -278,7 +280,7 @@ def miss_a_decision(patch: pytest.MonkeyPatch) -> None:
 
     def read(self: MetadataQuorum) -> Any:
         found, size, end_offset = original(self)
-        kept = found if self.committed_offset % 9 or self.hosted.replica.me != 2 else []
+        kept = found if self.committed_offset % 9 or self.driver.replica.me != 2 else []
         return kept, size, end_offset
 
     patch.setattr(MetadataQuorum, "_read_committed", read)

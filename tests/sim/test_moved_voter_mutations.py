@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tidelog.broker.quorum.voters import QuorumVoters
+from tidelog.broker.quorum.voters import PartitionVoters
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions import quorum
 from tidelog.sim.stories import moved_voters
@@ -29,12 +29,12 @@ def count_only_those_that_remember(patch: pytest.MonkeyPatch) -> None:
         return frozenset(partition.replicas).difference(partition.adding) | partition.remember
 
     patch.setattr(PartitionImage, "known_voters", property(known_voters))
-    patch.setattr(QuorumVoters, "is_known", lambda self, partition: True)
+    patch.setattr(PartitionVoters, "is_known", lambda self, partition: True)
 
 
 def change_voters_untold(patch: pytest.MonkeyPatch) -> None:
     """A leader goes on whether or not the controllers have heard of its last step."""
-    patch.setattr(QuorumVoters, "is_known", lambda self, partition: True)
+    patch.setattr(PartitionVoters, "is_known", lambda self, partition: True)
 
 
 MUTATIONS: dict[Patch, Callable[[], object]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tidelog.errors import InvariantViolation
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.replica import Replica
 from tidelog.replication.restoring import Restoring
@@ -39,14 +39,14 @@ def miss_expired_records(patch: pytest.MonkeyPatch) -> None:
     forget_the_epoch_of_expired_records(patch)
 
     def is_ahead(self: Restoring, tail: Tail) -> bool:
-        return tail > self._hosted.tail
+        return tail > self._driver.tail
 
     patch.setattr(Restoring, "_is_ahead", is_ahead)
 
 
 def keep_what_nobody_can_compare(patch: pytest.MonkeyPatch) -> None:
     """What lies before the leader's beginning passes for the same as what the leader had there."""
-    patch.setattr(Hosted, "_lies_before", lambda self, leader_start_offset: False)
+    patch.setattr(ReplicaDriver, "_lies_before", lambda self, leader_start_offset: False)
 
 
 def answer_deletions_without_silent_members(patch: pytest.MonkeyPatch) -> None:

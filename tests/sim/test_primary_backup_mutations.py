@@ -14,7 +14,7 @@ from tidelog.controller import successions
 from tidelog.controller.successions import primary_backup
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.replication import restoring
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.replica import Replica
 from tidelog.replication.restoring import Restoring
@@ -116,7 +116,7 @@ def copy_from_anybody(patch: pytest.MonkeyPatch) -> None:
     def copy_from(self: Restoring, replica: int) -> None:
         first = next(iter(self._tails))
         self._tails = {first: self._tails[first]}
-        if self._tails[first] > self._hosted.tail:
+        if self._tails[first] > self._driver.tail:
             original(self, first)
         else:
             self.done = True
@@ -129,12 +129,12 @@ def serve_while_gathering(patch: pytest.MonkeyPatch) -> None:
     """A primary that still gathers answers its backups: they are told to cut off what it is about to ask
     them for.
     """
-    original = Hosted.lends_to
+    original = ReplicaDriver.lends_to
 
-    def lends_to(self: Hosted, asker: int) -> bool:
+    def lends_to(self: ReplicaDriver, asker: int) -> bool:
         return self.restorer.gathers or original(self, asker)
 
-    patch.setattr(Hosted, "lends_to", lends_to)
+    patch.setattr(ReplicaDriver, "lends_to", lends_to)
 
 
 # --- roles --------------------------------------------------------------------------------------------------

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from tidelog.broker.node.heartbeat_gate import HeartbeatGate
-from tidelog.broker.node.membership import Membership
-from tidelog.controller import elections
+from tidelog.broker.node.lifecycle import BrokerLifecycle
+from tidelog.controller import leader_assignment
 from tidelog.controller.driver import ControllerDriver
 from tidelog.controller.effects import Reply, Submit
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import InSyncAsk, InSyncGot
 from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.replica import Replica
-from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
 from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.stories import proposals as stories
@@ -28,7 +28,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def refuse_without_a_trace(patch: pytest.MonkeyPatch) -> None:
     """A refused proposal leaves the partition epoch as it was: an earlier copy still fits."""
-    patch.setattr(elections, "_refused", lambda image, wish: [])
+    patch.setattr(leader_assignment, "_refused", lambda image, wish: [])
 
 
 def refuse_before_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -77,35 +77,35 @@ def answer_heartbeats_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def take_old_words_for_new_ones(patch: pytest.MonkeyPatch) -> None:
     """Whatever arrives from a voter shows that it follows now."""
-    original = Serving.ask
-    patch.setattr(Serving, "ask", lambda self, ask: original(self, ask._replace(heard=-1)))
+    original = FetchServer.ask
+    patch.setattr(FetchServer, "ask", lambda self, ask: original(self, ask._replace(heard=-1)))
 
 
 def credit_the_newest_heartbeat(patch: pytest.MonkeyPatch) -> None:
     """An answer is taken for one to the oldest heartbeat since the last answer."""
-    original = Membership._heartbeat_answered
+    original = BrokerLifecycle._heartbeat_answered
 
-    def answered(self: Membership, got: Any) -> None:
+    def answered(self: BrokerLifecycle, got: Any) -> None:
         oldest = min(self._sent_ms, default=got.number)
         original(self, got._replace(number=oldest))
         self._sent_ms.clear()
 
-    patch.setattr(Membership, "_heartbeat_answered", answered)
+    patch.setattr(BrokerLifecycle, "_heartbeat_answered", answered)
 
 
 def take_being_fenced_for_being_heard(patch: pytest.MonkeyPatch) -> None:
     """Whatever the controllers answer, a broker takes it for a sign that it may lead on."""
-    original = Membership._heartbeat_answered
+    original = BrokerLifecycle._heartbeat_answered
 
-    def answered(self: Membership, got: Any) -> None:
+    def answered(self: BrokerLifecycle, got: Any) -> None:
         original(self, got._replace(fenced=False))
 
-    patch.setattr(Membership, "_heartbeat_answered", answered)
+    patch.setattr(BrokerLifecycle, "_heartbeat_answered", answered)
 
 
 def give_up_behind_the_end_only(patch: pytest.MonkeyPatch) -> None:
     """The checker takes all of an uncleanly elected leader's log for what was committed."""
-    patch.setattr(ReplicaChecker, "agreed_end", lambda self, hosted: hosted.log.end_offset)
+    patch.setattr(ReplicaChecker, "agreed_end", lambda self, driver: driver.log.end_offset)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from tidelog.controller.records import Loss
 from tidelog.controller.successions import BY_MODE, quorum
 from tidelog.errors import InvariantViolation
 from tidelog.replication.damage import Damage
-from tidelog.replication.hosted import Hosted
-from tidelog.replication.serving import Serving
+from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.voters import VoterSet
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.stories import quorum_memory as stories
@@ -72,7 +72,7 @@ def a_power_failure_makes_up_for_an_empty_disk(patch: pytest.MonkeyPatch) -> Non
 
 def leave_voter_sets_unsynced(patch: pytest.MonkeyPatch) -> None:
     """``flush.messages`` holds for voter sets, too."""
-    patch.setattr(Hosted, "sync_now", lambda self: None)
+    patch.setattr(ReplicaDriver, "sync_now", lambda self: None)
 
 
 def count_replicas_that_do_not_vote_yet(patch: pytest.MonkeyPatch) -> None:
@@ -92,18 +92,18 @@ def count_replicas_that_do_not_vote_yet(patch: pytest.MonkeyPatch) -> None:
 
 def believe_only_the_own_log(patch: pytest.MonkeyPatch) -> None:
     """That a replica was readmitted it learns from its own log, whatever the controllers say."""
-    patch.setattr(quorum_partitions.QuorumPartitions, "_recall", lambda self, hosted: None)
+    patch.setattr(quorum_partitions.QuorumPartitions, "_recall", lambda self, driver: None)
 
 
 def overlook_who_waits(patch: pytest.MonkeyPatch) -> None:
     """Only a new fetch shows that a replica has caught up."""
 
-    def note_alive(self: Serving, hosted: Hosted) -> None:
-        for follower, standing in self._standing.items():
-            if hosted in standing.items:
-                hosted.voter.note_alive(follower, standing.directory, standing.heard_ms)
+    def note_alive(self: FetchServer, driver: ReplicaDriver) -> None:
+        for follower, standing in self._sessions.items():
+            if driver in standing.items:
+                driver.voter.note_alive(follower, standing.directory, standing.heard_ms)
 
-    patch.setattr(Serving, "note_alive", note_alive)
+    patch.setattr(FetchServer, "note_alive", note_alive)
 
 
 @pytest.mark.parametrize(

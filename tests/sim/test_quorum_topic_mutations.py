@@ -14,8 +14,8 @@ from tidelog.broker.quorum import voters as quorum_voters
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.errors import CorruptBatch, InvariantViolation
 from tidelog.log import reading
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.view import YES
 from tidelog.sim.checkers.violation import Violation
@@ -70,9 +70,9 @@ def majority_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 def count_unsynced_copies(patch: pytest.MonkeyPatch) -> None:
     """A leader counts its own copy before the disk has it, and a follower acknowledges so."""
-    original = Hosted.may_fetch.fget  # type: ignore[attr-defined]
+    original = ReplicaDriver.may_fetch.fget  # type: ignore[attr-defined]
     patch.setattr(
-        Hosted,
+        ReplicaDriver,
         "may_fetch",
         property(lambda self: original(self) if self.key == METADATA_KEY else not self.closed),
     )

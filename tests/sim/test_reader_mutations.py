@@ -8,8 +8,8 @@ import pytest
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.errors import InvariantViolation
 from tidelog.log.shortening import Shortening
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import FetchLoop
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
 from tidelog.sim.checkers.watermarks import ANYWHERE, Watermarks
@@ -36,14 +36,14 @@ def hear_of_settings_first(patch: pytest.MonkeyPatch) -> None:
 
 def commit_before_the_beginning(patch: pytest.MonkeyPatch) -> None:
     """The watermark moves, and then the beginning."""
-    advance, take = Hosted._advance_start, Hosted.take
+    advance, take = ReplicaDriver._advance_start, ReplicaDriver.take
 
-    def take_first(self: Hosted, epoch: int, records: Any, watermark: int, start_offset: int) -> None:
+    def take_first(self: ReplicaDriver, epoch: int, records: Any, watermark: int, start_offset: int) -> None:
         take(self, epoch, records, watermark, start_offset)
         advance(self, watermark, start_offset)
 
-    patch.setattr(Hosted, "_advance_start", lambda self, watermark, start_offset: None)
-    patch.setattr(Hosted, "take", take_first)
+    patch.setattr(ReplicaDriver, "_advance_start", lambda self, watermark, start_offset: None)
+    patch.setattr(ReplicaDriver, "take", take_first)
 
 
 def acknowledge_a_beginning_that_is_not_synced(patch: pytest.MonkeyPatch) -> None:

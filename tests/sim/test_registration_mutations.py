@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tidelog.broker.node.membership import Membership
-from tidelog.controller import brokers, elections, logs
+from tidelog.broker.node.lifecycle import BrokerLifecycle
+from tidelog.controller import brokers, leader_assignment, logs
 from tidelog.controller.controller import Controller
 from tidelog.controller.effects import Effects
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import HeartbeatAsk
 from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.messages import FetchAsk
-from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import registrations as stories
 from tidelog.sim.story import Story
@@ -41,14 +41,14 @@ def forget_who_was_unregistered(patch: pytest.MonkeyPatch) -> None:
 
 def learn_nothing_from_a_refusal(patch: pytest.MonkeyPatch) -> None:
     """A process that is refused asks again as before, until the metadata tells it more."""
-    original = Membership._registered
+    original = BrokerLifecycle._registered
 
-    def registered(self: Membership, got: Any) -> None:
+    def registered(self: BrokerLifecycle, got: Any) -> None:
         if got.error is not ErrorCode.STALE_BROKER_EPOCH:
             original(self, got)
 
-    patch.setattr(Membership, "_registered", registered)
-    patch.setattr(Membership, "metadata_says", lambda self, broker_epoch, fenced: None)
+    patch.setattr(BrokerLifecycle, "_registered", registered)
+    patch.setattr(BrokerLifecycle, "metadata_says", lambda self, broker_epoch, fenced: None)
 
 
 def take_heartbeats_of_any_process(patch: pytest.MonkeyPatch) -> None:
@@ -64,8 +64,8 @@ def take_heartbeats_of_any_process(patch: pytest.MonkeyPatch) -> None:
 
 def take_proposals_of_any_process(patch: pytest.MonkeyPatch) -> None:
     """A proposal counts whichever epoch it was made in, and whichever runs of the members it means."""
-    patch.setattr(elections, "_check_proposer", lambda image, partition, wish: None)
-    patch.setattr(elections, "_check_members", lambda image, partition, wish: None)
+    patch.setattr(leader_assignment, "_check_proposer", lambda image, partition, wish: None)
+    patch.setattr(leader_assignment, "_check_members", lambda image, partition, wish: None)
 
 
 def take_reports_of_any_process(patch: pytest.MonkeyPatch) -> None:
@@ -80,13 +80,13 @@ def take_reports_of_any_process(patch: pytest.MonkeyPatch) -> None:
 
 def take_fetches_of_any_process(patch: pytest.MonkeyPatch) -> None:
     """What one process of a follower has acknowledged counts for the next."""
-    original = Serving.ask
+    original = FetchServer.ask
 
-    def ask(self: Serving, ask: FetchAsk) -> None:
+    def ask(self: FetchServer, ask: FetchAsk) -> None:
         newest = self._broker_epoch_of(ask.sender)
         original(self, ask._replace(broker_epoch=newest, since=0) if ask.broker_epoch < newest else ask)
 
-    patch.setattr(Serving, "ask", ask)
+    patch.setattr(FetchServer, "ask", ask)
 
 
 @pytest.mark.parametrize(

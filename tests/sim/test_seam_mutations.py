@@ -11,16 +11,16 @@ import pytest
 from tidelog.broker.partitions.assigning import Voted
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.quorum import partitions as quorum_partitions
-from tidelog.controller import elections, promises, reassignment, successions
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller import leader_assignment, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.successions.promising import promised
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments.voter import Elected
+from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.host import Host
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.restoring import Mandate
-from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import seams
 from tidelog.sim.telling import StoryFailed
@@ -31,13 +31,13 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def believe_every_seal(patch: pytest.MonkeyPatch) -> None:
     """Whoever held all of a sealed log when its leader said so is a member."""
-    patch.setattr(elections, "unforgetful", lambda partition: frozenset(partition.replicas))
+    patch.setattr(leader_assignment, "unforgetful", lambda partition: frozenset(partition.replicas))
 
 
 def overlook_the_elected(patch: pytest.MonkeyPatch) -> None:
     """Who was elected counts only when its voters are settled: behind a seal that is never."""
 
-    class Unnamed(InSyncWish):
+    class Unnamed(InSyncProposal):
         def __new__(cls, *args: Any, **named: Any) -> Any:
             sender, members, healed = args[0], args[6], args[7]
             if NO_BROKER in members:
@@ -45,29 +45,29 @@ def overlook_the_elected(patch: pytest.MonkeyPatch) -> None:
                 args = (*args[:6], tuple(each for each, _ in left), tuple(each for _, each in left))
             return super().__new__(cls, *args, **named)
 
-    patch.setattr(quorum_partitions, "InSyncWish", Unnamed)
+    patch.setattr(quorum_partitions, "InSyncProposal", Unnamed)
 
 
 def rely_on_who_is_offline(patch: pytest.MonkeyPatch) -> None:
     """A replica whose log is damaged has kept whatever it acknowledged."""
     original = Host.restore
 
-    def restore(self: Host, hosted: Hosted, mandate: Mandate) -> None:
-        original(self, hosted, mandate._replace(sound=frozenset(mandate.replicas)))
+    def restore(self: Host, driver: ReplicaDriver, mandate: Mandate) -> None:
+        original(self, driver, mandate._replace(sound=frozenset(mandate.replicas)))
 
     patch.setattr(Host, "restore", restore)
 
 
 def end_moves_by_old_words(patch: pytest.MonkeyPatch) -> None:
     """A move is over when its leader names the target's voters, whenever it said so."""
-    original = elections._told
+    original = leader_assignment._told
 
     def told(image: Any, topic: Any, partition: PartitionImage, wish: Any, *rest: Any) -> Any:
         return original(
             image, topic, partition, wish._replace(partition_epoch=partition.partition_epoch), *rest
         )
 
-    patch.setattr(elections, "_told", told)
+    patch.setattr(leader_assignment, "_told", told)
 
 
 def number_only_new_copies(patch: pytest.MonkeyPatch) -> None:
@@ -79,13 +79,13 @@ def number_only_new_copies(patch: pytest.MonkeyPatch) -> None:
             return msgspec.structs.replace(marked, promise_epoch=before.promise_epoch)
         return marked
 
-    for module in (promises, elections, successions):
+    for module in (promises, leader_assignment, successions):
         patch.setattr(module, "promised", same_promise)
 
 
 def let_the_last_member_lead(patch: pytest.MonkeyPatch) -> None:
     """Whoever was the last to hold everything leads with what it has left."""
-    patch.setattr(elections, "members_hold_all", lambda partition: False)
+    patch.setattr(leader_assignment, "members_hold_all", lambda partition: False)
 
 
 def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
@@ -101,16 +101,16 @@ def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
         original(self, *args, **named)
         self.seen = Kept()
 
-    def note_alive(self: Serving, hosted: Hosted) -> None:
-        for follower, standing in self._standing.items():
-            item = standing.items.get(hosted)
-            if item is not None and follower in hosted.voter.seen:
-                hosted.voter.note_alive(follower, standing.directory, standing.heard_ms)
+    def note_alive(self: FetchServer, driver: ReplicaDriver) -> None:
+        for follower, standing in self._sessions.items():
+            item = standing.items.get(driver)
+            if item is not None and follower in driver.voter.seen:
+                driver.voter.note_alive(follower, standing.directory, standing.heard_ms)
             elif item is not None:
-                hosted.voter.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
+                driver.voter.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
 
     patch.setattr(Elected, "__init__", begin)
-    patch.setattr(Serving, "note_alive", note_alive)
+    patch.setattr(FetchServer, "note_alive", note_alive)
 
 
 def tell_of_old_losses_after_a_start_only(patch: pytest.MonkeyPatch) -> None:

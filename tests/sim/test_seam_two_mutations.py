@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tidelog.broker.quorum.partitions import QuorumPartitions
-from tidelog.controller import elections, logs
+from tidelog.controller import leader_assignment, logs
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.errors import InvariantViolation
 from tidelog.log import checkpoints
@@ -49,12 +49,14 @@ def believe_every_history(patch: pytest.MonkeyPatch) -> None:
 def judge_who_leads(patch: pytest.MonkeyPatch) -> None:
     """A leader whose log is offline takes nobody in."""
 
-    def check_members(image: ClusterImage, partition: PartitionImage, wish: elections.InSyncWish) -> None:
+    def check_members(
+        image: ClusterImage, partition: PartitionImage, wish: leader_assignment.InSyncProposal
+    ) -> None:
         for member in wish.members:
-            if elections.why_ineligible(image, partition, wish, member):
-                raise elections._Ineligible(f"broker {member}")
+            if leader_assignment.why_ineligible(image, partition, wish, member):
+                raise leader_assignment._Ineligible(f"broker {member}")
 
-    patch.setattr(elections, "_check_members", check_members)
+    patch.setattr(leader_assignment, "_check_members", check_members)
 
 
 def wait_for_the_source(patch: pytest.MonkeyPatch) -> None:
@@ -90,7 +92,7 @@ def fetch_under_one_id(patch: pytest.MonkeyPatch) -> None:
     """A broker names one id for all partitions that it fetches from a leader."""
 
     def name(self: FetchLoop) -> tuple[UUID | None, Mapping[PartitionKey, UUID]]:
-        return next((hosted.voter.directory for hosted in self._electing), None), NO_OTHERS
+        return next((driver.voter.directory for driver in self._electing), None), NO_OTHERS
 
     patch.setattr(FetchLoop, "_name_directories", name)
 

@@ -13,8 +13,8 @@ from tidelog.broker.coordinators.marking import write_marker
 from tidelog.broker.handlers import write_txn_markers
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import ErrorCode, InvariantViolation
-from tidelog.groups.classic.messages import SyncAnswer
-from tidelog.groups.classic.syncing import Syncing
+from tidelog.groups.classic.messages import SyncResponse
+from tidelog.groups.classic.syncing import AssignmentSyncing
 from tidelog.groups.consumer import reconcile
 from tidelog.groups.effects import NO_PRODUCER_ID
 from tidelog.groups.offset_requests import OffsetRequests
@@ -145,11 +145,11 @@ def let_anybody_commit(patch: pytest.MonkeyPatch) -> None:
 def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
     """Every member is told what belongs to all of them together."""
 
-    def assigned(self: Syncing, member: Any) -> SyncAnswer:
+    def assigned(self: AssignmentSyncing, member: Any) -> SyncResponse:
         everything = sorted(set().union(*(each.assignment for each in self.members.values())))
-        return SyncAnswer(ErrorCode.NONE, self.protocol_type, self.protocol, bytes(everything))
+        return SyncResponse(ErrorCode.NONE, self.protocol_type, self.protocol, bytes(everything))
 
-    patch.setattr(Syncing, "_assigned", assigned)
+    patch.setattr(AssignmentSyncing, "_assigned", assigned)
 
 
 def give_what_another_has(patch: pytest.MonkeyPatch) -> None:

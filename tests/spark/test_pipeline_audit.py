@@ -88,7 +88,7 @@ def test_a_changed_record_is_located(copies: list[Path], judge: Judge) -> None:
     segment(copies[0]).write_bytes(sound)
 
     # With a CRC that fits, only the comparison finds it, and says which record it is.
-    batches.seal(memoryview(data)[position:], 0, header.size)
+    batches.write_crc(memoryview(data)[position:], 0, header.size)
     path = segment(copies[1])
     path.write_bytes(data)
     (finding,) = judge(copies).findings

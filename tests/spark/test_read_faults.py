@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from tidelog.client.apis import Api
-from tidelog.client.connection import Connection
+from tidelog.client.connection import BrokerConnection
 from tidelog.client.errors import ClusterUnreachable, UnknownTopic
 from tidelog.spark.reading.batch import TidelogReader
 from tidelog.spark.reading.batches import CorruptRecords
@@ -98,14 +98,14 @@ def test_a_reader_asks_the_replica_in_its_own_rack(
     tidelog_cluster.await_in_sync(topic)
     near = tidelog_cluster.followers_of(topic)[0]
     asked: list[int] = []
-    send = Connection.send
+    send = BrokerConnection.send
 
-    def noted(self: Connection, api: int, *request: Any, **options: Any) -> None:
+    def noted(self: BrokerConnection, api: int, *request: Any, **options: Any) -> None:
         if api == Api.FETCH:
             asked.append(self.address[1])
         send(self, api, *request, **options)
 
-    monkeypatch.setattr(Connection, "send", noted)
+    monkeypatch.setattr(BrokerConnection, "send", noted)
     reading = reader(
         tidelog_cluster.bootstrap,
         topic,

@@ -6,7 +6,7 @@ from enum import Enum
 from tidelog.errors import ErrorCode
 from tidelog.log.epochs import EpochCache
 from tidelog.machine import Machine
-from tidelog.replication.effects import Commit, Settle
+from tidelog.replication.effects import Commit, CompleteProduce
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
 
@@ -71,7 +71,7 @@ def test_a_replica_and_its_copy_do_the_same() -> None:
     log.end_offset = 1
     assert replica.wait(1, -1, 1000, 7) is None
     before, copy = replica.as_data(), replica.copied()
-    expected = [Commit(1), Settle(7, ErrorCode.NONE)]
+    expected = [Commit(1), CompleteProduce(7, ErrorCode.NONE)]
     assert copy.fetched(2, 1, 1, -1, 0, 5).effects == expected
     assert replica.as_data() == before != copy.as_data()
     assert replica.fetched(2, 1, 1, -1, 0, 5).effects == expected

@@ -78,4 +78,4 @@ class Broker:
             self.config = self.config.with_dynamic(*dynamic)
             self._on_config(self.config)
         self.partitions.follow(image, self.config)
-        self.partitions.when_settled(self.coordinators.follow)
+        self.partitions.when_open(self.coordinators.follow)

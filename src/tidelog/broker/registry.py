@@ -58,7 +58,7 @@ from tidelog.protocol.messages import known_versions
 Handler = Callable[[Broker, Any, RequestContext], Outcome]
 
 
-class Api(NamedTuple):
+class ServedApi(NamedTuple):
     key: int
     oldest: int
     newest: int
@@ -66,15 +66,15 @@ class Api(NamedTuple):
     announced: bool = True  # False: only brokers ask for it
 
 
-def _api(key: int, handler: Handler) -> Api:
-    return Api(key, *known_versions(key), handler)
+def _api(key: int, handler: Handler) -> ServedApi:
+    return ServedApi(key, *known_versions(key), handler)
 
 
-SERVED: dict[int, Api] = {
+SERVED: dict[int, ServedApi] = {
     api.key: api
     for api in (
-        Api(produce.API_KEY, *produce.VERSIONS, None),
-        Api(fetch.API_KEY, *fetch.VERSIONS, None),
+        ServedApi(produce.API_KEY, *produce.VERSIONS, None),
+        ServedApi(fetch.API_KEY, *fetch.VERSIONS, None),
         _api(2, list_offsets.handle),
         _api(3, metadata.handle),
         _api(8, offset_commit.handle),

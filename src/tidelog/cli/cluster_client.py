@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from tidelog.cli.client import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
 from tidelog.cli.failure import CommandFailed
-from tidelog.client.connection import Connection
+from tidelog.client.connection import BrokerConnection
 from tidelog.client.settings import ClientSettings, parse_bootstrap
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import requests
@@ -35,7 +35,7 @@ class ClusterClient:
             request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
             connect_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
         )
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
         self._bootstrap = self._first_open(addresses, bootstrap)
 
     def __enter__(self) -> Self:
@@ -60,10 +60,10 @@ class ClusterClient:
             f"No broker answers at {bootstrap} ({reason}); start one with `tidelog up`, or pass --bootstrap."
         )
 
-    def _connect(self, address: Address) -> Connection:
+    def _connect(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = Connection(*address, self._settings)
+            connection = self._connections[address] = BrokerConnection(*address, self._settings)
         return connection
 
     # -- asking ------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from tidelog.client import messages
 from tidelog.client.apis import Api
-from tidelog.client.connection import Connection
+from tidelog.client.connection import BrokerConnection
 from tidelog.client.errors import (
     ClusterUnreachable,
     Refused,
@@ -55,7 +55,7 @@ class Cluster:
         self._patience_ms = settings.request_timeout_ms * 2 if patience_ms is None else patience_ms
         self._brokers: dict[int, tuple[str, int]] = {}
         self._leaders: dict[TopicPartition, int] = {}
-        self._connections: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
 
     def __enter__(self) -> "Cluster":
         return self
@@ -102,7 +102,7 @@ class Cluster:
 
     # -- where it is ---------------------------------------------------------------------
 
-    def leader(self, topic: str, partition: int, patience: Patience) -> Connection:
+    def leader(self, topic: str, partition: int, patience: Patience) -> BrokerConnection:
         """A connection to the partition's leader, as soon as there is one."""
         unknown = 0
         while True:
@@ -125,7 +125,7 @@ class Cluster:
                 self.forget(topic, partition)
                 patience.pause(f"{address[0]}:{address[1]}, which leads {topic}-{partition}: {error}")
 
-    def broker(self, broker_id: int) -> Connection | None:
+    def broker(self, broker_id: int) -> BrokerConnection | None:
         """A connection to one broker; None if it is unknown or does not respond."""
         address = self._brokers.get(broker_id)
         try:
@@ -137,13 +137,13 @@ class Cluster:
         """Ask again for its leader: the last one did not respond, or is not the leader."""
         self._leaders.pop((topic, partition), None)
 
-    def connection(self, address: tuple[str, int]) -> Connection:
+    def connection(self, address: tuple[str, int]) -> BrokerConnection:
         found = self._connections.get(address)
         if found is None:
-            found = self._connections[address] = Connection(*address, self.settings)
+            found = self._connections[address] = BrokerConnection(*address, self.settings)
         return found
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: BrokerConnection) -> None:
         """A connection that failed; the next caller gets a new one."""
         connection.close()
         if self._connections.get(connection.address) is connection:
@@ -175,7 +175,7 @@ class Cluster:
         self, wanted: Mapping[TopicPartition, int], read_committed: bool, patience: Patience
     ) -> tuple[dict[TopicPartition, int], str]:
         """The leaders' responses, and the errors of the others."""
-        by_leader: dict[Connection, dict[TopicPartition, int]] = {}
+        by_leader: dict[BrokerConnection, dict[TopicPartition, int]] = {}
         for (topic, partition), timestamp in wanted.items():
             leader = self.leader(topic, partition, patience)
             by_leader.setdefault(leader, {})[topic, partition] = timestamp

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tidelog.client import messages
 from tidelog.client.apis import Api
-from tidelog.client.connection import Connection
+from tidelog.client.connection import BrokerConnection
 from tidelog.client.reader import Reader, compact_string
 from tidelog.client.settings import ClientSettings
 
@@ -81,15 +81,15 @@ def active_controller(host: str, port: int, timeout_s: float = 2.0) -> int:
         return _quorum_leader(Reader(connection.call(Api.DESCRIBE_QUORUM, 0, body)))
 
 
-def _connected(host: str, port: int, timeout_s: float) -> Connection:
+def _connected(host: str, port: int, timeout_s: float) -> BrokerConnection:
     timeout_ms = max(int(timeout_s * 1000), 1)
     settings = ClientSettings(
         ((host, port),), client_id="", request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms
     )
-    return Connection(host, port, settings)
+    return BrokerConnection(host, port, settings)
 
 
-def _speaks_kafka(connection: Connection) -> bool:
+def _speaks_kafka(connection: BrokerConnection) -> bool:
     answer = connection.call(Api.API_VERSIONS, 0, b"")
     return len(answer) >= 2 and Reader(answer).int16() == 0
 

@@ -1,8 +1,8 @@
 """One blocking connection to one broker: frames out, frames in, optionally TLS and SASL.
 
 Owns the socket and the request header. Does not know the bodies: callers encode and decode them. Responses
-arrive in the order of the requests, so several may be in flight (:meth:`Connection.send`, then
-:meth:`Connection.receive` for each).
+arrive in the order of the requests, so several may be in flight (:meth:`BrokerConnection.send`, then
+:meth:`BrokerConnection.receive` for each).
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Room:
         return self._bytes
 
 
-class Connection:
+class BrokerConnection:
     """Connected and authenticated when created; after any OSError it cannot be used."""
 
     def __init__(self, host: str, port: int, settings: ClientSettings) -> None:
@@ -73,7 +73,7 @@ class Connection:
         """For callers that wait for several connections."""
         return self._socket.fileno()
 
-    def __enter__(self) -> "Connection":
+    def __enter__(self) -> "BrokerConnection":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,7 +15,7 @@ class UnknownTopic(ClientError):
     """A topic or partition that does not exist (any more)."""
 
 
-class OffsetOutOfRange(ClientError):
+class FetchOffsetOutOfRange(ClientError):
     """The offset is outside the log."""
 
 

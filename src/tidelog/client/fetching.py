@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tidelog.client import messages
 from tidelog.client.apis import Api
 from tidelog.client.cluster import Cluster, Patience
-from tidelog.client.connection import Connection, Room
-from tidelog.client.errors import OffsetOutOfRange, Refused, UnknownTopic, is_retriable
+from tidelog.client.connection import BrokerConnection, Room
+from tidelog.client.errors import FetchOffsetOutOfRange, Refused, UnknownTopic, is_retriable
 from tidelog.client.messages import FetchedPartition
 from tidelog.errors import ErrorCode
 
@@ -39,7 +39,7 @@ class PartitionFetcher:
         self._settings = settings
         self._patience = patience
         self._offset = 0
-        self._asked: Connection | None = None
+        self._asked: BrokerConnection | None = None
         self._room = Room()
         self._nearer: int | None = None  # a follower in our rack, while it works
         self._unknown_left = _UNKNOWN_TOPIC_TRIES
@@ -104,7 +104,7 @@ class PartitionFetcher:
         except OSError as error:
             self._lost(connection, error)
 
-    def _lost(self, connection: Connection, error: OSError) -> None:
+    def _lost(self, connection: BrokerConnection, error: OSError) -> None:
         self._nearer = None
         self._cluster.drop(connection)
         self._cluster.forget(self._topic, self._partition)
@@ -115,7 +115,7 @@ class PartitionFetcher:
             self._nearer = None  # a follower knows less: the leader decides
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise OffsetOutOfRange(f"{self._name} no longer has offset {self._offset}")
+            raise FetchOffsetOutOfRange(f"{self._name} no longer has offset {self._offset}")
         if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
             # A new leader may not know yet that it leads; a deleted topic stays unknown.
             self._unknown_left -= 1

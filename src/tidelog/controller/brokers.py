@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tidelog.controller.elections import settle_all, without_memory
+from tidelog.controller.availability import DRAIN_SETTING, BrokerAvailability, Rank, same_rank
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.leader_assignment import assign_leaders, without_memory
 from tidelog.controller.promises import survives_power_failure
 from tidelog.controller.records import (
     BrokerConfigChanged,
@@ -15,28 +16,27 @@ from tidelog.controller.records import (
     MetadataRecord,
     PartitionChanged,
 )
-from tidelog.controller.standing import DRAIN_SETTING, Rank, Standing, all_alike
 from tidelog.controller.successions import is_appointed
 from tidelog.controller.successions.steps import RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 
 
 def fence(
-    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = all_alike
+    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
     """A broker is taken for dead: it leads nothing and is a member of nothing from now on."""
     return _settled(image, [BrokerFencingChanged(broker_id, True)], rules_of, rank)
 
 
 def unfence(
-    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = all_alike
+    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
     """A broker is back and knows the present metadata: partitions that waited for it can be led again."""
     return _settled(image, [BrokerFencingChanged(broker_id, False)], rules_of, rank)
 
 
 def leave(
-    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = all_alike
+    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
     """A broker wants to stop: what others can lead, they lead from now on. It stays a member, and goes on
     serving what nobody else can."""
@@ -45,7 +45,7 @@ def leave(
 
 def is_needed(image: ClusterImage, broker_id: int) -> bool:
     """Whether a broker leads something that another one will be able to lead once it has caught up."""
-    willing = Standing.of(image).willing
+    willing = BrokerAvailability.of(image).willing
     return any(
         partition.leader == broker_id
         and is_appointed(partition)
@@ -72,7 +72,7 @@ def register(
     image: ClusterImage,
     registration: BrokerRegistered,
     rules_of: RulesOf,
-    rank: Rank = all_alike,
+    rank: Rank = same_rank,
     *,
     forgot: bool,
     empty: bool,
@@ -139,4 +139,4 @@ def _settled(
     image: ClusterImage, records: list[MetadataRecord], rules_of: RulesOf, rank: Rank
 ) -> list[MetadataRecord]:
     """These changes, and what follows from them for the partitions."""
-    return [*records, *settle_all(image.apply(records), rules_of, rank)]
+    return [*records, *assign_leaders(image.apply(records), rules_of, rank)]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from tidelog.config import check_dynamic_broker, check_topic_overrides
 from tidelog.config.topic import mode_of
 from tidelog.controller import promises, topics
-from tidelog.controller.alike import FOR_ALL_ALIKE
-from tidelog.controller.elections import settle_all, settle_topic
+from tidelog.controller.availability import BrokerAvailability
+from tidelog.controller.cluster_settings import CLUSTER_WIDE_SETTINGS
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.leader_assignment import assign_leaders, assign_topic_leaders
 from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions import mode_changes
 from tidelog.errors import InvalidConfig, InvalidRequest
 
@@ -43,7 +43,12 @@ def change_topic(
     after = after.apply(promised)
     wished = list(mode_changes.wished(after.topics[name], since=topic))
     after = after.apply(wished)
-    return [change, *promised, *wished, *settle_topic(after.topics[name], Standing.of(after), new)]
+    return [
+        change,
+        *promised,
+        *wished,
+        *assign_topic_leaders(after.topics[name], BrokerAvailability.of(after), new),
+    ]
 
 
 def change_broker(
@@ -54,7 +59,7 @@ def change_broker(
         raise InvalidRequest(f"there is no broker {broker!r}")
     check_dynamic_broker(wanted)
     current = image.broker_configs.get(broker, {})
-    for name in FOR_ALL_ALIKE:
+    for name in CLUSTER_WIDE_SETTINGS:
         if broker != EVERY_BROKER and name in wanted and current.get(name) != wanted[name]:
             raise InvalidConfig(f"{name} must be the same on all brokers: set it for all of them.")
     change = BrokerConfigChanged(broker, _difference(current, wanted))
@@ -62,7 +67,7 @@ def change_broker(
     after = image.apply([change])
     promised = list(promises.of_all(image, old, after, rules.at(after)))
     after = after.apply(promised)
-    return [change, *promised, *settle_all(after, rules.at(after))]
+    return [change, *promised, *assign_leaders(after, rules.at(after))]
 
 
 def _difference(current: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:

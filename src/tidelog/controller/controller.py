@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import alike, brokers, elections, leadership, logs, promises
+from tidelog.controller import brokers, cluster_settings, leader_assignment, leadership, logs, promises
+from tidelog.controller.availability import NEWCOMER, UNHEARD, BrokerAvailability
 from tidelog.controller.configs import EVERY_BROKER
 from tidelog.controller.effects import (
     Balance,
@@ -47,7 +48,6 @@ from tidelog.controller.messages import (
 )
 from tidelog.controller.records import BrokerRegistered
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.standing import NEWCOMER, UNHEARD, Standing
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.machine import Machine
 
@@ -74,7 +74,9 @@ class MetadataView(Protocol):
 
 
 class Controller(Machine):
-    SURROUNDINGS = frozenset({"_store", "_timing", "_rules", "_alike", "_balance_interval_ms", "_me"})
+    SURROUNDINGS = frozenset(
+        {"_store", "_timing", "_rules", "_cluster_settings", "_balance_interval_ms", "_me"}
+    )
 
     def __init__(self, store: MetadataView, config: BrokerConfig, timing: SessionTiming) -> None:
         self._store = store
@@ -99,7 +101,7 @@ class Controller(Machine):
     def configure(self, config: BrokerConfig) -> None:
         """Settings have changed while running."""
         self._rules = Rulebook(config)
-        self._alike = alike.values_of(config)
+        self._cluster_settings = cluster_settings.values_of(config)
         seconds = config.leader_imbalance_check_interval_seconds if config.auto_leader_rebalance_enable else 0
         self._balance_interval_ms = 1000 * seconds
 
@@ -186,13 +188,13 @@ class Controller(Machine):
         if not self.active:
             return effects
         image = self._store.image
-        standing = Standing.of(image)
-        if next(leadership.strays(image, standing), None) is not None:
+        available = BrokerAvailability.of(image)
+        if next(leadership.strays(image, available), None) is not None:
             effects.append(Submit(Reconsider()))
         interval_ms = self._balance_interval_ms
         if interval_ms and now_ms - self._balanced_ms >= interval_ms:
             self._balanced_ms = now_ms
-            if next(leadership.misplaced(image, standing), None) is not None:
+            if next(leadership.misplaced(image, available), None) is not None:
                 effects.append(Submit(Balance()))
         return effects
 
@@ -237,7 +239,7 @@ class Controller(Machine):
         return _DECIDE[type(decision)](self, decision, image)
 
     def _reconsider(self, decision: Reconsider, image: ClusterImage) -> Decided:
-        return Decided([*elections.settle_all(image, self._rules.at(image), self._rank)])
+        return Decided([*leader_assignment.assign_leaders(image, self._rules.at(image), self._rank)])
 
     def _balance(self, decision: Balance, image: ClusterImage) -> Decided:
         return Decided(leadership.balance(image, self._rank))
@@ -253,7 +255,7 @@ class Controller(Machine):
     def _change_in_sync(self, ask: InSyncAsk, image: ClusterImage) -> Decided:
         # A refusal counts when it is committed, too. Told before, the leader would give up a member that the
         # next controller, which knows nothing of it, may take.
-        return Decided(*elections.change_in_sync(image, ask.wish, self._rules.at(image), self._rank))
+        return Decided(*leader_assignment.change_in_sync(image, ask.wish, self._rules.at(image), self._rank))
 
     def _confirm(self, ask: KeptAsk, image: ClusterImage) -> Decided:
         return Decided(
@@ -301,8 +303,8 @@ class Controller(Machine):
         )
 
     def _compare_settings(self, ask: RegisterAsk, image: ClusterImage) -> None:
-        for name, ours, theirs in alike.differences(
-            self._alike, ask.alike, image.broker_configs.get(EVERY_BROKER, {})
+        for name, ours, theirs in cluster_settings.differences(
+            self._cluster_settings, ask.cluster_settings, image.broker_configs.get(EVERY_BROKER, {})
         ):
             logger.warning(
                 "broker %s starts with %s=%s, and this controller with %s: the one counts where that broker "

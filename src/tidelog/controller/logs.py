@@ -5,11 +5,11 @@ from uuid import UUID
 
 import msgspec
 
-from tidelog.controller.elections import without_memory
+from tidelog.controller.availability import BrokerAvailability, Rank, same_rank
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import Place
+from tidelog.controller.leader_assignment import without_memory
+from tidelog.controller.leadership import PartitionPlace
 from tidelog.controller.records import MetadataRecord
-from tidelog.controller.standing import Rank, Standing, all_alike
 from tidelog.controller.successions import in_a_new_epoch, next_state
 from tidelog.controller.successions.steps import RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
@@ -21,12 +21,12 @@ def take_offline(
     broker_epoch: int,
     partitions: Iterable[tuple[UUID, int]],
     rules_of: RulesOf,
-    rank: Rank = all_alike,
+    rank: Rank = same_rank,
 ) -> list[MetadataRecord]:
     """Logs of a broker are damaged: for these partitions it is as if it were dead, and what it had is not to
     be relied on, also after a restart.
     """
-    standing = Standing.of(image, rank)
+    available = BrokerAvailability.of(image, rank)
     records: list[MetadataRecord] = []
     for topic, index, partition in _replicas(image, broker_id, broker_epoch, partitions):
         if broker_id not in partition.damaged:
@@ -35,7 +35,7 @@ def take_offline(
                 offline=union(partition.offline, (broker_id,), without=()),
                 unwritable=union(partition.unwritable, (), without=(broker_id,)),
             )
-            records.append(record_of(topic.topic_id, index, next_state(damaged, standing, rules_of(topic))))
+            records.append(record_of(topic.topic_id, index, next_state(damaged, available, rules_of(topic))))
     return records
 
 
@@ -62,12 +62,12 @@ def fail(
     broker_epoch: int,
     partitions: Iterable[tuple[UUID, int]],
     rules_of: RulesOf,
-    rank: Rank = all_alike,
+    rank: Rank = same_rank,
 ) -> list[MetadataRecord]:
     """Logs of a broker could not be opened, written or synced: for these partitions it is as if it were dead,
     until it starts again. One that is known to be damaged stays so.
     """
-    standing = Standing.of(image, rank)
+    available = BrokerAvailability.of(image, rank)
     records: list[MetadataRecord] = []
     for topic, index, partition in _replicas(image, broker_id, broker_epoch, partitions):
         if broker_id not in partition.offline:
@@ -76,7 +76,7 @@ def fail(
                 offline=(*partition.offline, broker_id),
                 unwritable=(*partition.unwritable, broker_id),
             )
-            records.append(record_of(topic.topic_id, index, next_state(failed, standing, rules_of(topic))))
+            records.append(record_of(topic.topic_id, index, next_state(failed, available, rules_of(topic))))
     return records
 
 
@@ -86,23 +86,23 @@ def bring_online(
     broker_epoch: int,
     partitions: Iterable[tuple[UUID, int]],
     rules_of: RulesOf,
-    rank: Rank = all_alike,
+    rank: Rank = same_rank,
 ) -> list[MetadataRecord]:
     """A broker has repaired logs. They may be shorter than what was committed: their replicas may follow, and
     join when they have caught up.
     """
-    standing = Standing.of(image, rank)
+    available = BrokerAvailability.of(image, rank)
     records: list[MetadataRecord] = []
     for topic, index, partition in _replicas(image, broker_id, broker_epoch, partitions):
         if broker_id in partition.offline:
             healed = in_a_new_epoch(without_memory(partition, broker_id, empty=False))
-            records.append(record_of(topic.topic_id, index, next_state(healed, standing, rules_of(topic))))
+            records.append(record_of(topic.topic_id, index, next_state(healed, available, rules_of(topic))))
     return records
 
 
 def _replicas(
     image: ClusterImage, broker_id: int, broker_epoch: int, partitions: Iterable[tuple[UUID, int]]
-) -> Iterator[Place]:
+) -> Iterator[PartitionPlace]:
     """Those of the partitions that the broker has, if it is this run of it that asks."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != broker_epoch:
@@ -112,4 +112,4 @@ def _replicas(
         if topic is not None and 0 <= index < len(topic.partitions):
             partition = topic.partitions[index]
             if broker_id in partition.replicas:
-                yield Place(topic, index, partition)
+                yield PartitionPlace(topic, index, partition)

@@ -4,8 +4,8 @@
 from typing import NamedTuple
 from uuid import UUID
 
-from tidelog.controller.alike import Values
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller.cluster_settings import Values
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.promises import Kept
 from tidelog.errors import ErrorCode
 
@@ -18,7 +18,7 @@ class RegisterAsk(NamedTuple):
     rack: str | None
     forgot: bool  # the machine lost power before everything was synced
     directory: UUID | None = None  # of its data; a new one is a new disk
-    alike: Values = ()  # settings of its file that should not differ from the others'
+    cluster_settings: Values = ()  # settings of its file that should not differ from the others'
     # The latest registration of this broker that its sender has heard of; 0: of none. None where an earlier
     # version asks, which does not say.
     known_epoch: int | None = None
@@ -49,11 +49,11 @@ class HeartbeatGot(NamedTuple):
 
 
 class InSyncAsk(NamedTuple):
-    wish: InSyncWish
+    wish: InSyncProposal
 
 
 class InSyncGot(NamedTuple):
-    wish: InSyncWish
+    wish: InSyncProposal
     error: ErrorCode
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from tidelog.config.modes import LEAST_REPLICAS
+from tidelog.controller.availability import BrokerAvailability, Rank, same_rank
 from tidelog.controller.image import ClusterImage, PartitionImage
-from tidelog.controller.leadership import Place, every_place, find
+from tidelog.controller.leadership import PartitionPlace, every_place, find
 from tidelog.controller.records import MetadataRecord
-from tidelog.controller.standing import Rank, Standing, all_alike
 from tidelog.controller.successions import in_a_new_epoch, members_hold_all, mode_changes, next_state
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of
@@ -25,7 +25,7 @@ def begin(
     index: int,
     target: Sequence[int],
     rules_of: RulesOf,
-    rank: Rank = all_alike,
+    rank: Rank = same_rank,
     *,
     may_resize: bool = True,
 ) -> list[MetadataRecord]:
@@ -34,7 +34,7 @@ def begin(
     mode_changes.check_no_change(place.topic)
     rules = rules_of(place.topic)
     _check_target(image, place, target, may_resize=may_resize)
-    return _change(place, _on_its_way(place.partition, target), Standing.of(image, rank), rules)
+    return _change(place, _on_its_way(place.partition, target), BrokerAvailability.of(image, rank), rules)
 
 
 def _on_its_way(partition: PartitionImage, target: Sequence[int]) -> PartitionImage:
@@ -51,21 +51,23 @@ def _on_its_way(partition: PartitionImage, target: Sequence[int]) -> PartitionIm
 
 
 def cancel(
-    image: ClusterImage, name: str, index: int, rules_of: RulesOf, rank: Rank = all_alike
+    image: ClusterImage, name: str, index: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
     """Back to the replicas from before."""
     place = find(image, name, index)
     if not place.partition.is_moving:
         raise TidelogError("no reassignment is under way", ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     before = _on_its_way(place.partition, _original(place.partition))
-    return _change(place, before, Standing.of(image, rank), rules_of(place.topic))
+    return _change(place, before, BrokerAvailability.of(image, rank), rules_of(place.topic))
 
 
-def ongoing(image: ClusterImage) -> Iterator[Place]:
+def ongoing(image: ClusterImage) -> Iterator[PartitionPlace]:
     return (place for place in every_place(image) if place.partition.is_moving)
 
 
-def _check_target(image: ClusterImage, place: Place, target: Sequence[int], *, may_resize: bool) -> None:
+def _check_target(
+    image: ClusterImage, place: PartitionPlace, target: Sequence[int], *, may_resize: bool
+) -> None:
     if not target:
         raise _refuse("a partition needs at least one replica")
     if len(set(target)) != len(target):
@@ -92,7 +94,9 @@ def _check_target(image: ClusterImage, place: Place, target: Sequence[int], *, m
         )
 
 
-def _change(place: Place, wanted: PartitionImage, standing: Standing, rules: Rules) -> list[MetadataRecord]:
+def _change(
+    place: PartitionPlace, wanted: PartitionImage, available: BrokerAvailability, rules: Rules
+) -> list[MetadataRecord]:
     """Give the partition other replicas; those that an earlier move brought and nobody wants any more are out
     at once.
     """
@@ -111,7 +115,7 @@ def _change(place: Place, wanted: PartitionImage, standing: Standing, rules: Rul
     if not set(new.replicas) <= set(present.replicas):
         # One that was here before may not have heard that it was gone: it drops its log when it does.
         new = in_a_new_epoch(new)
-    settled = promised(present, rules, next_state(new, standing, rules), rules)
+    settled = promised(present, rules, next_state(new, available, rules), rules)
     return [] if settled == present else [record_of(place.topic.topic_id, place.number, settled)]
 
 

@@ -11,10 +11,10 @@ from tidelog.config import BrokerConfig, check_topic_overrides
 from tidelog.config.modes import DEFAULT, INTERNAL
 from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller import placement
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.placement import Site
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions import away_counts, placement_of
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 
@@ -28,7 +28,7 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
-class TopicWish(NamedTuple):
+class NewTopic(NamedTuple):
     """What a client asks for. -1 means the cluster's default."""
 
     name: str
@@ -58,7 +58,7 @@ class Draft:
         return self._key == (mode, replicas, sites) and len(self.placed) == partitions
 
 
-def draft_creation(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> Draft:
+def draft_creation(image: ClusterImage, wish: NewTopic, config: BrokerConfig) -> Draft:
     """Raises what :func:`create` would."""
     mode = mode_of(_with_mode(wish, config))
     partitions, replicas = _counts(image, wish, config)
@@ -94,7 +94,7 @@ def check_name(name: str) -> None:
 
 
 def create(
-    image: ClusterImage, wish: TopicWish, config: BrokerConfig, topic_id: UUID, draft: Draft | None = None
+    image: ClusterImage, wish: NewTopic, config: BrokerConfig, topic_id: UUID, draft: Draft | None = None
 ) -> TopicCreated:
     check_name(wish.name)
     if wish.name in image.topics:
@@ -110,7 +110,7 @@ def create(
     )  # fmt: skip
 
 
-def _with_mode(wish: TopicWish, config: BrokerConfig) -> dict[str, str]:
+def _with_mode(wish: NewTopic, config: BrokerConfig) -> dict[str, str]:
     """A new topic gets its mode for good: another default later must not change how it is replicated."""
     default = INTERNAL if wish.name in INTERNAL_TOPICS else config.default_replication_mode
     if REPLICATION_MODE in wish.configs or default == DEFAULT:
@@ -136,7 +136,7 @@ def _check_collision(image: ClusterImage, name: str) -> None:
 
 
 def _place(
-    image: ClusterImage, wish: TopicWish, config: BrokerConfig, mode: str, draft: Draft | None
+    image: ClusterImage, wish: NewTopic, config: BrokerConfig, mode: str, draft: Draft | None
 ) -> list[list[int]]:
     if wish.assignments:
         if wish.partitions != -1 or wish.replicas != -1:
@@ -153,7 +153,7 @@ def _place(
     return list(placement_of(mode).spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
 
 
-def _counts(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> tuple[int, int]:
+def _counts(image: ClusterImage, wish: NewTopic, config: BrokerConfig) -> tuple[int, int]:
     """How many partitions and replicas a wish means."""
     partitions = config.num_partitions if wish.partitions == -1 else wish.partitions
     _check_partition_count(partitions)
@@ -173,9 +173,9 @@ def _default_replicas(image: ClusterImage, config: BrokerConfig) -> int:
 
 
 def _sites(image: ClusterImage) -> list[Site]:
-    standing = Standing.of(image)
+    available = BrokerAvailability.of(image)
     return [
-        Site(node.broker_id, node.rack, not node.fenced, node.broker_id in standing.willing)
+        Site(node.broker_id, node.rack, not node.fenced, node.broker_id in available.willing)
         for node in image.brokers.values()
     ]
 

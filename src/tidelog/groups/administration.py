@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.group import ClassicGroup
-from tidelog.groups.classic.messages import Description
-from tidelog.groups.effects import Answer, Effects, Now, Waiter
+from tidelog.groups.classic.messages import ClassicGroupDescription
+from tidelog.groups.effects import Effects, Now, Respond, Waiter
 from tidelog.groups.group import Group
 from tidelog.groups.shard_state import ShardState
 
@@ -30,7 +30,7 @@ class Administration(ShardState):
             if (not states or group.state_name.lower() in states) and (not kinds or group.kind in kinds)
         ]
 
-    def describe(self, group_id: str) -> Description:
+    def describe(self, group_id: str) -> ClassicGroupDescription:
         group = self.group(group_id)
         if not isinstance(group, ClassicGroup):
             raise TidelogError(
@@ -44,7 +44,7 @@ class Administration(ShardState):
         group.check_delete()
 
         def then(error: ErrorCode, now: Now) -> Effects:
-            return [Answer(waiter, error)]
+            return [Respond(waiter, error)]
 
         keys = self.offsets.keys_of(group_id)
         removal = self._remove_group(group)

@@ -2,14 +2,24 @@
 
 from typing import NamedTuple
 
-from tidelog.shard_effects import NO_PRODUCER_ID, Answer, KeyValue, Now, Waiter, Write
+from tidelog.shard_effects import NO_PRODUCER_ID, AppendRecords, KeyValue, Now, Respond, Waiter
 
-__all__ = ["NO_PRODUCER_ID", "Answer", "Effect", "Effects", "KeyValue", "Now", "Reload", "Waiter", "Write"]
+__all__ = [
+    "NO_PRODUCER_ID",
+    "AppendRecords",
+    "Effect",
+    "Effects",
+    "KeyValue",
+    "Now",
+    "Reload",
+    "Respond",
+    "Waiter",
+]
 
 
 class Reload(NamedTuple):
     """The state in memory is based on a write that failed: load the whole shard from the log again."""
 
 
-Effect = Answer | Write | Reload
+Effect = Respond | AppendRecords | Reload
 Effects = list[Effect]

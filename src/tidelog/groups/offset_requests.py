@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups import records
-from tidelog.groups.effects import NO_PRODUCER_ID, Answer, Effects, Now, Waiter, Write
+from tidelog.groups.effects import NO_PRODUCER_ID, AppendRecords, Effects, Now, Respond, Waiter
 from tidelog.groups.group import Group
 from tidelog.groups.offsets import Committed
 from tidelog.groups.shard_state import ShardState
@@ -62,7 +62,7 @@ class OffsetRequests(ShardState):
             committed = Committed(wanted.offset, wanted.leader_epoch, metadata, now.wall_ms, expire_ms)
             accepted.append((wanted.topic, wanted.partition, committed))
         if not accepted:
-            return [Answer(waiter, errors)]
+            return [Respond(waiter, errors)]
         return [self._commit(request, accepted, errors, waiter)]
 
     def _check_commit(self, request: CommitRequest) -> Group | None:
@@ -86,7 +86,7 @@ class OffsetRequests(ShardState):
         accepted: list[tuple[str, int, Committed]],
         errors: list[ErrorCode],
         waiter: Waiter,
-    ) -> Write:
+    ) -> AppendRecords:
         group_id = request.group_id
         self._committing[group_id] += 1
 
@@ -96,12 +96,12 @@ class OffsetRequests(ShardState):
                 del self._committing[group_id]
             if not error:
                 self._committed(group_id, accepted, request.producer_id)
-                return [Answer(waiter, errors)]
+                return [Respond(waiter, errors)]
             if error == ErrorCode.MESSAGE_TOO_LARGE:
                 error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-            return [Answer(waiter, [refused or error for refused in errors])]
+            return [Respond(waiter, [refused or error for refused in errors])]
 
-        return Write(
+        return AppendRecords(
             [records.offset_record(group_id, *offset) for offset in accepted],
             then,
             request.producer_id,
@@ -162,10 +162,10 @@ class OffsetRequests(ShardState):
         known = set(self.offsets.keys_of(group_id))
         keys = [key for key, error in zip(wanted, errors, strict=True) if not error and key in known]
         if not keys:
-            return [Answer(waiter, errors)]
+            return [Respond(waiter, errors)]
 
         def then(error: ErrorCode, now: Now) -> Effects:
-            return [Answer(waiter, [refused or error for refused in errors])]
+            return [Respond(waiter, [refused or error for refused in errors])]
 
         return list(self._delete_offsets(group_id, keys, then))
 

@@ -47,7 +47,7 @@ class OffsetRecord(NamedTuple):
     committed: Committed | None  # None: deleted
 
 
-class MemberRecord(NamedTuple):
+class ClassicMemberRecord(NamedTuple):
     """A member of a classic group."""
 
     member_id: str
@@ -68,10 +68,10 @@ class GroupState(NamedTuple):
     protocol: str | None  # the chosen one
     leader: str | None
     since_ms: int  # wall clock: when it entered its state; -1 in records of old brokers
-    members: tuple[MemberRecord, ...]
+    members: tuple[ClassicMemberRecord, ...]
 
 
-class GroupRecord(NamedTuple):
+class ClassicGroupRecord(NamedTuple):
     group_id: str
     state: GroupState | None  # None: deleted
 
@@ -138,7 +138,7 @@ def group_record(group_id: str, state: GroupState | None) -> KeyValue:
 # -- reading -------------------------------------------------------------------------
 
 
-def decode(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
+def decode(key: bytes, value: bytes | None) -> OffsetRecord | ClassicGroupRecord | None:
     """The content of a record; None if it is of another kind. Refuses invalid ones."""
     kind = kind_of(key)
     try:
@@ -146,7 +146,7 @@ def decode(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None
             return _offset(_Reader(key, 2), value)
         if kind == GROUP_KIND:
             group_id = _Reader(key, 2).string()
-            return GroupRecord(group_id, None if value is None else _group(value))
+            return ClassicGroupRecord(group_id, None if value is None else _group(value))
     except (Malformed, STRUCT_ERROR, IndexError, UnicodeDecodeError) as error:
         raise StorageError(f"a record of a group cannot be read: {error}") from None
     return None
@@ -220,7 +220,7 @@ def _group(value: bytes) -> GroupState:
     return GroupState(protocol_type, generation, protocol, leader, since_ms, members)
 
 
-def _member(version: int, fields: _Reader) -> MemberRecord:
+def _member(version: int, fields: _Reader) -> ClassicMemberRecord:
     member_id = fields.string()
     instance_id = fields.nullable_string() if version >= 3 else None
     client_id, client_host = fields.string(), fields.string()
@@ -230,7 +230,7 @@ def _member(version: int, fields: _Reader) -> MemberRecord:
         rebalance_timeout_ms = session_timeout_ms
     subscription, assignment = fields.bytes(), fields.bytes()
     fields.end_struct()
-    return MemberRecord(
+    return ClassicMemberRecord(
         member_id, instance_id, client_id, client_host, rebalance_timeout_ms, session_timeout_ms,
         subscription, assignment,
     )  # fmt: skip

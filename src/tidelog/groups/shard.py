@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.administration import Administration
 from tidelog.groups.classic.group import ClassicGroup
-from tidelog.groups.classic.messages import NO_MEMBER, JoinRequest, Leaving, SyncRequest
+from tidelog.groups.classic.messages import NO_MEMBER, JoinRequest, LeavingMember, SyncRequest
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.requests import ConsumerRequests
 from tidelog.groups.effects import Effects, Now, Waiter
@@ -89,7 +89,9 @@ class GroupShard(OffsetRequests, Administration, ConsumerRequests):
         else:
             group.heartbeat(member_id, instance_id, generation, now)
 
-    def leave(self, group_id: str, members: Sequence[Leaving], now: Now) -> tuple[list[ErrorCode], Effects]:
+    def leave(
+        self, group_id: str, members: Sequence[LeavingMember], now: Now
+    ) -> tuple[list[ErrorCode], Effects]:
         """An error code per member, in order."""
         try:
             group = self._of_members(group_id)

@@ -10,10 +10,10 @@ from tidelog.groups import records
 from tidelog.groups.classic.group import ClassicGroup
 from tidelog.groups.consumer.view import NO_TOPICS, Topics
 from tidelog.groups.deadlines import Deadlines
-from tidelog.groups.effects import NO_PRODUCER_ID, Effects, KeyValue, Now, Write
+from tidelog.groups.effects import NO_PRODUCER_ID, AppendRecords, Effects, KeyValue, Now
 from tidelog.groups.group import Group
 from tidelog.groups.offsets import OffsetStore
-from tidelog.groups.records import GroupRecord, OffsetRecord
+from tidelog.groups.records import ClassicGroupRecord, OffsetRecord
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class ShardState:
             return
         if isinstance(record, OffsetRecord):
             self._replay_offset(record, producer_id)
-        elif isinstance(record, GroupRecord):
+        elif isinstance(record, ClassicGroupRecord):
             self._replay_group(record)
         elif kind not in self._unknown_kinds:
             self._unknown_kinds.add(kind)
@@ -68,7 +68,7 @@ class ShardState:
         else:
             self.offsets.commit_pending(producer_id, group_id, topic, partition, committed)
 
-    def _replay_group(self, record: GroupRecord) -> None:
+    def _replay_group(self, record: ClassicGroupRecord) -> None:
         if record.state is not None:
             group = self._new_classic(record.group_id)
             group.restore(record.state)
@@ -101,7 +101,7 @@ class ShardState:
 
     def _delete_offsets(
         self, group_id: str, keys: Sequence[tuple[str, int]], then: Callable[[ErrorCode, Now], Effects]
-    ) -> Iterator[Write]:
+    ) -> Iterator[AppendRecords]:
         """Writes that delete offsets, in parts; ``then`` follows the last one, with the first error if there
         was one.
         """
@@ -125,9 +125,9 @@ class ShardState:
                         self.offsets.delete(group_id, topic, partition)
                 return then(failures[0] if failures else ErrorCode.NONE, now) if is_last else []
 
-            yield Write(tombstones, done)
+            yield AppendRecords(tombstones, done)
 
-    def _remove_group(self, group: Group) -> Write:
+    def _remove_group(self, group: Group) -> AppendRecords:
         """Remove a vacant group from the log."""
         tombstones: list[KeyValue] = group.tombstones()
 
@@ -141,4 +141,4 @@ class ShardState:
                     self._ensure(group.group_id)
             return []
 
-        return Write(tombstones, done)
+        return AppendRecords(tombstones, done)

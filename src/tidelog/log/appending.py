@@ -11,11 +11,11 @@ from typing import NoReturn
 from crc32c import crc32c
 
 from tidelog.errors import CorruptBatch
+from tidelog.log.base import ALWAYS
 from tidelog.log.index_build import RELATIVE_OFFSET_MAX, timestamp_of
 from tidelog.log.producers import noted_fields
 from tidelog.log.segment import Segment
 from tidelog.log.settings import roll_after_ms
-from tidelog.log.state import ALWAYS
 from tidelog.log.storage import Buffer
 from tidelog.log.syncing import Syncing
 from tidelog.protocol import batch as batches
@@ -259,7 +259,7 @@ class Appending(Syncing):
             self._sync_now()
         old = self._active
         self._begin_segment(base_offset)
-        durability.waiting.append(old.seal())
+        durability.waiting.append(old.make_inactive())
         self._keep_producers(self._snapshots.write(base_offset))
 
     def _keep_producers(self, snapshot: str | None) -> None:

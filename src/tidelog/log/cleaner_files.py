@@ -119,7 +119,7 @@ class CleanedWriter:
         """The segment, complete and durable, still under its ``.cleaned`` name."""
         if self._buffer:
             self._flush()
-        for file in self._segment.seal().open():
+        for file in self._segment.make_inactive().open():
             file.sync()
         return self._segment
 

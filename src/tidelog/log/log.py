@@ -9,7 +9,7 @@ epochs and times come in as arguments. Used from one thread, except for :meth:`S
 :mod:`~tidelog.log.reading`       the position of an offset or a time; nothing is copied
 :mod:`~tidelog.log.shortening`    truncation, DeleteRecords, retention, the swap of compaction
 :mod:`~tidelog.log.syncing`       group commit
-:mod:`~tidelog.log.state`         the fields they share, and failures
+:mod:`~tidelog.log.base`         the fields they share, and failures
 here                              opening and closing
 ================================  ==============================================================
 
@@ -74,7 +74,7 @@ class Log(Reading, Shortening):
         if self._untouched and durability.is_complete(self.end_offset, self.epochs):
             return
         try:
-            durability.waiting.append(self._active.seal())
+            durability.waiting.append(self._active.make_inactive())
         except OSError as error:
             self._fail("close", error)
         self._segments_changed()

@@ -28,7 +28,7 @@ Found = tuple[int, int, int]
 """(timestamp, offset, leader epoch)"""
 
 
-class Wanted(NamedTuple):
+class LookupTarget(NamedTuple):
     """Which record of a batch is searched."""
 
     start_offset: int
@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
     timestamp_ms: int | None  # the first that is not older; None: the first of the newest
 
 
-class Seen(NamedTuple):
+class LookupResult(NamedTuple):
     """The result of searching one batch."""
 
     offset: int  # of the record; -1 if there is none
@@ -44,21 +44,21 @@ class Seen(NamedTuple):
     is_readable: bool = True
 
 
-NOT_THERE = Seen(-1, NO_TIMESTAMP)
-UNREADABLE = Seen(-1, NO_TIMESTAMP, is_readable=False)
+NOT_THERE = LookupResult(-1, NO_TIMESTAMP)
+UNREADABLE = LookupResult(-1, NO_TIMESTAMP, is_readable=False)
 
 
 class Unopened(Exception):
     """A batch that takes too long to search here. :meth:`look` is safe in any thread."""
 
-    def __init__(self, batch: bytes, header: BatchHeader, wanted: Wanted, path: str) -> None:
+    def __init__(self, batch: bytes, header: BatchHeader, wanted: LookupTarget, path: str) -> None:
         super().__init__(path)
         self._batch = batch
         self.header = header
         self.wanted = wanted
         self._path = path
 
-    def look(self) -> Seen:
+    def look(self) -> LookupResult:
         return look_through(self._batch, self.wanted, self._path)
 
 
@@ -77,15 +77,15 @@ class Opened:
         self.log = log
         self.cuts = log.cuts  # So far: the results count while there are no more.
         self.nothing_before = 0  # Offset: where the look-up continues.
-        self._key: tuple[BatchHeader, Wanted] | None = None
+        self._key: tuple[BatchHeader, LookupTarget] | None = None
         self._seen = NOT_THERE
 
-    def note(self, batch: Unopened, seen: Seen) -> None:
+    def note(self, batch: Unopened, seen: LookupResult) -> None:
         self._key, self._seen = (batch.header, batch.wanted), seen
         if seen.offset < 0 and batch.wanted.timestamp_ms is not None:
             self.nothing_before = batch.header.next_offset
 
-    def find(self, header: BatchHeader, wanted: Wanted) -> Seen | None:
+    def find(self, header: BatchHeader, wanted: LookupTarget) -> LookupResult | None:
         return self._seen if self._key == (header, wanted) else None
 
 
@@ -100,7 +100,7 @@ def first_at_or_after(
     """The first record in ``[start_offset, end_offset)`` that is not older than ``timestamp_ms``."""
     if opened is not None:
         start_offset = max(start_offset, opened.nothing_before)
-    wanted = Wanted(start_offset, end_offset, timestamp_ms)
+    wanted = LookupTarget(start_offset, end_offset, timestamp_ms)
     for segment, reached in _with_ends(segments, log_end_offset):
         if segment.base_offset >= end_offset:
             return None
@@ -138,7 +138,7 @@ def newest(
     if best is None:
         return None
     _, segment, position, header = best
-    seen = _look(segment, position, header, Wanted(start_offset, end_offset, None), opened)
+    seen = _look(segment, position, header, LookupTarget(start_offset, end_offset, None), opened)
     if not seen.is_readable:
         return timestamp_of(header), header.base_offset, header.leader_epoch  # The only candidate known.
     return (seen.timestamp, seen.offset, header.leader_epoch) if seen.offset >= 0 else None
@@ -186,8 +186,8 @@ def _search_from(segment: Segment, start_offset: int, end_offset: int) -> int:
 
 
 def _look(
-    segment: Segment, position: int, header: BatchHeader, wanted: Wanted, opened: Opened | None
-) -> Seen:
+    segment: Segment, position: int, header: BatchHeader, wanted: LookupTarget, opened: Opened | None
+) -> LookupResult:
     if opened is not None and (seen := opened.find(header, wanted)) is not None:
         return seen
     batch = segment.file().read_at(position, header.size)
@@ -196,7 +196,7 @@ def _look(
     return look_through(batch, wanted, segment.path)
 
 
-def look_through(batch: Buffer, wanted: Wanted, path: str) -> Seen:
+def look_through(batch: Buffer, wanted: LookupTarget, path: str) -> LookupResult:
     """Raises :class:`CorruptBatch` if the batch is damaged."""
     header = batches.check(batch)
     try:
@@ -210,7 +210,7 @@ def look_through(batch: Buffer, wanted: Wanted, path: str) -> Seen:
         return UNREADABLE
 
 
-def _look_through(batch: Buffer, header: BatchHeader, wanted: Wanted) -> Seen:
+def _look_through(batch: Buffer, header: BatchHeader, wanted: LookupTarget) -> LookupResult:
     low, high = max(wanted.start_offset, header.base_offset), min(wanted.end_offset, header.next_offset)
     stamped = header.max_timestamp if header.is_log_append_time else None
     found = NOT_THERE
@@ -221,7 +221,7 @@ def _look_through(batch: Buffer, header: BatchHeader, wanted: Wanted) -> Seen:
         timestamp = header.base_timestamp + raw.timestamp_delta if stamped is None else stamped
         if wanted.timestamp_ms is None:
             if found.offset < 0 or (timestamp, -offset) > (found.timestamp, -found.offset):
-                found = Seen(offset, timestamp)
+                found = LookupResult(offset, timestamp)
         elif found.offset < 0 and timestamp >= wanted.timestamp_ms:
-            found = Seen(offset, timestamp)
+            found = LookupResult(offset, timestamp)
     return found

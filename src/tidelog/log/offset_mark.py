@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from tidelog.config.kinds import LONG_MAX
 from tidelog.log import layout
-from tidelog.log.storage import Entry, Storage
+from tidelog.log.storage import DirectoryEntry, Storage
 
 NO_OFFSET = -1
 
@@ -30,7 +30,7 @@ class OffsetMark:
         self._suffix = suffix
         self.offset = NO_OFFSET
 
-    def find(self, entries: Iterable[Entry]) -> None:
+    def find(self, entries: Iterable[DirectoryEntry]) -> None:
         """Read the mark from a listing of the directory."""
         found = (layout.base_offset_of(entry.name, self._suffix) for entry in entries)
         self.offset = max((offset for offset in found if offset is not None), default=NO_OFFSET)

@@ -26,7 +26,7 @@ from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import Segment
 from tidelog.log.segment_check import Recovered, recover
 from tidelog.log.settings import LogSettings
-from tidelog.log.storage import Entry, Storage
+from tidelog.log.storage import DirectoryEntry, Storage
 from tidelog.log.sync import Unsynced
 
 _logger = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ class Opening:
         _logger.error("%s: the disk lost data: %s", self._directory, reason)
         self._damage.set(reason)
 
-    def _find_segments(self, entries: list[Entry]) -> None:
+    def _find_segments(self, entries: list[DirectoryEntry]) -> None:
         sizes = {entry.name: entry.size for entry in entries}
         bases = []
         for name in sizes:
@@ -265,7 +265,7 @@ class Opening:
                     self._note_damage(f"a hole between {end_offset} and {segments[number + 1].base_offset}")
                 self._drop_behind(number, end_offset)
                 break
-            self._unsynced.append(segment.seal())
+            self._unsynced.append(segment.make_inactive())
         return end_offset
 
     def _first_to_check(self, recovery_point: int) -> int:

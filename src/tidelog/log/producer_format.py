@@ -25,7 +25,7 @@ from crc32c import crc32c
 
 from tidelog.errors import CorruptBatch
 from tidelog.log.open_transactions import EndedTransaction, OpenTransactions
-from tidelog.log.producers import NO_OFFSET, SEQUENCE_MASK, Producer, ProducerStates, Written
+from tidelog.log.producers import NO_OFFSET, SEQUENCE_MASK, ProducerState, ProducerStates, Written
 
 VERSION = 1
 NO_SEQUENCE = -1
@@ -39,7 +39,7 @@ _TOLD = Struct(">qq")
 
 
 class Snapshot(NamedTuple):
-    producers: dict[int, Producer]
+    producers: dict[int, ProducerState]
     transactions: OpenTransactions
 
 
@@ -73,7 +73,7 @@ def encode(states: ProducerStates) -> bytes:
     return _START.pack(VERSION, crc32c(body)) + body
 
 
-def _is_told(producer: Producer) -> bool:
+def _is_told(producer: ProducerState) -> bool:
     return producer.coordinator_offset != NO_OFFSET
 
 
@@ -100,7 +100,7 @@ def decode(data: bytes) -> Snapshot:
     return Snapshot(producers, transactions)
 
 
-def _producers(data: bytes) -> tuple[dict[int, Producer], dict[int, int], int]:
+def _producers(data: bytes) -> tuple[dict[int, ProducerState], dict[int, int], int]:
     """Kafka's part: producers with one batch each, the start of their transactions, its end."""
     position = _START.size
     (count,) = _COUNT.unpack_from(data, position)
@@ -111,7 +111,7 @@ def _producers(data: bytes) -> tuple[dict[int, Producer], dict[int, int], int]:
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, first_offset = (
             _PRODUCER.unpack_from(data, position)
         )
-        producer = producers[producer_id] = Producer(epoch, timestamp)
+        producer = producers[producer_id] = ProducerState(epoch, timestamp)
         producer.coordinator_epoch = coordinator_epoch
         if first_offset != NO_OFFSET:
             in_transaction[producer_id] = first_offset
@@ -121,7 +121,7 @@ def _producers(data: bytes) -> tuple[dict[int, Producer], dict[int, int], int]:
     return producers, in_transaction, position
 
 
-def _replace_batches(data: bytes, position: int, producers: dict[int, Producer]) -> int:
+def _replace_batches(data: bytes, position: int, producers: dict[int, ProducerState]) -> int:
     (count,) = _COUNT.unpack_from(data, position)
     position += _COUNT.size
     for producer in producers.values():
@@ -142,7 +142,7 @@ def _ended(data: bytes, position: int) -> list[EndedTransaction]:
     ]
 
 
-def _take_told(data: bytes, position: int, producers: dict[int, Producer]) -> None:
+def _take_told(data: bytes, position: int, producers: dict[int, ProducerState]) -> None:
     if position >= len(data):
         return
     (count,) = _COUNT.unpack_from(data, position)

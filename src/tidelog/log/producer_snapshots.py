@@ -21,7 +21,7 @@ from tidelog.log.files import read_whole, write_beside
 from tidelog.log.producers import NO_OFFSET, ProducerStates
 from tidelog.log.scan import headers
 from tidelog.log.segment import Segment
-from tidelog.log.storage import Entry, Storage
+from tidelog.log.storage import DirectoryEntry, Storage
 
 _logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class ProducerSnapshots:
         self._offsets: list[int] = []  # Rising. Every existing file, readable or not.
         self.states = states
 
-    def find(self, entries: Iterable[Entry]) -> None:
+    def find(self, entries: Iterable[DirectoryEntry]) -> None:
         """Read from a listing of the directory which snapshots exist."""
         found = (layout.base_offset_of(entry.name, layout.SNAPSHOT_SUFFIX) for entry in entries)
         self._offsets = sorted(offset for offset in found if offset is not None)

@@ -74,7 +74,7 @@ class LastWritten(NamedTuple):
     epoch: int
 
 
-class Producer:
+class ProducerState:
     """One producer id in one log."""
 
     __slots__ = (
@@ -122,7 +122,7 @@ class ProducerStates:
 
     def __init__(self, name: str, now_ms: int = 0) -> None:
         self._name = name  # For log lines.
-        self._producers: dict[int, Producer] = {}
+        self._producers: dict[int, ProducerState] = {}
         self.transactions = OpenTransactions()
         self.clock_ms = now_ms  # Latest time known: when batches read from the log count as written.
         self.newest_offset = NO_OFFSET  # Last offset of the newest batch that changed anything here.
@@ -132,10 +132,10 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._producers)
 
-    def __iter__(self) -> Iterator[tuple[int, Producer]]:
+    def __iter__(self) -> Iterator[tuple[int, ProducerState]]:
         return iter(self._producers.items())
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> ProducerState | None:
         return self._producers.get(producer_id)
 
     # -- rules -------------------------------------------------------------------------
@@ -284,17 +284,17 @@ class ProducerStates:
             return None
 
     def restore(
-        self, producers: dict[int, Producer], transactions: OpenTransactions, end_offset: int
+        self, producers: dict[int, ProducerState], transactions: OpenTransactions, end_offset: int
     ) -> None:
         """Start with a snapshot of everything before ``end_offset``."""
         self._producers = producers
         self.transactions = transactions
         self.newest_offset = end_offset - 1 if producers or transactions.ended else NO_OFFSET
 
-    def _add(self, producer_id: int, epoch: int, now_ms: int) -> Producer:
+    def _add(self, producer_id: int, epoch: int, now_ms: int) -> ProducerState:
         if len(self._producers) >= self.producers_max:
             self._make_room(now_ms)
-        producer = self._producers[producer_id] = Producer(epoch, now_ms)
+        producer = self._producers[producer_id] = ProducerState(epoch, now_ms)
         return producer
 
     # -- forgetting --------------------------------------------------------------------
@@ -343,7 +343,7 @@ class ProducerStates:
         }
 
 
-def _check_epoch(header: BatchHeader, producer: Producer) -> None:
+def _check_epoch(header: BatchHeader, producer: ProducerState) -> None:
     if header.producer_epoch < producer.epoch:
         raise TidelogError(
             f"producer {header.producer_id} sent epoch {header.producer_epoch}, current: {producer.epoch}",

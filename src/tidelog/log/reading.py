@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from tidelog.errors import CorruptBatch, OffsetOutOfRange, StorageError
 from tidelog.log import lookup
 from tidelog.log.aborted_index import AbortedTransaction
+from tidelog.log.base import LogBase
 from tidelog.log.index import DamagedIndex
 from tidelog.log.index_build import IndexBuild, deferring
 from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import Segment
-from tidelog.log.state import LogState
 from tidelog.log.storage import EMPTY_REGION, Region
 from tidelog.log.verification import ORDER_SIZE, SLICE_BYTES, DamagedSegment, verify_read
 from tidelog.protocol.batch import BatchHeader
@@ -33,7 +33,7 @@ class Unread:
         self.bytes = SLICE_BYTES
 
 
-class Reading(LogState):
+class Reading(LogBase):
     __slots__ = ()
 
     def read(

@@ -36,7 +36,7 @@ class WrongPlace(Exception):
     """No batch with the expected last offset begins there: the index is wrong, not the records."""
 
 
-class Place(NamedTuple):
+class BatchPosition(NamedTuple):
     """Position of a batch."""
 
     position: int
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 # What Place._make does, without a call: every read from the middle of a segment needs one.
-_make_place: Callable[[tuple[int, int, int, int]], Place] = partial(tuple.__new__, Place)
+_make_place: Callable[[tuple[int, int, int, int]], BatchPosition] = partial(tuple.__new__, BatchPosition)
 
 
 def find_batch(
@@ -57,7 +57,7 @@ def find_batch(
     next_offset: int,
     known_last: int = ANY,
     dense_from: int = LONG_MAX,
-) -> Place:
+) -> BatchPosition:
     """The first batch at or after ``position`` that ends at or after ``offset``.
 
     Size 0 at ``end`` if there is none before. No batch begins before ``next_offset``; ``known_last`` is the
@@ -97,7 +97,7 @@ def find_batch(
         if at == 0:
             raise BrokenChain(f"no whole header at position {position}", previous, previous_next)
         position += at
-    return Place(end, 0, next_offset, previous)
+    return BatchPosition(end, 0, next_offset, previous)
 
 
 def headers(

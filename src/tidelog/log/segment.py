@@ -31,8 +31,8 @@ from tidelog.log.index_build import (
 from tidelog.log.offset_mark import DenseMark
 from tidelog.log.scan import (
     ANY,
+    BatchPosition,
     BrokenChain,
-    Place,
     WrongPlace,
     find_batch,
     header_at,
@@ -211,7 +211,7 @@ class Segment:
     def index_full(self) -> bool:
         return self.index.full or self.time_index.full
 
-    def seal(self) -> Unsynced:
+    def make_inactive(self) -> Unsynced:
         """Become inactive: indexes complete and cut to size. Returns what is not synced yet."""
         file = self.file()
         if self.size and self.max_timestamp >= 0:
@@ -270,7 +270,7 @@ class Segment:
 
     # -- reading -----------------------------------------------------------------------
 
-    def locate(self, offset: int) -> Place:
+    def locate(self, offset: int) -> BatchPosition:
         """The first batch that ends at or after ``offset``; size 0 at the end if none does. Raises
         BrokenChain if headers do not fit together.
         """
@@ -287,7 +287,7 @@ class Segment:
             self._check_before(place)
         return place
 
-    def _check_before(self, place: Place) -> None:
+    def _check_before(self, place: BatchPosition) -> None:
         """Compaction leaves gaps. So does a batch that claims a wrong end."""
         start = place.previous
         if start == place.position or start >= self.trusted_from or place.position <= self.verified_to:
@@ -514,7 +514,7 @@ class Segment:
             if build.broken is None:
                 self._note_behind(build)
                 if not was_active:
-                    self.seal()
+                    self.make_inactive()
                 return
             _logger.error(
                 "%s is damaged from offset %d on: %s", self.path, build.broken.offset, build.broken.message

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from tidelog.errors import CorruptBatch, OffsetOutOfRange
 from tidelog.log import layout, retention
 from tidelog.log.appending import Appending
+from tidelog.log.base import NO_OFFSET
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
 from tidelog.log.index_build import deferring
 from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import Segment
-from tidelog.log.state import NO_OFFSET
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol import batch as batches
 

@@ -58,7 +58,7 @@ class Mapping(Protocol):
         ...
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """One name in a directory."""
 
     name: str
@@ -83,7 +83,7 @@ class Storage(Protocol):
         """
         ...
 
-    def list(self, directory: str) -> list[Entry]: ...
+    def list(self, directory: str) -> list[DirectoryEntry]: ...
 
     def exists(self, path: str) -> bool: ...
 

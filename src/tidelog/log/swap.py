@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from tidelog.log import layout
 from tidelog.log.scan import headers
 from tidelog.log.segment import Segment
-from tidelog.log.storage import Entry, Storage
+from tidelog.log.storage import DirectoryEntry, Storage
 
 _logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def _take_back(old: Sequence[Segment], new: Segment) -> None:
         _logger.error("%s stays half replaced until the log is reopened: %s", old[0], error)
 
 
-def finish_interrupted(storage: Storage, directory: str, entries: Sequence[Entry]) -> bool:
+def finish_interrupted(storage: Storage, directory: str, entries: Sequence[DirectoryEntry]) -> bool:
     """Complete or undo what a crash interrupted; True if names changed and must be listed again."""
     names = {entry.name for entry in entries}
     changed = False

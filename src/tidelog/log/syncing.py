@@ -5,11 +5,11 @@ After a failed sync nothing may be reported as durable, so the log fails.
 
 from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import StorageError
-from tidelog.log.state import ALWAYS, LogState
+from tidelog.log.base import ALWAYS, LogBase
 from tidelog.log.sync import SyncTicket, unsynced_file
 
 
-class Syncing(LogState):
+class Syncing(LogBase):
     __slots__ = ()
 
     def sync_due(self, now_ms: int) -> bool:

@@ -43,7 +43,7 @@ class Piece(NamedTuple):
     dense_from: int = LONG_MAX  # no offset is missing between two batches after it
     history: History = NO_HISTORY  # the epochs of its batches
 
-    def check(self) -> "Checked":
+    def check(self) -> "VerifiedPiece":
         """Reads and checks. Safe in any thread."""
         try:
             data = memoryview(self.region.read())
@@ -52,10 +52,10 @@ class Piece(NamedTuple):
                 dense_from=self.dense_from, history=self.history,
             )  # fmt: skip
         except OSError as error:
-            return Checked(0, self.next_offset, f"cannot be read: {error}")
+            return VerifiedPiece(0, self.next_offset, f"cannot be read: {error}")
 
 
-class Checked(NamedTuple):
+class VerifiedPiece(NamedTuple):
     whole_bytes: int
     next_offset: int  # exclusive end of the intact batches
     damage: str  # what is wrong with the next one; empty: nothing, or it was not read to its end
@@ -71,7 +71,7 @@ def check(
     limit: int | None = None,
     dense_from: int = LONG_MAX,
     history: History = NO_HISTORY,
-) -> Checked:
+) -> VerifiedPiece:
     """Check every complete batch; with ``to_the_end`` all must be, and what follows is of ``epoch_max``.
     Batches that end after ``limit`` bytes do not count: they only show what follows. ``history``: the epochs
     of the batches, if known.
@@ -107,10 +107,10 @@ def check(
             base_offset, _ = batches.parse_prefix(data, at)
             _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch, dense_from)
     except _OutOfOrder as error:
-        return Checked(*whole_before, error.message)
+        return VerifiedPiece(*whole_before, error.message)
     except CorruptBatch as error:
-        return Checked(at, next_offset, error.message)
-    return Checked(at, next_offset, "")
+        return VerifiedPiece(at, next_offset, error.message)
+    return VerifiedPiece(at, next_offset, "")
 
 
 class _OutOfOrder(CorruptBatch):
@@ -158,7 +158,7 @@ def verify_read(
 
 def pieces(
     segment: Segment, end_offset: int, epoch_max: int = ANY_EPOCH
-) -> Generator[Piece, Checked | None, None]:
+) -> Generator[Piece, VerifiedPiece | None, None]:
     """The whole segment, piece by piece; the caller reports the result of each piece with ``send``."""
     position, next_offset = 0, segment.base_offset
     wanted = PIECE_BYTES
@@ -166,7 +166,7 @@ def pieces(
         size = min(wanted, segment.size - position)
         region = Region(segment.file(), position, size)
         is_last = position + size >= segment.size
-        found: Checked | None = yield Piece(
+        found: VerifiedPiece | None = yield Piece(
             segment, region, next_offset, end_offset, is_last, epoch_max, segment.dense_from
         )
         if found is None or found.damage:

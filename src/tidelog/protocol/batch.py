@@ -197,17 +197,17 @@ def set_append_time(buffer: bytearray | memoryview, position: int, size: int, ti
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + CRC_FROM)
     _ATTRIBUTES.pack_into(buffer, position + CRC_FROM, attributes | TIMESTAMP_TYPE_MASK)
     _TIMESTAMP.pack_into(buffer, position + 35, timestamp_ms)
-    seal(buffer, position, size)
+    write_crc(buffer, position, size)
 
 
 def set_max_timestamp(buffer: bytearray | memoryview, timestamp_ms: int) -> BatchHeader:
     """Set another largest timestamp in the single batch in ``buffer``; returns its new header."""
     _TIMESTAMP.pack_into(buffer, 35, timestamp_ms)
-    seal(buffer, 0, len(buffer))
+    write_crc(buffer, 0, len(buffer))
     return parse_header(buffer)
 
 
-def seal(buffer: bytearray | memoryview, position: int, size: int) -> None:
+def write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
     """Write the CRC of the bytes."""
     view = memoryview(buffer)
     _CRC.pack_into(buffer, position + 17, crc32c(view[position + CRC_FROM : position + size]))
@@ -235,7 +235,7 @@ def write_header(
         buffer, 0, base_offset, size - LENGTH_PREFIX_SIZE, leader_epoch, MAGIC, 0, attributes,
         last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
     )  # fmt: skip
-    seal(buffer, 0, size)
+    write_crc(buffer, 0, size)
 
 
 def build(records: Buffer, **fields: int) -> bytearray:

@@ -27,7 +27,7 @@ _OFFSET_TAG = 100
 _OFFSET_MARK = bytes((1, _OFFSET_TAG, 8))
 
 
-class Answer(NamedTuple):
+class EnvelopeResponse(NamedTuple):
     error: ErrorCode
     data: memoryview | None  # header and body of the client's response
     metadata_offset: int  # -1 if unknown
@@ -83,12 +83,12 @@ def encode_answer(
     return INT32.pack(len(content)) + content
 
 
-def decode_answer(frame: memoryview) -> Answer:
+def decode_answer(frame: memoryview) -> EnvelopeResponse:
     """From a frame that begins with its correlation id."""
     try:
         data, position = read_bytes(frame, skip_tags(frame, 4), True)
         (code,) = INT16.unpack_from(frame, position)
-        return Answer(ErrorCode(code), data, _metadata_offset(frame, position + 2))
+        return EnvelopeResponse(ErrorCode(code), data, _metadata_offset(frame, position + 2))
     except (IndexError, ValueError, STRUCT_ERROR):
         raise Malformed("the answer to an envelope cannot be parsed") from None
 

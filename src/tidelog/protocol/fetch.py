@@ -76,7 +76,7 @@ Part = bytearray | Records
 """A piece of a response, in sending order."""
 
 
-class PartitionAnswer(NamedTuple):
+class FetchPartitionResponse(NamedTuple):
     partition: int
     error: ErrorCode
     high_watermark: int
@@ -221,7 +221,7 @@ _PARTITION = Struct(">ihqq")  # index, error, high watermark, last stable offset
 _ABORTED = Struct(">qq")
 
 
-class Answer:
+class FetchResponseBuilder:
     """Collects the parts of one fetch response, in order, without touching the records."""
 
     __slots__ = ("_flexible", "_open", "_size", "_version", "parts")
@@ -251,7 +251,7 @@ class Answer:
         if self._flexible:
             self._open += b"\x00"
 
-    def partition(self, answer: PartitionAnswer) -> None:
+    def partition(self, answer: FetchPartitionResponse) -> None:
         version, flexible = self._version, self._flexible
         out = self._open
         out += _PARTITION.pack(
@@ -283,7 +283,7 @@ class Answer:
             if self._flexible:
                 out += b"\x00"
 
-    def _tags(self, answer: PartitionAnswer) -> None:
+    def _tags(self, answer: FetchPartitionResponse) -> None:
         if answer.diverging is None and answer.leader is None:
             self._open += b"\x00"
             return

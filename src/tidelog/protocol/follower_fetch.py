@@ -45,12 +45,12 @@ Item = tuple[Key, int, int, int, int, int]
 """Key, leader epoch, offset, epoch of the record before it, log start offset, high watermark."""
 
 
-class Records(Protocol):
+class RecordRegion(Protocol):
     @property
     def size(self) -> int: ...
 
 
-R = TypeVar("R", bound=Records)
+R = TypeVar("R", bound=RecordRegion)
 Pair = tuple[int, int]
 Part = tuple[Key, int, ErrorCode, int, int, int, int, R | None, Pair | None, Pair | None]
 """Key, requested offset, error, leader epoch, leader, high watermark, log start offset, records, divergence
@@ -79,7 +79,7 @@ class Ask(NamedTuple):
     others: Sequence[tuple[Key, UUID]] = ()  # partitions where the directory id is another one
 
 
-class Asker(NamedTuple):
+class FetchHeader(NamedTuple):
     """The constant parts of all requests of one broker; see :func:`asker`."""
 
     header: bytes  # after the correlation id
@@ -109,16 +109,16 @@ _FAR_BEHIND = 1 << 20  # requests
 NOT_TOLD = (1 << 63) - 1  # Kafka's default for an unknown high watermark of the follower
 
 
-def asker(client_id: str, cluster_id: str | None) -> Asker:
+def asker(client_id: str, cluster_id: str | None) -> FetchHeader:
     header = write_string(client_id, False) + b"\x00"
     if not cluster_id:
-        return Asker(header, b"\x01\x02")
+        return FetchHeader(header, b"\x01\x02")
     name = write_string(cluster_id, True)
-    return Asker(header, b"\x01\x03\x00" + write_uvarint(len(name)) + name)
+    return FetchHeader(header, b"\x01\x03\x00" + write_uvarint(len(name)) + name)
 
 
 def encode_ask(
-    asker: Asker, correlation_id: int, ask: Ask, items: Iterable[Item], forgotten: Iterable[Key]
+    asker: FetchHeader, correlation_id: int, ask: Ask, items: Iterable[Item], forgotten: Iterable[Key]
 ) -> bytearray:
     """The whole request frame."""
     out = bytearray(_FRAME.pack(0, API_KEY, VERSION, correlation_id))

@@ -278,7 +278,7 @@ class _Layout(NamedTuple):
     timestamp_at: int
     timestamp_size: int
     offset_at: int
-    alike: tuple[tuple[int, bytes], ...]  # (position, byte) of all lengths and counts
+    constant_bytes: tuple[tuple[int, bytes], ...]  # (position, byte) of all lengths and counts
 
 
 _layouts: dict[tuple[int, int], _Layout] = {}  # by stride and size of the offset delta
@@ -388,7 +388,7 @@ def _compare(
     """The same of every ``step``-th record, ``size`` of them."""
     stride = step * layout.stride
     behind = first + (size - 1) * stride + 1  # of the first byte of the last one
-    for at, byte in layout.alike:
+    for at, byte in layout.constant_bytes:
         if data[first + at : behind + at : stride].strip(byte):
             return None
     at = layout.offset_at

@@ -42,7 +42,7 @@ class ProduceRequest(NamedTuple):
     topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]]
 
 
-class PartitionAnswer(NamedTuple):
+class ProducePartitionResponse(NamedTuple):
     """The result for one partition's records."""
 
     partition: int
@@ -62,7 +62,7 @@ class NodeAddress(NamedTuple):
     rack: str | None = None
 
 
-TopicAnswers = list[tuple[TopicKey, list[PartitionAnswer]]]
+TopicAnswers = list[tuple[TopicKey, list[ProducePartitionResponse]]]
 
 _ACKS_AND_TIMEOUT = Struct(">hi")
 _ANSWER = Struct(">ihqqq")  # index, error, base offset, log append time, log start offset
@@ -136,7 +136,7 @@ def encode(
     return bytes(body)
 
 
-def _encode_partition(body: bytearray, version: int, answer: PartitionAnswer) -> None:
+def _encode_partition(body: bytearray, version: int, answer: ProducePartitionResponse) -> None:
     packed = _ANSWER.pack(
         answer.partition, answer.error, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
     )
@@ -228,7 +228,7 @@ class PlainEncoder:
     __slots__ = ("_at", "_template")
 
     def __init__(self, version: int, topic: TopicKey, partition: int) -> None:
-        marker = PartitionAnswer(partition, ErrorCode.NONE, 0x7E5E7E5E7E5E, -1, 0)
+        marker = ProducePartitionResponse(partition, ErrorCode.NONE, 0x7E5E7E5E7E5E, -1, 0)
         template = encode(version, 0, [(topic, [marker])])
         self._template = template
         self._at = template.index(INT16.pack(0) + (0x7E5E7E5E7E5E).to_bytes(8, "big")) + 2

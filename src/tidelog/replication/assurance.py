@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from tidelog.services import Services
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
-    from tidelog.replication.serving import Standing
+    from tidelog.replication.driver import ReplicaDriver
+    from tidelog.replication.fetch_server import FollowerSession
 
 PATIENCE_MS = 1000
 
@@ -22,11 +22,11 @@ Then = Callable[[bool], None]
 
 
 class _Held:
-    __slots__ = ("epoch", "hosted", "missing", "since_ms", "then")
+    __slots__ = ("driver", "epoch", "missing", "since_ms", "then")
 
-    def __init__(self, hosted: "Hosted", missing: set[int], since_ms: int, then: Then) -> None:
-        self.hosted = hosted
-        self.epoch = hosted.replica.epoch
+    def __init__(self, driver: "ReplicaDriver", missing: set[int], since_ms: int, then: Then) -> None:
+        self.driver = driver
+        self.epoch = driver.replica.epoch
         self.missing = missing  # followers that have not shown it yet
         self.since_ms = since_ms  # when the question came
         self.then = then
@@ -41,32 +41,32 @@ class Assurance:
         """Whether somebody waits."""
         return bool(self._held)
 
-    def hold(self, hosted: "Hosted", followers: frozenset[int], then: Then) -> int:
+    def hold(self, driver: "ReplicaDriver", followers: frozenset[int], then: Then) -> int:
         """Tell ``then`` when all of them have shown that they follow from now on, or have not in time. From
         when on they must have.
         """
-        held = _Held(hosted, set(followers), self._services.uptime_ms(), then)
+        held = _Held(driver, set(followers), self._services.uptime_ms(), then)
         self._held.append(held)
         self._services.later(PATIENCE_MS, lambda: self._end(held, certain=False))
         return held.since_ms
 
-    def asked(self, standing: "Standing") -> bool:
+    def asked(self, session: "FollowerSession") -> bool:
         """A follower's ask has come, and is not answered yet; whether it must be, so that the next one tells
         more.
         """
         wanted = False
         for held in list(self._held):
-            if standing.sender not in held.missing:
+            if session.sender not in held.missing:
                 continue
-            item = standing.items.get(held.hosted)
+            item = session.items.get(held.driver)
             if item is None or item.epoch != held.epoch:
                 continue
-            if standing.confirmed_ms < held.since_ms:
+            if session.confirmed_ms < held.since_ms:
                 wanted = True
                 continue
-            held.missing.discard(standing.sender)
+            held.missing.discard(session.sender)
             if not held.missing:
-                self._end(held, certain=held.hosted.replica.epoch == held.epoch)
+                self._end(held, certain=held.driver.replica.epoch == held.epoch)
         return wanted
 
     def _end(self, held: _Held, *, certain: bool) -> None:

@@ -12,7 +12,7 @@ from tidelog.replication.replica import Role
 from tidelog.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 logger = logging.getLogger(__name__)
 
@@ -20,38 +20,38 @@ logger = logging.getLogger(__name__)
 class Damage:
     """Of one replica."""
 
-    def __init__(self, hosted: "Hosted") -> None:
-        self._hosted = hosted
+    def __init__(self, driver: "ReplicaDriver") -> None:
+        self._driver = driver
         self.offset: int | None = None  # of the first record that is not what was written
         self.is_cut = False  # Whether the damage was found at the start: it is cut off already.
 
     def found(self, offset: int, reason: str) -> None:
         """Records from ``offset`` on cannot be relied on. Everything else is still served."""
-        hosted = self._hosted
-        if hosted.closed or (self.offset is not None and self.offset <= offset):
+        driver = self._driver
+        if driver.closed or (self.offset is not None and self.offset <= offset):
             return
-        logger.error("%s: damaged from offset %s on: %s", hosted.key, offset, reason)
+        logger.error("%s: damaged from offset %s on: %s", driver.key, offset, reason)
         self.offset = offset
-        hosted.listener.damaged(hosted)
+        driver.listener.damaged(driver)
 
     def came_back(self) -> None:
         """The log lost records before it was opened. Until the controllers know, this replica counts for
         nothing: it neither votes, nor is its broker let in.
         """
         self.is_cut = True
-        self.found(self._hosted.log.end_offset, self._hosted.log.damage)
+        self.found(self._driver.log.end_offset, self._driver.log.damage)
 
     def is_known(self) -> None:
         """The controllers remember that records are missing: what is left may be used."""
         self.is_cut = False
         self.offset = None
-        self._hosted.log.damage_is_known()
+        self._driver.log.damage_is_known()
 
     # --- a leader -------------------------------------------------------------------------------------------
 
     def resign_if_copied(self) -> bool:
         """Stop leading in a moment in which a backup holds everything; False when there is none now."""
-        replica = self._hosted.replica
+        replica = self._driver.replica
         if replica.role is Role.LEADER:
             if not replica.is_copied():
                 return False
@@ -62,15 +62,15 @@ class Damage:
         """Lead no more, and gather what is missing before it does so again. What we have written meanwhile
         goes, as long as nothing of it is confirmed: it stands where confirmed records were.
         """
-        replica = self._hosted.replica
+        replica = self._driver.replica
         is_confirmed = replica.high_watermark > replica.epoch_start_offset
-        whole_before = self._hosted.log.end_offset if is_confirmed else replica.epoch_start_offset
+        whole_before = self._driver.log.end_offset if is_confirmed else replica.epoch_start_offset
         self._follow_nobody()
         self.found(whole_before, f"a backup has confirmed records up to {high_watermark}")
 
     def _follow_nobody(self) -> None:
-        replica = self._hosted.replica
-        self._hosted.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
+        replica = self._driver.replica
+        self._driver.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
 
     # --- a follower -----------------------------------------------------------------------------------------
 
@@ -78,16 +78,16 @@ class Damage:
         """Drop what is damaged and everything behind it: the leader has it. Only once nobody counts on this
         replica any more, because it holds less than was committed from here on.
         """
-        hosted = self._hosted
-        if self.offset is None or hosted.replica.role is not Role.FOLLOWER:
+        driver = self._driver
+        if self.offset is None or driver.replica.role is not Role.FOLLOWER:
             return
-        for each in hosted.attached:
+        for each in driver.attached:
             each.dropping()
         try:
             # Of two batches that do not follow each other, both are in doubt.
-            offset = hosted.log.whole_to(self.offset)
+            offset = driver.log.whole_to(self.offset)
         except StorageError as error:
-            hosted.fail(error)
+            driver.fail(error)
             return
         self.offset = None  # To drop it may show more of it.
-        hosted.drop_from(offset)
+        driver.drop_from(offset)

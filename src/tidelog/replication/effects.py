@@ -30,7 +30,7 @@ class Commit(NamedTuple):
     high_watermark: int
 
 
-class Settle(NamedTuple):
+class CompleteProduce(NamedTuple):
     """The produce that waits under ``token`` is done, or will never be."""
 
     token: int
@@ -39,7 +39,9 @@ class Settle(NamedTuple):
 
 # What the two classes do when called, less a call: each produce makes one of both.
 new_commit: Callable[[tuple[int]], Commit] = partial(tuple.__new__, Commit)
-new_settle: Callable[[tuple[int, ErrorCode]], Settle] = partial(tuple.__new__, Settle)
+new_complete_produce: Callable[[tuple[int, ErrorCode]], CompleteProduce] = partial(
+    tuple.__new__, CompleteProduce
+)
 
 
 class ProposeInSync(NamedTuple):
@@ -57,5 +59,5 @@ class Degrade(NamedTuple):
     copies: int | None
 
 
-Effect = BeginEpoch | Truncate | Commit | Settle | ProposeInSync | Degrade
+Effect = BeginEpoch | Truncate | Commit | CompleteProduce | ProposeInSync | Degrade
 Effects = list[Effect]

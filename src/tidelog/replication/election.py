@@ -29,12 +29,12 @@ from tidelog.invariant import invariant
 from tidelog.machine import Machine
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import (
-    AnswerVote,
     AskVote,
     Ballot,
     ElectionEffects,
     Follow,
     Lead,
+    RespondToVote,
     SaveBallot,
     Tail,
     TellLeader,
@@ -48,7 +48,7 @@ NEVER_MS = -(1 << 62)
 FOREVER_MS = 1 << 62
 
 
-class State(Enum):
+class ElectionState(Enum):
     UNATTACHED = "unattached"
     FOLLOWER = "follower"
     PROSPECTIVE = "prospective"
@@ -81,7 +81,7 @@ class Election(Machine):
         self.epoch = ballot.epoch
         self.voted_for: int = ballot.voted_for
         self.leader: int = NO_BROKER
-        self.state = State.UNATTACHED
+        self.state = ElectionState.UNATTACHED
         self.retired = False  # Its disk has failed.
         # It may lack what it acknowledged, or not know how it voted: it neither votes nor stands until the
         # others have taken it in anew.
@@ -132,9 +132,9 @@ class Election(Machine):
     def tick(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         if now_ms < self.deadline_ms or self.retired:
             return []
-        if self.state is State.LEADER:
+        if self.state is ElectionState.LEADER:
             return self._check_majority(now_ms)
-        if self.state is State.PROSPECTIVE and self._promised_enough(now_ms, tail):
+        if self.state is ElectionState.PROSPECTIVE and self._promised_enough(now_ms, tail):
             return self.ask_votes(now_ms, chance, tail)
         return self._ask_whether(now_ms, chance, tail)
 
@@ -159,7 +159,7 @@ class Election(Machine):
 
     def resign(self, now_ms: int) -> ElectionEffects:
         """Lead no longer, and let the others go first."""
-        if self.state is not State.LEADER:
+        if self.state is not ElectionState.LEADER:
             return []
         self.deadline_ms = now_ms + self.timing.round_ms
         return self._detach()
@@ -167,7 +167,7 @@ class Election(Machine):
     def retire(self) -> ElectionEffects:
         """The disk takes nothing more: neither lead nor vote from now on."""
         self.retired = True
-        return self._detach() if self.state is State.LEADER else []
+        return self._detach() if self.state is ElectionState.LEADER else []
 
     def resume(self) -> None:
         """The log takes writes again."""
@@ -178,11 +178,11 @@ class Election(Machine):
         waits to be read. Nobody is judged before it was.
         """
         timing = self.timing
-        if self.state is State.LEADER:
-            oldest = now_ms - timing.majority_ms + timing.settle_ms
+        if self.state is ElectionState.LEADER:
+            oldest = now_ms - timing.majority_ms + timing.stall_grace_ms
             self._heard = {voter: max(heard_ms, oldest) for voter, heard_ms in self._heard.items()}
-        elif self.state is State.FOLLOWER and self.leader_heard_ms != NEVER_MS:
-            self.deadline_ms = max(self.deadline_ms, now_ms + timing.settle_ms)
+        elif self.state is ElectionState.FOLLOWER and self.leader_heard_ms != NEVER_MS:
+            self.deadline_ms = max(self.deadline_ms, now_ms + timing.stall_grace_ms)
 
     def set_timing(self, timing: Timing) -> None:
         """For what is judged from now on."""
@@ -194,14 +194,14 @@ class Election(Machine):
 
     def leader_lost(self, leader: int, now_ms: int, chance: float) -> None:
         """Its connection closed: a dead process is noticed long before it is silent for too long."""
-        if self.state is State.FOLLOWER and self.leader == leader:
+        if self.state is ElectionState.FOLLOWER and self.leader == leader:
             self.leader_heard_ms = NEVER_MS
             self.doubted_ms = now_ms
             self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.grace_ms, chance))
 
     def _detach(self) -> ElectionEffects:
         self._given_up = self.leader, self.epoch
-        self.state = State.UNATTACHED
+        self.state = ElectionState.UNATTACHED
         self.leader = NO_BROKER
         return [Follow(self.epoch, NO_BROKER)]
 
@@ -213,11 +213,11 @@ class Election(Machine):
         """
         self.voters = voters
         self.needed = needed
-        if self.state is State.LEADER:
+        if self.state is ElectionState.LEADER:
             self._heard = {voter_id: self._heard.get(voter_id, now_ms) for voter_id in voters.ids}
             self._unheard &= voters.ids
-        elif self.state in (State.PROSPECTIVE, State.CANDIDATE) and not self.may_stand:
-            self.state = State.UNATTACHED
+        elif self.state in (ElectionState.PROSPECTIVE, ElectionState.CANDIDATE) and not self.may_stand:
+            self.state = ElectionState.UNATTACHED
 
     def set_needed(self, needed: bool) -> None:
         """As in the field: a set without it was written or committed."""
@@ -230,10 +230,10 @@ class Election(Machine):
     # --- asking ---------------------------------------------------------------------------------------------
 
     def _ask_whether(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
-        effects: ElectionEffects = self._detach() if self.state is State.FOLLOWER else []
+        effects: ElectionEffects = self._detach() if self.state is ElectionState.FOLLOWER else []
         if self._rounds == 0:
             self._asking_since_ms = now_ms
-        self.state = State.PROSPECTIVE if self.may_stand else State.UNATTACHED
+        self.state = ElectionState.PROSPECTIVE if self.may_stand else ElectionState.UNATTACHED
         self._begin_round()
         self.deadline_ms = now_ms + _spread(self._ask_ms(), chance)
         self._rounds += 1
@@ -265,7 +265,7 @@ class Election(Machine):
 
     def ask_votes(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         """Stand for election in a new epoch."""
-        self.state = State.CANDIDATE
+        self.state = ElectionState.CANDIDATE
         self.epoch += 1
         self.voted_for = self.me
         self.leader = NO_BROKER
@@ -295,14 +295,14 @@ class Election(Machine):
 
     def vote_got(self, got: VoteGot, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         """An answer to one of our questions; late ones, of another epoch or kind, say nothing any more."""
-        self.is_mistaken_for_leader = got.leader == self.me and self.state is not State.LEADER
+        self.is_mistaken_for_leader = got.leader == self.me and self.state is not ElectionState.LEADER
         if got.epoch > self.epoch:
             return self._newer_epoch(got.epoch, got.leader, now_ms, _spread(self._ask_ms(), chance))
         if got.epoch < self.epoch or got.voter not in self.voters or self.leader != NO_BROKER:
             return []
         if not got.granted and got.leader not in (NO_BROKER, self.me):
             return self.leader_named(got.leader, got.epoch, now_ms)
-        if self.state is not (State.PROSPECTIVE if got.pre else State.CANDIDATE):
+        if self.state is not (ElectionState.PROSPECTIVE if got.pre else ElectionState.CANDIDATE):
             return []
         (self._granted if got.granted else self._refused).add(got.voter)
         if not got.granted:
@@ -317,7 +317,7 @@ class Election(Machine):
         return []
 
     def _win(self, now_ms: int) -> ElectionEffects:
-        self.state = State.LEADER
+        self.state = ElectionState.LEADER
         self.leader = self.me
         self._fresh = False
         self._rounds = 0
@@ -329,7 +329,7 @@ class Election(Machine):
 
     def stand_now(self, leader: int, epoch: int, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         """The leader hands over to us: nobody needs to be asked whether."""
-        if self.state is not State.FOLLOWER or (leader, epoch) != (self.leader, self.epoch):
+        if self.state is not ElectionState.FOLLOWER or (leader, epoch) != (self.leader, self.epoch):
             return []
         return self.ask_votes(now_ms, chance, tail) if self.may_stand and not self.retired else []
 
@@ -351,7 +351,7 @@ class Election(Machine):
             self.deadline_ms = now_ms + _spread(self.timing.round_ms, chance)
             effects.append(SaveBallot(self.ballot))
         leader = self.leader if self._hears_leader(now_ms) else NO_BROKER
-        effects.append(AnswerVote(ask.candidate, VoteGot(self.me, self.epoch, granted, leader, ask.pre)))
+        effects.append(RespondToVote(ask.candidate, VoteGot(self.me, self.epoch, granted, leader, ask.pre)))
         return effects
 
     def _is_meant(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
@@ -382,10 +382,10 @@ class Election(Machine):
             return False
         if self._hears_leader(now_ms):
             return False
-        if self.state is State.PROSPECTIVE and ask.candidate in self.voters:
+        if self.state is ElectionState.PROSPECTIVE and ask.candidate in self.voters:
             if (ask.tail, -ask.candidate) < (tail, -self.me):
                 return False
-            self.state = State.UNATTACHED
+            self.state = ElectionState.UNATTACHED
             self.deadline_ms = now_ms + _spread(self.timing.round_ms, chance)
         return True
 
@@ -394,15 +394,15 @@ class Election(Machine):
         outranked = (ask.tail, -ask.candidate) < (tail, -self.me)
         if not outranked or ask.candidate not in self.voters or not self.may_stand:
             return []
-        if self.state is State.PROSPECTIVE and ask.epoch == self.epoch:
+        if self.state is ElectionState.PROSPECTIVE and ask.epoch == self.epoch:
             # The asker may not have been there when we asked.
             return [self._ask(ask.candidate, self.epoch, tail, pre=True)]
-        if self.state is State.UNATTACHED and ask.tail < tail:
+        if self.state is ElectionState.UNATTACHED and ask.tail < tail:
             self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.grace_ms, chance))
         return []
 
     def _hears_leader(self, now_ms: int) -> bool:
-        if self.state is State.LEADER:
+        if self.state is ElectionState.LEADER:
             return True
         return self.leader != NO_BROKER and now_ms - self.leader_heard_ms < self.timing.trust_ms
 
@@ -419,7 +419,7 @@ class Election(Machine):
     def leader_heard(self, leader: int, epoch: int, now_ms: int) -> ElectionEffects:
         """The leader of ``epoch`` itself has spoken to us."""
         effects = self._attach(leader, epoch)
-        if self.state is State.FOLLOWER and self.leader == leader and self.epoch == epoch:
+        if self.state is ElectionState.FOLLOWER and self.leader == leader and self.epoch == epoch:
             self.leader_heard_ms = now_ms
             self._fresh = False
             self._rounds = 0
@@ -445,7 +445,7 @@ class Election(Machine):
     def _attach(self, leader: int, epoch: int) -> ElectionEffects:
         if epoch < self.epoch or (epoch == self.epoch and self.leader == leader):
             return []
-        if epoch == self.epoch and self.state is State.LEADER:
+        if epoch == self.epoch and self.state is ElectionState.LEADER:
             return []
         invariant(
             epoch > self.epoch or self.leader == NO_BROKER, "one leader per epoch", epoch, self.leader, leader
@@ -455,7 +455,7 @@ class Election(Machine):
             self.epoch = epoch
             self.voted_for = NO_BROKER
             effects.append(SaveBallot(self.ballot))
-        self.state = State.FOLLOWER
+        self.state = ElectionState.FOLLOWER
         self.leader = leader
         self.leader_heard_ms = NEVER_MS
         effects.append(Follow(epoch, leader))
@@ -472,7 +472,7 @@ class Election(Machine):
 
     def confirmed_ms(self) -> int:
         """While leading: until then nobody else can have been elected."""
-        if self.state is not State.LEADER:
+        if self.state is not ElectionState.LEADER:
             return NEVER_MS
         others = [voter_id for voter_id in self.voters.ids if voter_id != self.me]
         needed = self.voters.majority - (len(self.voters.ids) - len(others))
@@ -490,7 +490,7 @@ class Election(Machine):
         self.epoch = epoch
         self.voted_for = NO_BROKER
         self.leader = NO_BROKER
-        self.state = State.UNATTACHED
+        self.state = ElectionState.UNATTACHED
         self.deadline_ms = now_ms + wait_ms
         return [SaveBallot(self.ballot), Follow(epoch, NO_BROKER)]
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, InvariantViolation, TidelogError
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import NEVER_MS
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
     NO_OTHERS,
     FetchAsk,
@@ -52,8 +52,8 @@ class FetchLoop:
         services: Services,
         peers: Peers,
         broker_epoch: Callable[[], int],
-        leader_named: Callable[[Hosted, int, int], None],
-        contradicted: Callable[[Hosted, int, InvariantViolation], None],
+        leader_named: Callable[[ReplicaDriver, int, int], None],
+        contradicted: Callable[[ReplicaDriver, int, InvariantViolation], None],
         first_generation: int,
     ) -> None:
         self._me = me
@@ -63,13 +63,13 @@ class FetchLoop:
         self._broker_epoch = broker_epoch
         self._leader_named = leader_named  # a refusal says who leads, or that nobody does
         self._contradicted = contradicted  # What the leader holds cannot be, by what we hold.
-        self._partitions: dict[PartitionKey, Hosted] = {}
+        self._partitions: dict[PartitionKey, ReplicaDriver] = {}
         # Below by replica and not by key, which is slow to hash.
-        self._electing: dict[Hosted, None] = {}  # those of them whose replicas vote
+        self._electing: dict[ReplicaDriver, None] = {}  # those of them whose replicas vote
         self._directories: tuple[UUID | None, Mapping[PartitionKey, UUID]] | None = None  # their voters' ids
-        self._ready: dict[Hosted, None] = {}  # go into the next ask
-        self._asked: dict[Hosted, int] = {}  # generation of the item that is not answered yet
-        self._resting: dict[Hosted, int] = {}  # after an error: until when
+        self._ready: dict[ReplicaDriver, None] = {}  # go into the next ask
+        self._asked: dict[ReplicaDriver, int] = {}  # generation of the item that is not answered yet
+        self._resting: dict[ReplicaDriver, int] = {}  # after an error: until when
         self._forgotten: dict[PartitionKey, None] = {}  # the leader still remembers them
         # Begins anywhere: the leader may still remember an earlier run of this process.
         self._generation = first_generation
@@ -85,42 +85,46 @@ class FetchLoop:
         # a partition's ask stands there, it says as that partition's leader, or it would have refused.
         self._heard_ms = NEVER_MS
         self._heard_generation = -1
-        self._heard_at: dict[Hosted, int] = {}  # of those that are electing and have no ask standing there
-        self._unsure: dict[Hosted, None] = {}  # may have an ask standing there that shows that we agree
+        self._heard_at: dict[
+            ReplicaDriver, int
+        ] = {}  # of those that are electing and have no ask standing there
+        self._unsure: dict[
+            ReplicaDriver, None
+        ] = {}  # may have an ask standing there that shows that we agree
         self._missed = False  # An answer did not come in time.
         self._paused_until_ms = 0
         self._scheduled = False
         self._stopped = False
 
-    def want(self, hosted: Hosted) -> None:
+    def want(self, driver: ReplicaDriver) -> None:
         """This partition follows our leader, or is ready to go on."""
-        if hosted in self._asked or hosted in self._resting:
+        if driver in self._asked or driver in self._resting:
             return
-        self._partitions[hosted.key] = hosted
-        if hosted.voter.watches_leader and hosted not in self._electing:
-            self._electing[hosted] = None
+        self._partitions[driver.key] = driver
+        if driver.voter.watches_leader and driver not in self._electing:
+            self._electing[driver] = None
             self._directories = None
-        self._ready[hosted] = None
+        self._ready[driver] = None
         self._soon()
 
-    def forget(self, hosted: Hosted) -> None:
+    def forget(self, driver: ReplicaDriver) -> None:
         """It follows somebody else now, or in another epoch."""
-        if self._partitions.get(hosted.key) is not hosted:
+        if self._partitions.get(driver.key) is not driver:
             return
-        del self._partitions[hosted.key]
-        if hosted in self._electing:
-            del self._electing[hosted]
+        del self._partitions[driver.key]
+        if driver in self._electing:
+            del self._electing[driver]
             self._directories = None
-        self._heard_at.pop(hosted, None)
-        self._ready.pop(hosted, None)
-        self._resting.pop(hosted, None)
-        if self._asked.pop(hosted, None) is not None:
-            self._forgotten[hosted.key] = None
+        self._heard_at.pop(driver, None)
+        self._ready.pop(driver, None)
+        self._resting.pop(driver, None)
+        if self._asked.pop(driver, None) is not None:
+            self._forgotten[driver.key] = None
 
     def stop(self) -> None:
         self._stopped = True
 
-    def lost(self, now_ms: int) -> list[Hosted]:
+    def lost(self, now_ms: int) -> list[ReplicaDriver]:
         """The connection closed: nothing that is under way will be answered. Those whose replicas vote."""
         self._begin_anew()
         self._given_up.clear()
@@ -129,20 +133,20 @@ class FetchLoop:
         self._paused_until_ms = now_ms + BACKOFF_MS  # A dead leader is not asked without a pause.
         return list(self._electing)
 
-    def heard_ms(self, hosted: Hosted) -> int:
+    def heard_ms(self, driver: ReplicaDriver) -> int:
         """When the leader last showed, in this epoch, that it leads this partition."""
-        asked = self._asked.get(hosted)
+        asked = self._asked.get(driver)
         if asked is not None and asked <= self._heard_generation:
             return self._heard_ms
-        return self._heard_at.get(hosted, NEVER_MS)
+        return self._heard_at.get(driver, NEVER_MS)
 
     def tick(self, now_ms: int) -> None:
         if not self._partitions:
             return
         if self._resting:
-            for hosted in [hosted for hosted, until_ms in self._resting.items() if until_ms <= now_ms]:
-                del self._resting[hosted]
-                self._ready[hosted] = None
+            for driver in [driver for driver, until_ms in self._resting.items() if until_ms <= now_ms]:
+                del self._resting[driver]
+                self._ready[driver] = None
         if self._unanswered and now_ms - next(iter(self._unanswered.values())) >= self._patience_ms:
             self._missed = True
             self._give_up(now_ms)
@@ -157,15 +161,15 @@ class FetchLoop:
 
     def _begin_anew(self) -> None:
         """The next ask is complete."""
-        for hosted in self._electing:
-            self._heard_at[hosted] = self.heard_ms(hosted)
+        for driver in self._electing:
+            self._heard_at[driver] = self.heard_ms(driver)
         self._unanswered.clear()
         self._since = 0
         self._asked.clear()
         self._forgotten.clear()
-        for hosted in self._partitions.values():
-            if hosted not in self._resting:
-                self._ready[hosted] = None
+        for driver in self._partitions.values():
+            if driver not in self._resting:
+                self._ready[driver] = None
 
     def _soon(self) -> None:
         """After the events at hand, so that partitions that become ready together ask together."""
@@ -180,16 +184,16 @@ class FetchLoop:
             return
         items = []
         generation = self._generation + 1
-        for hosted in self._ready:
-            replica = hosted.replica
-            if replica.role is not Role.FOLLOWER or replica.leader != self._leader or not hosted.may_fetch:
+        for driver in self._ready:
+            replica = driver.replica
+            if replica.role is not Role.FOLLOWER or replica.leader != self._leader or not driver.may_fetch:
                 continue  # Whoever changes that says so with `want`.
-            items.append(_item(hosted))
-            self._asked[hosted] = generation
+            items.append(_item(driver))
+            self._asked[driver] = generation
             if not replica.is_sure:
-                self._unsure[hosted] = None
+                self._unsure[driver] = None
             if self._forgotten:
-                self._forgotten.pop(hosted.key, None)
+                self._forgotten.pop(driver.key, None)
         self._ready.clear()
         if not items and not self._forgotten and (self._unanswered or not self._asked):
             return
@@ -210,7 +214,7 @@ class FetchLoop:
 
     def _name_directories(self) -> tuple[UUID | None, Mapping[PartitionKey, UUID]]:
         """Under which id this broker votes on most partitions, and on which under another one."""
-        ids = {hosted.key: hosted.voter.directory for hosted in self._electing}
+        ids = {driver.key: driver.voter.directory for driver in self._electing}
         told = {key: directory for key, directory in ids.items() if directory is not None}
         usual, _ = Counter(told.values()).most_common(1)[0] if told else (None, 0)
         others = {key: directory for key, directory in told.items() if directory != usual}
@@ -257,12 +261,12 @@ class FetchLoop:
         log is the beginning of its own, or it would have refused. A partition that is quiet is not heard of
         otherwise.
         """
-        for hosted in list(self._unsure):
-            asked = self._asked.get(hosted)
+        for driver in list(self._unsure):
+            asked = self._asked.get(driver)
             if asked is None or asked == generation:
-                del self._unsure[hosted]
+                del self._unsure[driver]
             if asked == generation:
-                hosted.accepted()
+                driver.accepted()
 
     def _has_asked(self, generation: int) -> bool:
         """Whether this process waits for it. Generations begin anywhere, so an answer to an earlier run may
@@ -296,58 +300,58 @@ class FetchLoop:
             self._contradicted(self._partitions[part.key], self._leader, error)
 
     def _take_part(self, generation: int, part: FetchPart, now_ms: int) -> None:
-        hosted = self._partitions.get(part.key)
-        if hosted is None:
+        driver = self._partitions.get(part.key)
+        if driver is None:
             return
-        asked = self._asked.get(hosted)
+        asked = self._asked.get(driver)
         if asked is None or generation < asked:
             return
-        del self._asked[hosted]
-        if hosted in self._electing and part.error is ErrorCode.NONE:
-            self._heard_at[hosted] = now_ms
-        self._take(hosted, part, now_ms)
-        if hosted not in self._resting and self._partitions.get(part.key) is hosted:
-            self._ready[hosted] = None
+        del self._asked[driver]
+        if driver in self._electing and part.error is ErrorCode.NONE:
+            self._heard_at[driver] = now_ms
+        self._take(driver, part, now_ms)
+        if driver not in self._resting and self._partitions.get(part.key) is driver:
+            self._ready[driver] = None
 
-    def _take(self, hosted: Hosted, part: FetchPart, now_ms: int) -> None:
-        replica = hosted.replica
+    def _take(self, driver: ReplicaDriver, part: FetchPart, now_ms: int) -> None:
+        replica = driver.replica
         if replica.role is not Role.FOLLOWER or replica.leader != self._leader:
             return
         if part.error is not ErrorCode.NONE:
-            self._refused(hosted, part, now_ms)
+            self._refused(driver, part, now_ms)
             return
-        if part.epoch != replica.epoch or part.offset != hosted.log.end_offset:
+        if part.epoch != replica.epoch or part.offset != driver.log.end_offset:
             return  # An answer to an ask from before something changed here.
         if part.snapshot is not None:
-            hosted.snapshots.fetch(hosted, self._leader, part.snapshot, self._peers)
+            driver.snapshots.fetch(driver, self._leader, part.snapshot, self._peers)
             return
         if part.diverging is not None:
-            hosted.diverged(part.epoch, part.diverging)
+            driver.diverged(part.epoch, part.diverging)
             return
         try:
             records = None if part.records is None else part.records.read()
-            hosted.take(part.epoch, records, part.high_watermark, part.log_start_offset)
+            driver.take(part.epoch, records, part.high_watermark, part.log_start_offset)
         except TidelogError as error:
             # Damaged on the way or on the leader's disk: say so, and ask again after a while.
-            logger.error("%s: what broker %s sent is not usable: %s", hosted.key, self._leader, error.message)
-            self._resting[hosted] = now_ms + BACKOFF_MS
+            logger.error("%s: what broker %s sent is not usable: %s", driver.key, self._leader, error.message)
+            self._resting[driver] = now_ms + BACKOFF_MS
 
-    def _refused(self, hosted: Hosted, part: FetchPart, now_ms: int) -> None:
-        self._resting[hosted] = now_ms + BACKOFF_MS
-        if part.error is ErrorCode.OFFSET_OUT_OF_RANGE and part.epoch == hosted.replica.epoch:
-            if part.log_start_offset > hosted.log.end_offset:
+    def _refused(self, driver: ReplicaDriver, part: FetchPart, now_ms: int) -> None:
+        self._resting[driver] = now_ms + BACKOFF_MS
+        if part.error is ErrorCode.OFFSET_OUT_OF_RANGE and part.epoch == driver.replica.epoch:
+            if part.log_start_offset > driver.log.end_offset:
                 # The leader no longer has what comes next for us: begin again where its log begins.
-                hosted.restart_at(part.log_start_offset)
-            elif part.offset == hosted.log.end_offset:
-                hosted.leader_ends_before(part.log_start_offset)
+                driver.restart_at(part.log_start_offset)
+            elif part.offset == driver.log.end_offset:
+                driver.leader_ends_before(part.log_start_offset)
             return
-        self._leader_named(hosted, part.leader, part.epoch)
+        self._leader_named(driver, part.leader, part.epoch)
 
 
-def _item(hosted: Hosted) -> FetchItem:
-    replica, log = hosted.replica, hosted.log
+def _item(driver: ReplicaDriver) -> FetchItem:
+    replica, log = driver.replica, driver.log
     return FetchItem(
-        hosted.key,
+        driver.key,
         replica.epoch,
         log.end_offset,
         replica.last_epoch,

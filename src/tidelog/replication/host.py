@@ -1,7 +1,7 @@
 """All replicas of one node: fetch loops towards leaders, answers to followers, votes, the clock.
 
 **Following** (:mod:`~tidelog.replication.fetching`): one loop per leader, whatever the number and modes of
-the partitions. **Leading** (:mod:`~tidelog.replication.serving`): one standing ask per follower.
+the partitions. **Leading** (:mod:`~tidelog.replication.fetch_server`): one standing ask per follower.
 
 The clock looks only at replicas that have something to wait for: a thousand quiet partitions cost nothing.
 Knows no sockets and no threads: :class:`~tidelog.replication.messages.Peers` carries messages, services tell
@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
 from tidelog.replication.attachments.successors import HEARD_WITHIN_MS
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
+from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.fetching import FetchLoop
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
     FetchAsk,
     FetchGot,
@@ -33,9 +34,8 @@ from tidelog.replication.messages import (
 )
 from tidelog.replication.replica import Role
 from tidelog.replication.restoring import Mandate, Restoring, tail_of
-from tidelog.replication.serving import Serving
 from tidelog.replication.syncing import Syncer
-from tidelog.replication.votes import AnswerVote, AskVote, TellLeader
+from tidelog.replication.votes import AskVote, RespondToVote, TellLeader
 from tidelog.replication.voting import TICK_MS, Voting
 from tidelog.services import Services, Timer, ignore
 from tidelog.types import NO_BROKER
@@ -44,11 +44,11 @@ STALL_MS = 100  # A tick that comes so much too late means that this process sto
 GENERATIONS = 1 << 30
 
 
-Contradicted = Callable[[Hosted, int, InvariantViolation], None]
+Contradicted = Callable[[ReplicaDriver, int, InvariantViolation], None]
 """A replica and its leader, whose number follows, cannot both be right."""
 
 
-def raise_contradiction(hosted: Hosted, leader: int, error: InvariantViolation) -> None:
+def raise_contradiction(driver: ReplicaDriver, leader: int, error: InvariantViolation) -> None:
     """A simulation must not go on; a process stops that replica only."""
     raise error
 
@@ -63,11 +63,11 @@ class HostPorts(NamedTuple):
     broker_epoch: Callable[[], int] = _unregistered  # of this node
     # What the controllers say about a broker's registration; older asks than that do not count.
     broker_epoch_of: Callable[[int], int] = _unregistered
-    on_committed: Callable[[Hosted], None] = ignore
-    on_role: Callable[[Hosted], None] = ignore
-    on_proposal: Callable[[Hosted, ProposeInSync], None] = ignore
-    on_failed: Callable[[Hosted, StorageError], None] = ignore
-    on_damaged: Callable[[Hosted], None] = ignore
+    on_committed: Callable[[ReplicaDriver], None] = ignore
+    on_role: Callable[[ReplicaDriver], None] = ignore
+    on_proposal: Callable[[ReplicaDriver, ProposeInSync], None] = ignore
+    on_failed: Callable[[ReplicaDriver, StorageError], None] = ignore
+    on_damaged: Callable[[ReplicaDriver], None] = ignore
     on_contradiction: Contradicted = raise_contradiction
 
 
@@ -88,14 +88,14 @@ class Host:
         self._services = services
         self._peers = peers
         self._chance = chance
-        self.hosted: dict[PartitionKey, Hosted] = {}
+        self.drivers: dict[PartitionKey, ReplicaDriver] = {}
         self.syncer = Syncer(services)
         self.ports = ports
-        self.serving = Serving(me, self.hosted, services, peers, ports.broker_epoch_of)
+        self.serving = FetchServer(me, self.drivers, services, peers, ports.broker_epoch_of)
         self._loops: dict[int, FetchLoop] = {}
-        self.voting = Voting(me, self.hosted, self._loops, self.serving, services, peers, chance)
-        self._restless: dict[Hosted, None] = {}  # the clock has to look at them
-        self._fetching_snapshots: list[Hosted] = []  # those that may
+        self.voting = Voting(me, self.drivers, self._loops, self.serving, services, peers, chance)
+        self._restless: dict[ReplicaDriver, None] = {}  # the clock has to look at them
+        self._fetching_snapshots: list[ReplicaDriver] = []  # those that may
         self._ticker: Timer | None = None
         self._ticked_ms = 0
         self._stopped = False
@@ -112,19 +112,19 @@ class Host:
             loop.stop()
         self.serving.stop()
 
-    def add(self, hosted: Hosted) -> None:
-        self.hosted[hosted.key] = hosted
-        if hosted.snapshots.stand_for_start:
-            self._fetching_snapshots.append(hosted)
+    def add(self, driver: ReplicaDriver) -> None:
+        self.drivers[driver.key] = driver
+        if driver.snapshots.stand_for_start:
+            self._fetching_snapshots.append(driver)
 
     def remove(self, key: PartitionKey, error: ErrorCode) -> None:
-        hosted = self.hosted.pop(key)
-        self.voting.remove(hosted)
-        self._restless.pop(hosted, None)
-        hosted.stop(error)
+        driver = self.drivers.pop(key)
+        self.voting.remove(driver)
+        self._restless.pop(driver, None)
+        driver.stop(error)
         for loop in self._loops.values():
-            loop.forget(hosted)
-        self.serving.grown(hosted)
+            loop.forget(driver)
+        self.serving.grown(driver)
 
     # --- the clock ------------------------------------------------------------------------------------------
 
@@ -139,14 +139,14 @@ class Host:
 
     def _look(self, now_ms: int) -> None:
         broken: Exception | None = None
-        for hosted in list(self._restless):
+        for driver in list(self._restless):
             try:
-                effects = hosted.replica.tick(now_ms)
+                effects = driver.replica.tick(now_ms)
                 if effects:
-                    hosted.run(effects)
-                if hosted.replica.settled():
-                    hosted.restless = False
-                    self._restless.pop(hosted, None)
+                    driver.run(effects)
+                if driver.replica.settled():
+                    driver.restless = False
+                    self._restless.pop(driver, None)
             except Exception as error:
                 broken = broken or error  # The others go first.
         self._look_around(now_ms)
@@ -159,29 +159,31 @@ class Host:
         if stalled:
             self.serving.hurry(now_ms)
         self.voting.tick(now_ms, stalled=stalled)
-        for hosted in self._fetching_snapshots:
-            if hosted.snapshots.fetching and not hosted.closed:
-                hosted.snapshots.tick(now_ms)
-                self._go_on(hosted)
+        for driver in self._fetching_snapshots:
+            if driver.snapshots.fetching and not driver.closed:
+                driver.snapshots.tick(now_ms)
+                self._go_on(driver)
         self.serving.tick(now_ms)
         for loop in list(self._loops.values()):
             loop.tick(now_ms)
 
-    def is_followed_by(self, hosted: Hosted, follower: int) -> bool:
-        return self.serving.is_followed_by(hosted, follower, self._services.uptime_ms() - HEARD_WITHIN_MS)
+    def is_followed_by(self, driver: ReplicaDriver, follower: int) -> bool:
+        return self.serving.is_followed_by(driver, follower, self._services.uptime_ms() - HEARD_WITHIN_MS)
 
-    def followed_until_ms(self, hosted: Hosted, follower: int) -> int:
-        return self.serving.followed_until_ms(hosted, follower)
+    def followed_until_ms(self, driver: ReplicaDriver, follower: int) -> int:
+        return self.serving.followed_until_ms(driver, follower)
 
-    def when_followed(self, hosted: Hosted, followers: frozenset[int], then: Callable[[bool], None]) -> None:
-        self.serving.when_followed(hosted, followers, then)
+    def when_followed(
+        self, driver: ReplicaDriver, followers: frozenset[int], then: Callable[[bool], None]
+    ) -> None:
+        self.serving.when_followed(driver, followers, then)
 
-    def wake(self, hosted: Hosted) -> None:
+    def wake(self, driver: ReplicaDriver) -> None:
         """The clock must look at this replica until it has settled."""
-        if not hosted.restless:
-            hosted.restless = True
-            hosted.replica.stirred(self._services.uptime_ms())
-            self._restless[hosted] = None
+        if not driver.restless:
+            driver.restless = True
+            driver.replica.stirred(self._services.uptime_ms())
+            self._restless[driver] = None
 
     # --- messages -------------------------------------------------------------------------------------------
 
@@ -209,32 +211,32 @@ class Host:
             case StandNow():
                 self.voting.stand(message)
             case TailAsk(sender, key):
-                self._peers.send(sender, tail_of(self.hosted.get(key), message, self.me))
+                self._peers.send(sender, tail_of(self.drivers.get(key), message, self.me))
             case TailGot(_, key):
-                hosted = self.hosted.get(key)
-                if hosted is not None:
-                    hosted.restorer.got(message)
+                driver = self.drivers.get(key)
+                if driver is not None:
+                    driver.restorer.got(message)
             case SnapshotAsk():
                 self.serving.ask_snapshot(message)
             case SnapshotGot():
                 self._snapshot_got(message)
 
-    def restore(self, hosted: Hosted, mandate: Mandate) -> None:
+    def restore(self, driver: ReplicaDriver, mandate: Mandate) -> None:
         """This replica is to lead, but may lack what others hold."""
-        if hosted.restorer.renewed(mandate):
+        if driver.restorer.renewed(mandate):
             return
-        hosted.end_restoring()
-        hosted.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
-        restoring = Restoring(hosted, mandate, self._services, self._peers)
-        hosted.attach(restoring)
+        driver.end_restoring()
+        driver.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
+        restoring = Restoring(driver, mandate, self._services, self._peers)
+        driver.attach(restoring)
         restoring.start()
 
     def broker_restarted(self, broker: int) -> None:
         """It has registered anew; what it asks for from now on, it asks for completely."""
         self.serving.begin_anew(broker)
         now_ms = self._services.uptime_ms()
-        for hosted in self.hosted.values():
-            hosted.follower_restarted(broker, now_ms)
+        for driver in self.drivers.values():
+            driver.follower_restarted(broker, now_ms)
 
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: leaders there are probably dead."""
@@ -243,28 +245,28 @@ class Host:
 
     # --- the replicas' listener -----------------------------------------------------------------------------
 
-    def grown(self, hosted: Hosted) -> None:
-        if hosted.replica.role is Role.LEADER:
-            if not hosted.restless:
-                self.wake(hosted)
-            self.serving.grown(hosted)
+    def grown(self, driver: ReplicaDriver) -> None:
+        if driver.replica.role is Role.LEADER:
+            if not driver.restless:
+                self.wake(driver)
+            self.serving.grown(driver)
         else:
-            self._go_on(hosted)
+            self._go_on(driver)
 
-    def committed(self, hosted: Hosted) -> None:
-        if hosted.replica.role is Role.LEADER:
-            self.serving.grown(hosted)
-        self.ports.on_committed(hosted)
+    def committed(self, driver: ReplicaDriver) -> None:
+        if driver.replica.role is Role.LEADER:
+            self.serving.grown(driver)
+        self.ports.on_committed(driver)
 
-    def role_changed(self, hosted: Hosted) -> None:
+    def role_changed(self, driver: ReplicaDriver) -> None:
         for loop in self._loops.values():
-            loop.forget(hosted)
-        self.serving.grown(hosted)
-        self._go_on(hosted)
-        self.ports.on_role(hosted)
+            loop.forget(driver)
+        self.serving.grown(driver)
+        self._go_on(driver)
+        self.ports.on_role(driver)
 
-    def _go_on(self, hosted: Hosted) -> None:
-        replica = hosted.replica
+    def _go_on(self, driver: ReplicaDriver) -> None:
+        replica = driver.replica
         if replica.role is not Role.FOLLOWER or replica.leader in (NO_BROKER, self.me):
             return
         loop = self._loops.get(replica.leader)
@@ -274,35 +276,35 @@ class Host:
                 self.voting.leader_named, self.ports.on_contradiction, int(self._chance() * GENERATIONS) + 1,
             )  # fmt: skip
             self._loops[replica.leader] = loop
-        loop.want(hosted)
+        loop.want(driver)
 
     def _snapshot_got(self, got: SnapshotGot) -> None:
-        hosted = self.hosted.get(got.key)
-        if hosted is None:
+        driver = self.drivers.get(got.key)
+        if driver is None:
             return
-        if hosted.snapshots.got(got) and got.epoch == hosted.replica.epoch:
-            self.voting.leader_heard(hosted, got.sender, got.epoch)
+        if driver.snapshots.got(got) and got.epoch == driver.replica.epoch:
+            self.voting.leader_heard(driver, got.sender, got.epoch)
         elif got.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self.voting.leader_named(hosted, got.leader, got.epoch)
-        self._go_on(hosted)
+            self.voting.leader_named(driver, got.leader, got.epoch)
+        self._go_on(driver)
 
-    def proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
-        self.ports.on_proposal(hosted, proposal)
+    def proposed(self, driver: ReplicaDriver, proposal: ProposeInSync) -> None:
+        self.ports.on_proposal(driver, proposal)
 
-    def election_moved(self, hosted: Hosted) -> None:
-        self.voting.moved(hosted)
+    def election_moved(self, driver: ReplicaDriver) -> None:
+        self.voting.moved(driver)
 
-    def ask_vote(self, hosted: Hosted, effect: AskVote) -> None:
-        self._peers.send(effect.voter, VoteAsked(self.me, hosted.key, effect.ask))
+    def ask_vote(self, driver: ReplicaDriver, effect: AskVote) -> None:
+        self._peers.send(effect.voter, VoteAsked(self.me, driver.key, effect.ask))
 
-    def answer_vote(self, hosted: Hosted, effect: AnswerVote) -> None:
-        self._peers.send(effect.asker, VoteAnswered(self.me, hosted.key, effect.got))
+    def answer_vote(self, driver: ReplicaDriver, effect: RespondToVote) -> None:
+        self._peers.send(effect.asker, VoteAnswered(self.me, driver.key, effect.got))
 
-    def tell_leader(self, hosted: Hosted, effect: TellLeader) -> None:
-        self._peers.send(effect.voter, LeaderBegan(self.me, hosted.key, effect.epoch))
+    def tell_leader(self, driver: ReplicaDriver, effect: TellLeader) -> None:
+        self._peers.send(effect.voter, LeaderBegan(self.me, driver.key, effect.epoch))
 
-    def damaged(self, hosted: Hosted) -> None:
-        self.ports.on_damaged(hosted)
+    def damaged(self, driver: ReplicaDriver) -> None:
+        self.ports.on_damaged(driver)
 
-    def failed(self, hosted: Hosted, error: StorageError) -> None:
-        self.ports.on_failed(hosted, error)
+    def failed(self, driver: ReplicaDriver, error: StorageError) -> None:
+        self.ports.on_failed(driver, error)

@@ -11,53 +11,53 @@ from tidelog.errors import StorageError
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.progress import Progress
 from tidelog.replication.syncing import Syncer
-from tidelog.replication.votes import AnswerVote, AskVote, Ballot, TellLeader
+from tidelog.replication.votes import AskVote, Ballot, RespondToVote, TellLeader
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 
-class Listener(Protocol):
+class ReplicaListener(Protocol):
     """What the host of a replica wants to know."""
 
     @property
     def syncer(self) -> Syncer: ...
 
-    def committed(self, hosted: "Hosted") -> None: ...
+    def committed(self, driver: "ReplicaDriver") -> None: ...
 
-    def role_changed(self, hosted: "Hosted") -> None: ...
+    def role_changed(self, driver: "ReplicaDriver") -> None: ...
 
-    def is_followed_by(self, hosted: "Hosted", follower: int) -> bool:
+    def is_followed_by(self, driver: "ReplicaDriver", follower: int) -> bool:
         """Whether a follower's ask stands, or stood a moment ago."""
 
-    def followed_until_ms(self, hosted: "Hosted", follower: int) -> int:
+    def followed_until_ms(self, driver: "ReplicaDriver", follower: int) -> int:
         """Until when a follower is known to have followed; what it said may have been long on its way."""
 
     def when_followed(
-        self, hosted: "Hosted", followers: frozenset[int], then: Callable[[bool], None]
+        self, driver: "ReplicaDriver", followers: frozenset[int], then: Callable[[bool], None]
     ) -> None:
         """Tell whether all of them follow from now on."""
 
-    def wake(self, hosted: "Hosted") -> None:
+    def wake(self, driver: "ReplicaDriver") -> None:
         """Somebody waits here: the clock must look."""
 
-    def grown(self, hosted: "Hosted") -> None:
+    def grown(self, driver: "ReplicaDriver") -> None:
         """A leader's log is longer: parked fetches of followers can be answered."""
 
-    def proposed(self, hosted: "Hosted", proposal: ProposeInSync) -> None: ...
+    def proposed(self, driver: "ReplicaDriver", proposal: ProposeInSync) -> None: ...
 
-    def election_moved(self, hosted: "Hosted") -> None:
+    def election_moved(self, driver: "ReplicaDriver") -> None:
         """Its deadline may be another one."""
 
-    def ask_vote(self, hosted: "Hosted", effect: AskVote) -> None: ...
+    def ask_vote(self, driver: "ReplicaDriver", effect: AskVote) -> None: ...
 
-    def answer_vote(self, hosted: "Hosted", effect: AnswerVote) -> None: ...
+    def answer_vote(self, driver: "ReplicaDriver", effect: RespondToVote) -> None: ...
 
-    def tell_leader(self, hosted: "Hosted", effect: TellLeader) -> None: ...
+    def tell_leader(self, driver: "ReplicaDriver", effect: TellLeader) -> None: ...
 
-    def failed(self, hosted: "Hosted", error: StorageError) -> None: ...
+    def failed(self, driver: "ReplicaDriver", error: StorageError) -> None: ...
 
-    def damaged(self, hosted: "Hosted") -> None:
+    def damaged(self, driver: "ReplicaDriver") -> None:
         """Old records are not what was written; they have to come from another replica."""
 
 
@@ -70,14 +70,14 @@ class Observer(Protocol):
     def role_changed(self) -> None: ...
 
 
-class Seen(NamedTuple):
+class QuorumFetcher(NamedTuple):
     """Somebody who fetches a log whose replicas vote."""
 
     directory: UUID | None
     progress: Progress
 
 
-class Nobody:
+class NullListener:
     def committed(self) -> None: ...
 
     def role_changed(self) -> None: ...

@@ -25,13 +25,13 @@ from tidelog.replication.degrading import Degrading
 from tidelog.replication.effects import (
     BeginEpoch,
     Commit,
+    CompleteProduce,
     Degrade,
     Effects,
     ProposeInSync,
-    Settle,
     Truncate,
     new_commit,
-    new_settle,
+    new_complete_produce,
 )
 from tidelog.replication.policies import Policy
 from tidelog.replication.progress import Progress
@@ -51,7 +51,7 @@ class Epochs(Protocol):
     def epoch_at(self, offset: int) -> int: ...
 
 
-class LogState(Protocol):
+class ReplicaLog(Protocol):
     """What a replica may ask its log."""
 
     @property
@@ -77,7 +77,7 @@ class Limits(NamedTuple):
     degrade_after_ms: int = -1  # Without enough copies for so long, fewer will do; -1: never.
 
 
-class Waiting(NamedTuple):
+class PendingProduce(NamedTuple):
     end_offset: int
     acks: int
     deadline_ms: int
@@ -85,10 +85,10 @@ class Waiting(NamedTuple):
 
 
 # What the class does when called, less a call: see effects.
-new_waiting: Callable[[tuple[int, int, int, int]], Waiting] = partial(tuple.__new__, Waiting)
+new_waiting: Callable[[tuple[int, int, int, int]], PendingProduce] = partial(tuple.__new__, PendingProduce)
 
 
-class Answer(NamedTuple):
+class FetchResult(NamedTuple):
     """To a follower's fetch: serve it, send it back to where the logs part, or refuse."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -137,7 +137,7 @@ class Replica(Machine):
     def __init__(
         self,
         me: int,
-        log: LogState,
+        log: ReplicaLog,
         policy: Policy,
         limits: Limits,
         high_watermark: int = 0,
@@ -201,7 +201,7 @@ class Replica(Machine):
         self._degrading = Degrading()
         # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
         # waits behind somebody with great ones.
-        self._waiting: dict[int, deque[Waiting]] = {}
+        self._waiting: dict[int, deque[PendingProduce]] = {}
 
     # --- the view for policies ------------------------------------------------------------------------------
 
@@ -333,7 +333,9 @@ class Replica(Machine):
 
     def _leave_role(self, error: ErrorCode) -> Effects:
         """Whoever still waits learns now that this replica cannot keep the promise any more; never ok."""
-        effects: Effects = [Settle(each.token, error) for queue in self._waiting.values() for each in queue]
+        effects: Effects = [
+            CompleteProduce(each.token, error) for queue in self._waiting.values() for each in queue
+        ]
         self._waiting.clear()
         self._held_back = False
         self._proposed = None
@@ -437,7 +439,7 @@ class Replica(Machine):
         """More of the log is durable than before."""
         return self._advance_and_look_again() if self.role is Role.LEADER and self.limits.durable else []
 
-    def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> Settle | None:
+    def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> CompleteProduce | None:
         """The verdict on the produce that ends at ``end_offset``. None: ``token`` is settled later, once the
         produce is acknowledged or refused.
         """
@@ -448,11 +450,11 @@ class Replica(Machine):
                 queue = self._waiting[acks] = deque()
             queue.append(new_waiting((end_offset, acks, deadline_ms, token)))
             return None
-        return new_settle((token, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code))
+        return new_complete_produce((token, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code))
 
     def fetched(
         self, replica: int, epoch: int, offset: int, last_epoch: int, log_start_offset: int, now_ms: int
-    ) -> Answer:
+    ) -> FetchResult:
         """A follower asks for what comes at ``offset``; ``last_epoch`` wrote the record before it."""
         error = self.check_epoch(epoch)
         if error is ErrorCode.NONE and self.role is not Role.LEADER:
@@ -461,34 +463,34 @@ class Replica(Machine):
         if error is ErrorCode.NONE and progress is None and not self.open_to_observers:
             error = ErrorCode.UNKNOWN_LEADER_EPOCH  # Not one of ours yet; our metadata may be older than its.
         if error is not ErrorCode.NONE:
-            return Answer(error)
+            return FetchResult(error)
         if last_epoch < self.base_epoch:
             # Its history may part from ours before our log begins: only the snapshot can tell.
-            return Answer(ErrorCode.OFFSET_OUT_OF_RANGE)
+            return FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE)
         diverging = self._divergence(offset, last_epoch)
         if diverging is not None:
             # Says nothing about what the follower holds, so it does not count as an acknowledgement.
-            return Answer(diverging=diverging)
+            return FetchResult(diverging=diverging)
         if offset > self.log.end_offset or offset < self.log.start_offset:
-            return Answer(ErrorCode.OFFSET_OUT_OF_RANGE)
+            return FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE)
         if progress is None:
-            return Answer()
+            return FetchResult()
         progress.fetched(offset, self.log.end_offset, now_ms)
         progress.log_start_offset = log_start_offset
         if self.policy.tracks_in_sync and replica not in self.maximal_in_sync:
-            return Answer(effects=self._maybe_join(replica, progress) + self._advance())
-        return Answer(effects=self._advance())
+            return FetchResult(effects=self._maybe_join(replica, progress) + self._advance())
+        return FetchResult(effects=self._advance())
 
-    def lent(self, epoch: int, offset: int, last_epoch: int) -> Answer:
+    def lent(self, epoch: int, offset: int, last_epoch: int) -> FetchResult:
         """The leader itself asks for what comes at ``offset``: it may lack what we hold."""
         error = self.check_epoch(epoch)
         if error is not ErrorCode.NONE:
-            return Answer(error)
+            return FetchResult(error)
         diverging = self._divergence(offset, last_epoch)
         if diverging is not None:
-            return Answer(diverging=diverging)
+            return FetchResult(diverging=diverging)
         within = self.log.start_offset <= offset <= self.log.end_offset
-        return Answer() if within else Answer(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return FetchResult() if within else FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE)
 
     def _divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
         if last_epoch < 0:
@@ -626,7 +628,7 @@ class Replica(Machine):
             expired = [waiting for waiting in queue if waiting.deadline_ms <= now_ms]
             for waiting in expired:
                 queue.remove(waiting)
-                effects.append(Settle(waiting.token, self.policy.too_late))
+                effects.append(CompleteProduce(waiting.token, self.policy.too_late))
         return effects
 
     def _advance(self) -> Effects:
@@ -658,13 +660,13 @@ class Replica(Machine):
                 pass
         return effects
 
-    def _settle(self, acks: int, queue: "deque[Waiting]", effects: Effects) -> bool:
+    def _settle(self, acks: int, queue: "deque[PendingProduce]", effects: Effects) -> bool:
         """Whether the first one of a queue is done."""
         verdict = self.policy.acknowledged(self, queue[0].end_offset, acks)
         if verdict is WAIT:
             return False
         code = ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code
-        effects.append(new_settle((queue.popleft().token, code)))
+        effects.append(new_complete_produce((queue.popleft().token, code)))
         return True
 
     # --- following ------------------------------------------------------------------------------------------

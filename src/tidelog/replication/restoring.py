@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.attachments.restorer import NoRestorer
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import Peers, TailAsk, TailGot
 from tidelog.replication.replica import Role
 from tidelog.replication.votes import Tail
@@ -85,8 +85,8 @@ def needs_operator(mandate: Mandate, copies: int) -> bool:
 class Restoring(NoRestorer):
     gathers = True
 
-    def __init__(self, hosted: Hosted, mandate: Mandate, services: Services, peers: Peers) -> None:
-        self._hosted = hosted
+    def __init__(self, driver: ReplicaDriver, mandate: Mandate, services: Services, peers: Peers) -> None:
+        self._driver = driver
         self._services = services
         self._peers = peers
         self.mandate = mandate
@@ -129,16 +129,16 @@ class Restoring(NoRestorer):
         """Everybody who has not answered yet, again and again; and those whose answer may not be true any
         more: whom we copy from, and all of them while we do not go on.
         """
-        if self._hosted.closed or self._hosted.restorer is not self:
+        if self._driver.closed or self._driver.restorer is not self:
             return
         self._give_up_source()
-        me, source = self._hosted.replica.me, self._hosted.replica.leader
+        me, source = self._driver.replica.me, self._driver.replica.leader
         # The answers may come in any order, and some late.
         skipped = self._services.perturb("tail ask skipped")
         for replica in () if skipped else self.mandate.replicas:
             unknown = replica not in self._tails or replica == source or bool(self.problem)
             if replica != me and unknown and not self.done:
-                self._peers.send(replica, TailAsk(me, self._hosted.key, self.mandate.epoch))
+                self._peers.send(replica, TailAsk(me, self._driver.key, self.mandate.epoch))
         self._timer = self._services.later(ASK_AGAIN_MS, self._ask)
         self._look()
 
@@ -150,7 +150,7 @@ class Restoring(NoRestorer):
             if self._tails.get(got.sender) not in (None, tail):
                 self.problem = ""  # It has lost something since: what we know of it is another log's.
             self._tails[got.sender] = tail
-            if self._copying_until is not None and got.sender == self._hosted.replica.leader:
+            if self._copying_until is not None and got.sender == self._driver.replica.leader:
                 self._source_ms = self._services.uptime_ms()
                 self._copying_until = tail.end_offset
                 self.taken()
@@ -160,10 +160,10 @@ class Restoring(NoRestorer):
         """Whom we copy from may never come back. Others may have the same, and where that is for sure, or
         does not matter, we go on without it.
         """
-        source = self._hosted.replica.leader
+        source = self._driver.replica.leader
         if self._copying_until is None or self._services.uptime_ms() - self._source_ms < SOURCE_WAIT_MS:
             return
-        logger.warning("%s: broker %s is silent; it is not copied from any more", self._hosted.key, source)
+        logger.warning("%s: broker %s is silent; it is not copied from any more", self._driver.key, source)
         self._doubt(source)
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
@@ -172,13 +172,13 @@ class Restoring(NoRestorer):
     def _doubt(self, broker: int) -> None:
         """It may have come back with less than it said: it is asked again, and not waited for."""
         self._tails.pop(broker, None)
-        if self._copying_until is not None and self._hosted.replica.leader == broker:
+        if self._copying_until is not None and self._driver.replica.leader == broker:
             self._copying_until = None
             self._follow_nobody()
 
     def _follow_nobody(self) -> None:
         mandate = self.mandate
-        self._hosted.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
+        self._driver.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
 
     # --- deciding -------------------------------------------------------------------------------------------
 
@@ -210,12 +210,12 @@ class Restoring(NoRestorer):
 
     @property
     def _newest_wins(self) -> bool:
-        return self._hosted.replica.policy.newest_log_wins
+        return self._driver.replica.policy.newest_log_wins
 
     @property
     def _copies(self) -> int:
         """How few were enough for an ok: for every record that may be left."""
-        limits = self._hosted.replica.limits
+        limits = self._driver.replica.limits
         copies = 1 if limits.degrade_after_ms >= 0 else limits.min_in_sync
         return min(copies, self.mandate.copies or copies)
 
@@ -223,14 +223,14 @@ class Restoring(NoRestorer):
         """Whether there is something to copy, or another history to be found. A log whose records have all
         had their time has nothing to compare, only an end: from there on offsets are free.
         """
-        own = _tail(self._hosted)
+        own = _tail(self._driver)
         if NO_EPOCH in (own.last_epoch, tail.last_epoch):
             return tail.end_offset > own.end_offset
         return tail > own
 
     def _agrees(self, replica: int) -> bool:
         """Whether a shorter log is the beginning of ours; or does not matter."""
-        log, tail = self._hosted.log, self._tails[replica]
+        log, tail = self._driver.log, self._tails[replica]
         if tail.end_offset <= log.start_offset or tail.last_epoch == NO_EPOCH:
             return True
         epoch, end_offset = log.epochs.end_offset_for(tail.last_epoch, log.end_offset)
@@ -239,10 +239,10 @@ class Restoring(NoRestorer):
         return self._is_discarded(replica, (epoch, end_offset))
 
     def _propose(self) -> None:
-        hosted, mandate = self._hosted, self.mandate
-        if hosted.replica.proposed is None or hosted.replica.partition_epoch != mandate.partition_epoch:
+        driver, mandate = self._driver, self.mandate
+        if driver.replica.proposed is None or driver.replica.partition_epoch != mandate.partition_epoch:
             self._follow_nobody()
-            hosted.run(hosted.replica.propose_itself())
+            driver.run(driver.replica.propose_itself())
 
     # --- copying --------------------------------------------------------------------------------------------
 
@@ -250,14 +250,14 @@ class Restoring(NoRestorer):
         mandate, tail = self.mandate, self._tails[replica]
         logger.info(
             "%s: copies back from broker %s, which has everything up to %s; ours ends at %s",
-            self._hosted.key, replica, tail.end_offset, self._hosted.log.end_offset,
+            self._driver.key, replica, tail.end_offset, self._driver.log.end_offset,
         )  # fmt: skip
         self._copying_until, self._source_ms = tail.end_offset, self._services.uptime_ms()
-        self._hosted.follow(mandate.epoch, replica, mandate.replicas, mandate.partition_epoch)
+        self._driver.follow(mandate.epoch, replica, mandate.replicas, mandate.partition_epoch)
 
     def taken(self) -> None:
         """More of the other's log is ours."""
-        if self._copying_until is not None and self._hosted.log.end_offset >= self._copying_until:
+        if self._copying_until is not None and self._driver.log.end_offset >= self._copying_until:
             self._copying_until = None
             self._look()
 
@@ -266,7 +266,7 @@ class Restoring(NoRestorer):
 
     def diverged(self, diverging: tuple[int, int]) -> bool:
         """The log we follow does not go on where ours ends. Whether nothing is dropped for that."""
-        source = self._hosted.replica.leader
+        source = self._driver.replica.leader
         if self._newest_wins and self._doubted.get(source, _NOTHING) == self._tails.get(source):
             return False  # It has said so twice, and has the newer log.
         self._copying_until = None
@@ -288,7 +288,7 @@ class Restoring(NoRestorer):
             self._discarded.add(replica)
             return True
         epoch, end_offset = parting
-        own_end, their_end = self._hosted.log.end_offset, self._tails[replica].end_offset
+        own_end, their_end = self._driver.log.end_offset, self._tails[replica].end_offset
         self._give_up(
             f"its log and that of broker {replica} part at offset {min(end_offset, own_end, their_end)} "
             f"(epoch {epoch}): here they go on to {own_end}, there to {their_end}"
@@ -301,28 +301,28 @@ class Restoring(NoRestorer):
             logger.error(
                 "%s: broker %s does not lead: %s. Nothing is written until an operator decides: "
                 "tidelog topic promote",
-                self._hosted.key, self._hosted.replica.me, problem,
+                self._driver.key, self._driver.replica.me, problem,
             )  # fmt: skip
 
 
-def _tail(hosted: Hosted) -> Tail:
+def _tail(driver: ReplicaDriver) -> Tail:
     """Of the records that are there: an epoch that has left none is nothing that could be copied."""
-    log = hosted.log
-    return hosted.tail if log.end_offset > log.start_offset else Tail(NO_EPOCH, log.end_offset)
+    log = driver.log
+    return driver.tail if log.end_offset > log.start_offset else Tail(NO_EPOCH, log.end_offset)
 
 
-def tail_of(hosted: Hosted | None, ask: TailAsk, me: int) -> TailGot:
+def tail_of(driver: ReplicaDriver | None, ask: TailAsk, me: int) -> TailGot:
     """What a replica answers whoever is to lead it: only in that epoch, and only if it has not forgotten what
     it had itself.
     """
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     tail = Tail(NO_EPOCH, 0)
-    if hosted is not None and not hosted.closed:
-        replica = hosted.replica
+    if driver is not None and not driver.closed:
+        replica = driver.replica
         error = replica.check_epoch(ask.epoch)
         if error is ErrorCode.NONE and (replica.role is not Role.FOLLOWER or replica.leader != ask.sender):
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if error is ErrorCode.NONE and (hosted.log.failure is not None or hosted.damage.offset is not None):
+        if error is ErrorCode.NONE and (driver.log.failure is not None or driver.damage.offset is not None):
             error = ErrorCode.KAFKA_STORAGE_ERROR
-        tail = _tail(hosted)
+        tail = _tail(driver)
     return TailGot(me, ask.key, error, ask.epoch, tail.last_epoch, tail.end_offset)

@@ -36,7 +36,7 @@ from tidelog.replication.replica import Role
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,9 @@ _BEHIND_SEAL = frozenset({ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS})
 class Pausing(NoSeal):
     """Of one replica that could lead, in a mode that does not end without it."""
 
-    def __init__(self, hosted: "Hosted") -> None:
-        self._hosted = hosted
-        self._services = hosted.services
+    def __init__(self, driver: "ReplicaDriver") -> None:
+        self._driver = driver
+        self._services = driver.services
         self._looking = False
         self.wanted = False  # The topic is to be replicated in another way.
         self.since_epoch = 0
@@ -58,13 +58,13 @@ class Pausing(NoSeal):
     def update(self, *, wanted: bool, since_epoch: int) -> None:
         changed = since_epoch != self.since_epoch
         self.wanted, self.since_epoch = wanted, since_epoch
-        if self._hosted.replica.role is not Role.LEADER:
+        if self._driver.replica.role is not Role.LEADER:
             return
         if changed:
             try:
                 self.found()  # It may be the seal of an earlier time.
             except TidelogError as error:
-                logger.error("%s: %s", self._hosted.key, error.message)
+                logger.error("%s: %s", self._driver.key, error.message)
                 return
         self.began()
 
@@ -74,23 +74,23 @@ class Pausing(NoSeal):
 
     def _end(self) -> None:
         """The log ends here, or goes on."""
-        replica = self._hosted.replica
+        replica = self._driver.replica
         if self.wanted != (replica.sealed_end_offset is not None):
             replica.seal(replica.log.end_offset if self.wanted else None)
 
     # --- telling the controllers ----------------------------------------------------------------------------
 
     def _look_soon(self) -> None:
-        if self._hosted.replica.sealed_end_offset is not None and not self._looking:
+        if self._driver.replica.sealed_end_offset is not None and not self._looking:
             self._looking = True
             self._services.soon(self._look)
 
     def _look(self) -> None:
-        hosted = self._hosted
-        replica = hosted.replica
+        driver = self._driver
+        replica = driver.replica
         if (
-            hosted.closed
-            or hosted.seal is not self
+            driver.closed
+            or driver.seal is not self
             or replica.role is not Role.LEADER
             or replica.sealed_end_offset is None
         ):
@@ -99,8 +99,8 @@ class Pausing(NoSeal):
         members = None if self._services.perturb("late seal") else self._holders()
         if members is not None and members != replica.proposed:
             replica.propose_holders(members)
-            hosted.listener.proposed(
-                hosted, ProposeInSync(members, replica.epoch, replica.partition_epoch, sealed=True)
+            driver.listener.proposed(
+                driver, ProposeInSync(members, replica.epoch, replica.partition_epoch, sealed=True)
             )
         self._services.later(LOOK_AGAIN_MS, self._look)
 
@@ -108,7 +108,7 @@ class Pausing(NoSeal):
         """Who has the whole log, once they are as many as make an ok. Not only the seal: in an earlier time a
         seal may have been followed by something that was committed.
         """
-        replica = self._hosted.replica
+        replica = self._driver.replica
         end_offset = replica.log.end_offset
         if replica.policy.committed(replica) < end_offset:
             return None
@@ -124,17 +124,17 @@ class Sealing(Pausing):
     """So does whoever is elected after it: the end is in the log."""
 
     def found(self) -> None:
-        self._hosted.replica.seal(seal_at_end(self._hosted.log, self.since_epoch))
+        self._driver.replica.seal(seal_at_end(self._driver.log, self.since_epoch))
 
     def _end(self) -> None:
-        hosted = self._hosted
-        if not self.wanted or hosted.replica.sealed_end_offset is not None:
+        driver = self._driver
+        if not self.wanted or driver.replica.sealed_end_offset is not None:
             return
         try:
-            hosted.write_control(ControlType.SEAL, b"")
+            driver.write_control(ControlType.SEAL, b"")
         except TidelogError:
             return  # The log has failed, and says so; another one will lead and seal.
-        hosted.replica.seal(hosted.log.end_offset)
+        driver.replica.seal(driver.log.end_offset)
 
 
 def seal_at_end(log: "Log", since_epoch: int) -> int | None:

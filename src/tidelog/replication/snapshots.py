@@ -21,7 +21,7 @@ from tidelog.services import Services, ignore
 from tidelog.types import SnapshotId
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ Received = Callable[[SnapshotId, Any], None]
 """Hears of a snapshot, and what is in it."""
 
 
-class Snapshots(NoSnapshots):
+class ReplicaSnapshots(NoSnapshots):
     """The snapshots of one replica."""
 
     stand_for_start = True
@@ -81,8 +81,8 @@ class Snapshots(NoSnapshots):
     def newest(self) -> SnapshotId | None:
         return self._shelf.newest
 
-    def asked(self, ask: SnapshotAsk, hosted: "Hosted", peers: Peers) -> None:
-        replica, voter = hosted.replica, hosted.voter
+    def asked(self, ask: SnapshotAsk, driver: "ReplicaDriver", peers: Peers) -> None:
+        replica, voter = driver.replica, driver.voter
         error = replica.check_epoch(ask.epoch)
         if error is ErrorCode.NONE and replica.role is not Role.LEADER:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -113,8 +113,8 @@ class Snapshots(NoSnapshots):
     def fetching(self) -> bool:
         return self._under_way is not None
 
-    def fetch(self, hosted: "Hosted", leader: int, snapshot: SnapshotId, peers: Peers) -> None:
-        replica, directory = hosted.replica, hosted.voter.directory
+    def fetch(self, driver: "ReplicaDriver", leader: int, snapshot: SnapshotId, peers: Peers) -> None:
+        replica, directory = driver.replica, driver.voter.directory
         ask = SnapshotAsk(self._me, self._key, replica.epoch, directory, snapshot, 0, PIECE_BYTES)
         if self._under_way is not None:
             return

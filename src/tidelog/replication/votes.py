@@ -25,7 +25,7 @@ class Timing(NamedTuple):
     round_ms: int = 300  # A round of asking for votes, plus chance.
     grace_ms: int = 15  # After the leader's connection closed, plus chance.
     # After our own process stood still, so long nobody is judged: longer than a standstill of the others.
-    settle_ms: int = 600
+    stall_grace_ms: int = 600
     # With an empty log: how long a majority waits for a voter that has not answered. It may know that there
     # is a history, which a majority of empty disks must not begin anew.
     founding_ms: int = 0
@@ -66,7 +66,7 @@ class AskVote(NamedTuple):
     ask: VoteAsk
 
 
-class AnswerVote(NamedTuple):
+class RespondToVote(NamedTuple):
     asker: int
     got: VoteGot
 
@@ -89,5 +89,5 @@ class Follow(NamedTuple):
     leader: int
 
 
-ElectionEffect = SaveBallot | AskVote | AnswerVote | Lead | TellLeader | Follow
+ElectionEffect = SaveBallot | AskVote | RespondToVote | Lead | TellLeader | Follow
 ElectionEffects = list[ElectionEffect]

@@ -15,7 +15,7 @@ from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import NodePorts
 from tidelog.config import BrokerConfig, Listener
-from tidelog.controller import alike
+from tidelog.controller import cluster_settings
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import RegisterAsk
@@ -75,7 +75,7 @@ class Assembly:
                 on_metadata=self._metadata_changed,
                 on_registered=lambda: boot.note_use(data),
                 on_turned_away=turn_away,
-                on_contradiction=lambda hosted, leader, error: hosted.contradicted(leader, error),
+                on_contradiction=lambda driver, leader, error: driver.contradicted(leader, error),
             ),
         )
         self.peers.connect(self.node.receive, self.node.peer_lost, self.node.peer_dead)
@@ -107,7 +107,7 @@ class Assembly:
         config = self._config
         return RegisterAsk(
             config.node_id, incarnation, address.host, address.port, config.broker_rack, forgot,
-            directory.directory_id, alike.values_of(config),
+            directory.directory_id, cluster_settings.values_of(config),
         )  # fmt: skip
 
     def _address_of(self, node_id: int) -> Address | None:

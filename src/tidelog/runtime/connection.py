@@ -46,7 +46,7 @@ READY_MAX = 64  # pieces of responses that are sent before another request is st
 _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__new__, RequestContext)
 
 
-class Waiting(Protocol):
+class PendingRequest(Protocol):
     """A parked request."""
 
     def cancel(self) -> None: ...
@@ -64,7 +64,7 @@ class Slot:
 
     def __init__(self) -> None:
         self.parts: Sequence[Part | bytes] | None = None  # None until finished
-        self.waiting: Waiting | None = None
+        self.waiting: PendingRequest | None = None
 
 
 class LooseSlot(Slot):
@@ -315,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
         if shape is not None and api_key == produce.API_KEY and version == shape.version:
             records = shape.records_of(request)
             if records is not None:
-                return self._handle_alike(shape, records, correlation_id)
+                return self._handle_repeated(shape, records, correlation_id)
         position = 10
         server = self._server
         gate = server.gate
@@ -376,14 +376,14 @@ class Connection(asyncio.BufferedProtocol):
             )
         return slot
 
-    def _handle_alike(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
+    def _handle_repeated(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
         """A produce request like the one before."""
         slot = WriteSlot()
         self.slots.append(slot)
         self._write_kind = produce.API_KEY
         self._server.requests += 1
         context = _new_context((produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None))
-        self._server.produce.handle_alike(
+        self._server.produce.handle_repeated(
             shape, records, context, lambda answer: self._finish(slot, answer), self
         )
         return slot
@@ -438,7 +438,7 @@ class Connection(asyncio.BufferedProtocol):
         return request
 
     @staticmethod
-    def _wait(slot: Slot, waiting: Waiting | None) -> None:
+    def _wait(slot: Slot, waiting: PendingRequest | None) -> None:
         slot.waiting = waiting if slot.parts is None else None
 
     def _is_node(self, gate: "Gate", client_id: str | None) -> bool:

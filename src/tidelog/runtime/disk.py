@@ -8,7 +8,7 @@ import mmap
 import os
 import shutil
 
-from tidelog.log.storage import Buffer, Entry, Mapping
+from tidelog.log.storage import Buffer, DirectoryEntry, Mapping
 
 _OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
 
@@ -120,7 +120,7 @@ class Disk:
             file.reserve(size)
         return DiskMapping(file.fileno(), size, writable=writable)
 
-    def list(self, directory: str) -> list[Entry]:
+    def list(self, directory: str) -> list[DirectoryEntry]:
         with os.scandir(directory) as entries:
             return [_entry(entry) for entry in entries]
 
@@ -166,6 +166,6 @@ class Disk:
         return DiskLock(file)
 
 
-def _entry(entry: "os.DirEntry[str]") -> Entry:
+def _entry(entry: "os.DirEntry[str]") -> DirectoryEntry:
     is_directory = entry.is_dir(follow_symlinks=True)
-    return Entry(entry.name, 0 if is_directory else entry.stat().st_size, is_directory)
+    return DirectoryEntry(entry.name, 0 if is_directory else entry.stat().st_size, is_directory)

@@ -112,12 +112,12 @@ _OF_PARTITIONS: tuple[tuple[str, str, _Figure], ...] = tuple(
         (
             "tidelog_records_given_up_total", "counter",
             "Records that unclean elections have cost, as far as this broker has seen.",
-            cast(_Figure, lambda partition: partition.hosted.given_up),
+            cast(_Figure, lambda partition: partition.driver.given_up),
         ),
         (
             "tidelog_degradations_total", "counter",
             "How often writes began to be acknowledged with fewer copies than the topic asks for.",
-            cast(_Figure, lambda partition: partition.hosted.degradations),
+            cast(_Figure, lambda partition: partition.driver.degradations),
         ),
     )
 )  # fmt: skip

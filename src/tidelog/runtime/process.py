@@ -226,7 +226,7 @@ async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop, stop: asynci
             await asyncio.wait_for(stop.wait(), READY_POLL_S)
             return False
     settled = loop.create_future()
-    node.partitions.when_settled(lambda: settled.set_result(None))
+    node.partitions.when_open(lambda: settled.set_result(None))
     await settled
     return True
 

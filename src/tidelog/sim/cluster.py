@@ -17,15 +17,16 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import RegisterAsk
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.store import Decide
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.directory import DataDirectory
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.cluster import ClusterChecker
 from tidelog.sim.checkers.promises import Place
+from tidelog.sim.client_calls import serve
 from tidelog.sim.clients.client import Call, Client, Reply, left_at
 from tidelog.sim.disk import Survive
 from tidelog.sim.links import LinkAsk, LinkGot, SimLinks
@@ -33,7 +34,6 @@ from tidelog.sim.machine import DATA, Machine
 from tidelog.sim.network import Network
 from tidelog.sim.perturbations import Perturbations
 from tidelog.sim.process import SimServices
-from tidelog.sim.serving import serve
 from tidelog.sim.world import World
 
 FIRST_CLIENT = 1001
@@ -135,7 +135,7 @@ class BrokerMachine(Machine):
             self.broker.metadata_changed(image)
             if self._directory is not None and not self._settled:
                 self._settled = True
-                self.broker.partitions.when_settled(self._forget_strays)
+                self.broker.partitions.when_open(self._forget_strays)
 
     def _came_back(self) -> None:
         self.rebooted = self.must_stay_on = False
@@ -175,8 +175,8 @@ class BrokerMachine(Machine):
             if self.links is not None:
                 self.links.lost(peer)
 
-    def hosted(self) -> Mapping[PartitionKey, Hosted]:
-        return {} if self.node is None else self.node.host.hosted
+    def drivers(self) -> Mapping[PartitionKey, ReplicaDriver]:
+        return {} if self.node is None else self.node.host.drivers
 
     def dying(self) -> None:
         self.cluster.checker.syncing.look()
@@ -317,22 +317,22 @@ class SimCluster:
                 return machine
         return None
 
-    def hosted(self, topic: str, index: int) -> list[tuple[BrokerMachine, Hosted]]:
+    def drivers(self, topic: str, index: int) -> list[tuple[BrokerMachine, ReplicaDriver]]:
         """The partition's replicas on living nodes."""
         known = self.checker.metadata.newest.topics.get(topic)
         if known is None:
             return []
         key = (known.topic_id, index)
         return [
-            (machine, machine.node.host.hosted[key])
+            (machine, machine.node.host.drivers[key])
             for machine in self.machines.values()
-            if machine.node is not None and key in machine.node.host.hosted
+            if machine.node is not None and key in machine.node.host.drivers
         ]
 
     def is_led(self, place: Place) -> bool:
         """Whether some process considers itself the partition's leader."""
-        found = self.hosted(place.topic.name, place.number)
-        return any(hosted.replica.role is Role.LEADER for _, hosted in found)
+        found = self.drivers(place.topic.name, place.number)
+        return any(driver.replica.role is Role.LEADER for _, driver in found)
 
     def leftovers(self) -> list[str]:
         """Logs on disks where they do not belong: of deleted topics, of replicas that were moved away."""
@@ -374,7 +374,7 @@ class SimCluster:
         if error is not None:
             self.world.note(f"refused: {error.code.name}")
 
-    def create_topic(self, wish: TopicWish) -> None:
+    def create_topic(self, wish: NewTopic) -> None:
         """Keep asking the active controller until the topic exists."""
         topic_id = self.world.uuid()
         config = self.config

@@ -18,8 +18,8 @@ from tidelog.controller.records import BrokerConfigChanged
 from tidelog.controller.snapshot_file import snapshot_named
 from tidelog.errors import TidelogError
 from tidelog.log.log import Log
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host, HostPorts
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, PartitionKey, VoteAnswered
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterSet
@@ -39,7 +39,7 @@ CONFIG = TopicConfig(segment_bytes=4096, index_interval_bytes=512, segment_index
 TIMING = Timing(founding_ms=3000)
 # So impatient that they elect without end, and often several at a time.
 HASTY = Timing(
-    silence_ms=200, majority_ms=300, trust_ms=100, ask_ms=2, round_ms=100, grace_ms=1, settle_ms=10,
+    silence_ms=200, majority_ms=300, trust_ms=100, ask_ms=2, round_ms=100, grace_ms=1, stall_grace_ms=10,
     founding_ms=300,
 )  # fmt: skip
 TICK_MS = 50
@@ -86,8 +86,8 @@ class ControllerMachine(Machine):
             self.quorum.tick()
             services.later(TICK_MS, lambda: self._tick(services))
 
-    def hosted(self) -> Mapping[PartitionKey, Hosted]:
-        return {} if self.host is None else self.host.hosted
+    def drivers(self) -> Mapping[PartitionKey, ReplicaDriver]:
+        return {} if self.host is None else self.host.drivers
 
     def dying(self) -> None:
         if self.quorum is not None:
@@ -96,7 +96,7 @@ class ControllerMachine(Machine):
 
     def _check_beginning(self, quorum: MetadataQuorum) -> None:
         """A snapshot on the same disk holds what the log no longer does: there may be no other copy."""
-        start = quorum.hosted.log.start_offset
+        start = quorum.driver.log.start_offset
         end = self._snapshot_end()
         if start > end:
             raise Violation(f"the log of node {self.node_id} begins at {start}, its snapshot ends at {end}")
@@ -128,12 +128,12 @@ class ControllerMachine(Machine):
     def stand(self) -> None:
         quorum, services = self.quorum, self.services
         if quorum is not None and services is not None and not quorum.election.retired:
-            hosted, election, chance = quorum.hosted, quorum.election, self.world.chance.random()
-            hosted.voter.elect(election.ask_votes(services.uptime_ms(), chance, hosted.tail))
+            driver, election, chance = quorum.driver, quorum.election, self.world.chance.random()
+            driver.voter.elect(election.ask_votes(services.uptime_ms(), chance, driver.tail))
 
     @property
     def leads(self) -> bool:
-        return self.quorum is not None and self.quorum.hosted.replica.role is Role.LEADER
+        return self.quorum is not None and self.quorum.driver.replica.role is Role.LEADER
 
 
 class ControllersCluster:
@@ -182,9 +182,9 @@ class ControllersCluster:
                 self.world.after(0.0, machine.lose_power)
                 self.world.after(self.world.chance.uniform(1, 200), machine.start)
 
-    def role_changed(self, hosted: Hosted) -> None:
-        self.replicas.role_changed(hosted)
-        if hosted.replica.role is Role.LEADER and self.world.chance.random() < self.zeal:
+    def role_changed(self, driver: ReplicaDriver) -> None:
+        self.replicas.role_changed(driver)
+        if driver.replica.role is Role.LEADER and self.world.chance.random() < self.zeal:
             self.world.after(self.world.chance.uniform(0, 3), self.change_voters)
 
     def calm(self) -> None:
@@ -204,7 +204,7 @@ class ControllersCluster:
 
     def leader(self) -> MetadataQuorum | None:
         """The one with the newest epoch, if several consider themselves active."""
-        leading = [quorum for quorum in self.quorums() if quorum.hosted.replica.role is Role.LEADER]
+        leading = [quorum for quorum in self.quorums() if quorum.driver.replica.role is Role.LEADER]
         return max(leading, key=lambda quorum: quorum.election.epoch, default=None)
 
     def story(self) -> str:
@@ -216,7 +216,7 @@ class ControllersCluster:
                 continue
             voters = ", ".join(str(voter.voter_id) for voter in quorum.voters.latest)
             state = quorum.election.state.value
-            lines.append(f"{quorum.hosted.replica.story()} election {state} voters [{voters}]")
+            lines.append(f"{quorum.driver.replica.story()} election {state} voters [{voters}]")
         return "\n".join(lines)
 
     # --- doing ----------------------------------------------------------------------------------------------
@@ -275,9 +275,9 @@ class ControllersCluster:
         """One change at a time: with two in flight, a majority of the old set and one of the newest could be
         disjoint.
         """
-        if quorum.hosted.replica.role is not Role.LEADER:
+        if quorum.driver.replica.role is not Role.LEADER:
             return  # It may not know yet what is committed.
-        committed, history = quorum.hosted.replica.high_watermark, quorum.voters.history
+        committed, history = quorum.driver.replica.high_watermark, quorum.voters.history
         if history.before(history.latest_offset) != history.before(committed):
             raise Violation(
                 f"node {quorum.election.me} changes its voters at {history.latest_offset}, and of earlier "
@@ -327,7 +327,7 @@ class ControllersCluster:
         if len(quorums) < len(self.machines) or voters.returning or self.leader() is None:
             return
         for quorum in quorums:
-            committed = quorum.voters.history.latest_offset < quorum.hosted.replica.high_watermark
+            committed = quorum.voters.history.latest_offset < quorum.driver.replica.high_watermark
             if quorum.voters.latest != voters or not committed or quorum.voters.waiting:
                 return
             if quorum.election.me in voters and not quorum.election.is_voter:
@@ -343,11 +343,11 @@ class ControllersCluster:
         leader = self.leader()
         if leader is None or not leader.active or len(self.quorums()) < len(self.machines):
             return False
-        voters, end = leader.voters.latest, leader.hosted.log.end_offset
+        voters, end = leader.voters.latest, leader.driver.log.end_offset
         if voters.returning:
             return False
         for quorum in self.quorums():
-            replica, election = quorum.hosted.replica, quorum.election
+            replica, election = quorum.driver.replica, quorum.election
             if replica.log.end_offset != end or replica.high_watermark != end:
                 return False
             if quorum.voters.latest != voters or election.leader != leader.election.me:

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, get_args
 
 import tidelog.replication
 from tidelog.broker.node.ports import NodeMessage
-from tidelog.controller import brokers, controller, elections, leadership, logs, reassignment, records
+from tidelog.controller import brokers, controller, leader_assignment, leadership, logs, reassignment, records
 from tidelog.controller.messages import ControllerAsk, ControllerGot
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log import producers
 from tidelog.replication.attachments.voter import Elected
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import Effect
-from tidelog.replication.election import Election, State
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.election import Election, ElectionState
 from tidelog.replication.messages import FetchGot
 from tidelog.replication.replica import Replica, Role
 from tidelog.replication.votes import ElectionEffect
@@ -58,7 +58,7 @@ class Coverage:
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, int]] = {
             "roles of replicas": _pairs(each.value for each in Role),
-            "states of elections": _pairs(each.value for each in State),
+            "states of elections": _pairs(each.value for each in ElectionState),
             "effects": _names(*get_args(Effect), *get_args(ElectionEffect)),
             "messages": _names(*get_args(NodeMessage), *get_args(ControllerAsk), *get_args(ControllerGot)),
             "metadata records": _names(*get_args(records.MetadataRecord)),
@@ -112,7 +112,7 @@ class Coverage:
         undo = [
             self._watch_state(Replica, "role", "roles of replicas"),
             self._watch_state(Election, "state", "states of elections"),
-            self._watch_calls(Hosted, "run", self._effects),
+            self._watch_calls(ReplicaDriver, "run", self._effects),
             self._watch_calls(Elected, "elect", self._effects),
             self._watch_calls(Network, "send", self._message),
             self._watch_calls(Nemesis, "do", self._fault),
@@ -221,4 +221,4 @@ def _sources() -> Iterator[ModuleType]:
     """Where replicas and controllers refuse; checks of clients' input are tested elsewhere."""
     for each in pkgutil.walk_packages(tidelog.replication.__path__, tidelog.replication.__name__ + "."):
         yield import_module(each.name)
-    yield from (brokers, controller, elections, leadership, logs, reassignment, producers)
+    yield from (brokers, controller, leader_assignment, leadership, logs, reassignment, producers)

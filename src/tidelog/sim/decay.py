@@ -174,14 +174,14 @@ class Decay:
         """Whether every other replica is intact, there is one, and it lacks nothing acknowledged."""
         committed = self._cluster.checker.replicas.committed_end(place.key)
         others = [node for node in place.partition.replicas if node not in (one, other)]
-        hosted = {
-            machine.node_id: hosted
-            for machine, hosted in self._cluster.hosted(place.topic.name, place.number)
+        driver = {
+            machine.node_id: driver
+            for machine, driver in self._cluster.drivers(place.topic.name, place.number)
         }
         return (
             one in place.partition.replicas
             and bool(others)
-            and all(node in hosted and hosted[node].log.end_offset >= committed for node in others)
+            and all(node in driver and driver[node].log.end_offset >= committed for node in others)
             and self._is_bearable(place, one)
             and self._is_bearable(place, other)
         )

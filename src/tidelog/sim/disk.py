@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tidelog.log.storage import Buffer, Entry
+from tidelog.log.storage import Buffer, DirectoryEntry
 from tidelog.sim.inode import Change, Inode, resize, write
 
 ENOSPC = errno.ENOSPC
@@ -328,17 +328,17 @@ class SimulatedDisk:
             file.reserve(size)
         return SimulatedMapping(file.inode, size, writable=writable)
 
-    def list(self, directory: str) -> list[Entry]:
+    def list(self, directory: str) -> list[DirectoryEntry]:
         if directory not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "no such directory", directory)
         start = len(directory) + 1
         files = [
-            Entry(path[start:], len(inode.content), False)
+            DirectoryEntry(path[start:], len(inode.content), False)
             for path, inode in self._files.items()
             if path.rpartition("/")[0] == directory
         ]
         return files + [
-            Entry(path[start:], 0, True)
+            DirectoryEntry(path[start:], 0, True)
             for path in self._directories
             if path and path.rpartition("/")[0] == directory
         ]

@@ -71,9 +71,9 @@ def _coordinated(cluster: SimCluster) -> list[Transaction] | None:
 
 def _open(cluster: SimCluster, place: Place) -> Iterator[Hanging]:
     name = TopicPartition(place.topic.name, place.number)
-    for machine, hosted in cluster.hosted(*name):
-        if hosted.replica.role is Role.LEADER:
-            producers = hosted.log.producers
+    for machine, driver in cluster.drivers(*name):
+        if driver.replica.role is Role.LEADER:
+            producers = driver.log.producers
             for producer_id, start_offset in producers.transactions.open.items():
                 producer = producers.get(producer_id)
                 if producer is not None:

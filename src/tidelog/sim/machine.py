@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidelog.errors import StorageError
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import Bytes, FetchAsk, FetchGot, PartitionKey
 from tidelog.sim.disk import SimulatedDisk, Survive
 from tidelog.sim.network import Network
@@ -53,7 +53,7 @@ class Machine:
     def peer_lost(self, peer: int) -> None:
         raise NotImplementedError
 
-    def hosted(self) -> Mapping[PartitionKey, Hosted]:
+    def drivers(self) -> Mapping[PartitionKey, ReplicaDriver]:
         """The replicas of its process."""
         raise NotImplementedError
 
@@ -142,13 +142,13 @@ class Machine:
     def _end_process(self) -> None:
         services = self.services
         if services is not None:
-            hosted = self.hosted()
+            driver = self.drivers()
             self._promised = {
-                key: min(offset, hosted[key].log.end_offset)  # It may have been told to truncate since.
+                key: min(offset, driver[key].log.end_offset)  # It may have been told to truncate since.
                 for key, offset in self._promised.items()
                 # What its leader has deleted since, it need not hold: it has begun anew behind it, and its
                 # next fetch will promise that.
-                if key in hosted and hosted[key].log.start_offset <= offset
+                if key in driver and driver[key].log.start_offset <= offset
             }
             self.dying()
             services.die()

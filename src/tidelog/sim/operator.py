@@ -87,8 +87,8 @@ class Operator:
 
     def _longest_first(self, place: Place) -> list[int]:
         held = {
-            machine.node_id: (hosted.log.epochs.epoch_at(hosted.log.end_offset - 1), hosted.log.end_offset)
-            for machine, hosted in self._cluster.hosted(place.topic.name, place.number)
+            machine.node_id: (driver.log.epochs.epoch_at(driver.log.end_offset - 1), driver.log.end_offset)
+            for machine, driver in self._cluster.drivers(place.topic.name, place.number)
         }
         return sorted(place.partition.target, key=lambda replica: held.get(replica, (-1, -1)), reverse=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
 from tidelog.controller.successions import mode_changes
-from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
+from tidelog.controller.topics import INTERNAL_TOPICS, NewTopic
 from tidelog.replication.replica import Role
 from tidelog.sim.budget import Budget
 from tidelog.sim.checkers import batches
@@ -149,7 +149,7 @@ class Simulation:
         cluster = self.cluster
         cluster.start()
         replicas = min(3, len(cluster.brokers))
-        wish = TopicWish(TOPIC, self.plan.partitions, replicas, {}, self.plan.topic_configs)
+        wish = NewTopic(TOPIC, self.plan.partitions, replicas, {}, self.plan.topic_configs)
         cluster.create_topic(wish)
         if not self.world.run_while(lambda: TOPIC not in cluster.checker.metadata.newest.topics, WAIT_MS):
             raise Violation("a new cluster creates no topic:\n" + self._story())
@@ -248,7 +248,7 @@ class Simulation:
 
         self.world.after(self.world.chance.uniform(*TAKEN_OVER_MS), replace)
 
-    def _serve_topic(self, topic: str, wish: TopicWish) -> None:
+    def _serve_topic(self, topic: str, wish: NewTopic) -> None:
         """A topic was created: one producer and one reader for its first partition."""
         if topic in self.admin.topics:
             self._add_producer(topic, ProducerPlan(0, -1, self.world.chance.random() < 0.5))
@@ -344,9 +344,9 @@ class Simulation:
 
     def _end_of(self, place: Place) -> int | None:
         """The end of the partition; None while its replicas disagree."""
-        replicas = [hosted for _, hosted in self.cluster.hosted(place.topic.name, place.number)]
+        replicas = [driver for _, driver in self.cluster.drivers(place.topic.name, place.number)]
         ends = {end for each in replicas for end in (each.log.end_offset, each.replica.high_watermark)}
-        leaders = [hosted for hosted in replicas if hosted.replica.role is Role.LEADER]
+        leaders = [driver for driver in replicas if driver.replica.role is Role.LEADER]
         return ends.pop() if len(ends) == 1 and len(leaders) == 1 else None
 
     def _result(self) -> RunResult:
@@ -370,5 +370,5 @@ class Simulation:
             if machine.node is None:
                 lines.append(f"node {machine.node_id} is dead")
             else:
-                lines += [hosted.replica.story() for hosted in machine.node.host.hosted.values()]
+                lines += [driver.replica.story() for driver in machine.node.host.drivers.values()]
         return "\n".join(lines)

@@ -12,11 +12,11 @@ from tidelog.config.modes import ISR
 from tidelog.controller import leadership
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode
 from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import Record, encode_batch
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers.batches import entries, entries_between
 from tidelog.sim.checkers.damage import Damage
 from tidelog.sim.checkers.promises import Place
@@ -60,7 +60,7 @@ class Story(Telling):
     def _found(self, settings: dict[str, str]) -> None:
         hosts = list(self.cluster.brokers)
         self.cluster.start()
-        self.cluster.create_topic(TopicWish(TOPIC, -1, -1, {0: hosts}, settings))
+        self.cluster.create_topic(NewTopic(TOPIC, -1, -1, {0: hosts}, settings))
         self.world.run_while(lambda: not self.all_in_sync(), 20_000)
         self.world.run_until(self.world.now_ms + 2000)
         leader, active = self.partition().leader, self.cluster.active()
@@ -83,12 +83,12 @@ class Story(Telling):
     def machine(self, letter: str) -> BrokerMachine:
         return cast(BrokerMachine, self.machine_of(letter))
 
-    def hosted(self, letter: str) -> Hosted:
+    def driver(self, letter: str) -> ReplicaDriver:
         machine = self.machine(letter)
-        return next(hosted for found, hosted in self.cluster.hosted(TOPIC, 0) if found is machine)
+        return next(driver for found, driver in self.cluster.drivers(TOPIC, 0) if found is machine)
 
     def has_opened(self, letter: str) -> bool:
-        return any(found is self.machine(letter) for found, _ in self.cluster.hosted(TOPIC, 0))
+        return any(found is self.machine(letter) for found, _ in self.cluster.drivers(TOPIC, 0))
 
     def all_in_sync(self) -> bool:
         partition = self.partition()
@@ -125,12 +125,12 @@ class Story(Telling):
         self.tell("  logs  " + "   ".join(self._log(letter) for letter in self._living()))
 
     def _living(self) -> list[str]:
-        found = {machine.node_id for machine, _ in self.cluster.hosted(TOPIC, 0)}
+        found = {machine.node_id for machine, _ in self.cluster.drivers(TOPIC, 0)}
         return sorted(name for node, name in self._names.items() if node in found)
 
     def _log(self, letter: str) -> str:
-        hosted = self.hosted(letter)
-        log, watermark = hosted.log, hosted.replica.high_watermark
+        driver = self.driver(letter)
+        log, watermark = driver.log, driver.replica.high_watermark
         words = [letter]
         for entry in entries_between(log, log.start_offset, log.end_offset):
             if entry.offset == watermark:

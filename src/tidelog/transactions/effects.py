@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.errors import TidelogError
-from tidelog.shard_effects import Answer, Now, Waiter, Write
+from tidelog.shard_effects import AppendRecords, Now, Respond, Waiter
 from tidelog.types import TopicPartition
 
-__all__ = ["Answer", "Effect", "Effects", "Now", "SendMarkers", "TakeProducerId", "Waiter", "Write"]
+__all__ = ["AppendRecords", "Effect", "Effects", "Now", "Respond", "SendMarkers", "TakeProducerId", "Waiter"]
 
 
 class TakeProducerId(NamedTuple):
@@ -29,5 +29,5 @@ class SendMarkers(NamedTuple):
     partitions: frozenset[TopicPartition]
 
 
-Effect = Answer | Write | TakeProducerId | SendMarkers
+Effect = Respond | AppendRecords | TakeProducerId | SendMarkers
 Effects = list[Effect]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.transactions.effects import Effects, Now, Waiter
-from tidelog.transactions.states import State
+from tidelog.transactions.states import TransactionState
 from tidelog.transactions.transaction import Transaction
 
 
@@ -16,14 +16,14 @@ class Parked(NamedTuple):
     retry: Callable[[Now], Effects]
 
 
-class Entry:
+class TransactionEntry:
     __slots__ = (
         "completion_planned", "deadline_ms", "parked", "pending", "transaction", "unwritten", "watched",
     )  # fmt: skip
 
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
-        self.pending: State | None = None  # What is being written.
+        self.pending: TransactionState | None = None  # What is being written.
         self.parked: list[Parked] = []
         # By the monotonic clock: when the transaction times out. Valid only while one is open.
         self.deadline_ms = 0

@@ -30,7 +30,7 @@ from tidelog.protocol.wire import (
     write_uvarint,
 )
 from tidelog.shard_effects import KeyValue
-from tidelog.transactions.states import State
+from tidelog.transactions.states import TransactionState
 from tidelog.transactions.transaction import NO_PRODUCER_ID, Transaction, last_epoch_of
 from tidelog.types import TopicPartition
 
@@ -72,7 +72,7 @@ def tombstone(transactional_id: str) -> KeyValue:
 
 
 def _partitions(transaction: Transaction) -> bytes:
-    if transaction.state is State.EMPTY:
+    if transaction.state is TransactionState.EMPTY:
         return write_uvarint(0)  # Null.
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):
@@ -130,11 +130,11 @@ def _transaction(transactional_id: str, value: bytes) -> Transaction:
     tags = _read_tags(value, position + 16) if flexible else {}
     client_version = _tagged(tags, _CLIENT_VERSION, INT16, 0)
     return Transaction(
-        transactional_id, producer_id, epoch, timeout_ms, State(state), frozenset(partitions), started_ms,
-        updated_ms,
+        transactional_id, producer_id, epoch, timeout_ms, TransactionState(state), frozenset(partitions),
+        started_ms, updated_ms,
         previous_producer_id=_tagged(tags, _PREVIOUS_ID, INT64, NO_PRODUCER_ID),
         next_producer_id=_tagged(tags, _NEXT_ID, INT64, NO_PRODUCER_ID),
-        last_epoch=last_epoch_of(State(state), epoch, client_version),
+        last_epoch=last_epoch_of(TransactionState(state), epoch, client_version),
         client_version=client_version,
     )  # fmt: skip
 

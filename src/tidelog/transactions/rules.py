@@ -28,7 +28,7 @@ from typing import NamedTuple, NoReturn
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant
-from tidelog.transactions.states import AT_REST, PREPARED, State
+from tidelog.transactions.states import AT_REST, PREPARED, TransactionState
 from tidelog.transactions.transaction import (
     EPOCH_BUMP_VERSION,
     EPOCH_MAX,
@@ -42,7 +42,7 @@ from tidelog.transactions.transaction import (
 from tidelog.types import TopicPartition
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """Producer id and epoch of a request."""
 
     producer_id: int
@@ -63,14 +63,14 @@ def _wait(transaction: Transaction) -> NoReturn:
 # -- InitProducerId ----------------------------------------------------------------
 
 
-def needs_producer_id(transaction: Transaction, expected: Producer | None) -> bool:
+def needs_producer_id(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
     """Whether the producer gets another id, because its epochs are used up."""
     if transaction.state not in AT_REST or not transaction.epochs_exhausted:
         return False
     return expected is None or expected.epoch == transaction.epoch
 
 
-def check_start(transaction: Transaction, busy: bool, expected: Producer | None) -> None:
+def check_start(transaction: Transaction, busy: bool, expected: ProducerIdAndEpoch | None) -> None:
     """Refuse a producer that must wait, or that was replaced by another. One that names its id and epoch only
     continues after an error: it must be the current one.
     """
@@ -85,13 +85,17 @@ def check_start(transaction: Transaction, busy: bool, expected: Producer | None)
         _fence(transaction, expected)
     if transaction.state in PREPARED:
         _wait(transaction)
-    if transaction.state is State.ONGOING and expected is not None:
+    if transaction.state is TransactionState.ONGOING and expected is not None:
         # Kafka does not check this, and lets a replaced producer abort its successor's transaction.
         _check_producer(transaction, expected)
 
 
 def start(
-    transaction: Transaction, expected: Producer | None, timeout_ms: int, now_ms: int, new_id: int | None
+    transaction: Transaction,
+    expected: ProducerIdAndEpoch | None,
+    timeout_ms: int,
+    now_ms: int,
+    new_id: int | None,
 ) -> Transaction:
     """The producer with its next epoch, which fences all earlier ones."""
     producer_id, epoch = transaction.producer_id, transaction.epoch + 1
@@ -108,7 +112,7 @@ def start(
     else:
         _fence(transaction, expected)
     return transaction.to(
-        State.EMPTY,
+        TransactionState.EMPTY,
         producer_id=producer_id,
         epoch=epoch,
         last_epoch=last_epoch,
@@ -119,7 +123,7 @@ def start(
     )
 
 
-def _fence(transaction: Transaction, producer: Producer) -> NoReturn:
+def _fence(transaction: Transaction, producer: ProducerIdAndEpoch) -> NoReturn:
     _refuse(
         ErrorCode.PRODUCER_FENCED,
         f"producer {producer.producer_id} with epoch {producer.epoch} was replaced by"
@@ -130,14 +134,14 @@ def _fence(transaction: Transaction, producer: Producer) -> NoReturn:
 # -- AddPartitionsToTxn and AddOffsetsToTxn ----------------------------------------
 
 
-def _check_producer(transaction: Transaction, producer: Producer) -> None:
+def _check_producer(transaction: Transaction, producer: ProducerIdAndEpoch) -> None:
     if producer.producer_id != transaction.producer_id:
         _refuse_id(transaction, producer)
     if producer.epoch != transaction.epoch:
         _fence(transaction, producer)
 
 
-def _refuse_id(transaction: Transaction, producer: Producer) -> NoReturn:
+def _refuse_id(transaction: Transaction, producer: ProducerIdAndEpoch) -> NoReturn:
     _refuse(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         f"{transaction.transactional_id!r} belongs to producer {transaction.producer_id}, not"
@@ -146,18 +150,18 @@ def _refuse_id(transaction: Transaction, producer: Producer) -> NoReturn:
 
 
 def add_partitions(
-    transaction: Transaction, busy: bool, producer: Producer, partitions: Set[TopicPartition],
+    transaction: Transaction, busy: bool, producer: ProducerIdAndEpoch, partitions: Set[TopicPartition],
     client_version: int, now_ms: int,
 ) -> Transaction:  # fmt: skip
     """The transaction with these partitions in it; the first ones begin it."""
     _check_producer(transaction, producer)
     if busy or transaction.state in PREPARED:
         _wait(transaction)
-    if transaction.state is State.ONGOING and partitions <= transaction.partitions:
+    if transaction.state is TransactionState.ONGOING and partitions <= transaction.partitions:
         return transaction
-    begins = transaction.state is not State.ONGOING
+    begins = transaction.state is not TransactionState.ONGOING
     return transaction.to(
-        State.ONGOING,
+        TransactionState.ONGOING,
         partitions=transaction.partitions | partitions,
         started_ms=now_ms if begins else transaction.started_ms,
         updated_ms=now_ms,
@@ -166,7 +170,7 @@ def add_partitions(
 
 
 def verify(
-    transaction: Transaction, producer: Producer, partitions: Set[TopicPartition]
+    transaction: Transaction, producer: ProducerIdAndEpoch, partitions: Set[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
     """Whether each partition is part of the transaction. Pending changes do not matter: the partition checks
     again when it appends.
@@ -183,8 +187,8 @@ def verify(
 # -- EndTxn ------------------------------------------------------------------------
 
 
-class EndWish(NamedTuple):
-    producer: Producer
+class EndRequest(NamedTuple):
+    producer: ProducerIdAndEpoch
     commits: bool
     client_version: int
 
@@ -204,33 +208,33 @@ class End(Enum):
 COMMIT, ABORT = True, False
 RETRY, NEXT = True, False
 
-ENDS: Mapping[tuple[State, bool], End] = {
-    (State.ONGOING, COMMIT): End.BEGINS,
-    (State.ONGOING, ABORT): End.BEGINS,
-    (State.PREPARE_COMMIT, COMMIT): End.WAIT,
-    (State.PREPARE_ABORT, ABORT): End.WAIT,
-    (State.COMPLETE_COMMIT, COMMIT): End.DONE,
-    (State.COMPLETE_ABORT, ABORT): End.DONE,
+ENDS: Mapping[tuple[TransactionState, bool], End] = {
+    (TransactionState.ONGOING, COMMIT): End.BEGINS,
+    (TransactionState.ONGOING, ABORT): End.BEGINS,
+    (TransactionState.PREPARE_COMMIT, COMMIT): End.WAIT,
+    (TransactionState.PREPARE_ABORT, ABORT): End.WAIT,
+    (TransactionState.COMPLETE_COMMIT, COMMIT): End.DONE,
+    (TransactionState.COMPLETE_ABORT, ABORT): End.DONE,
 }
 """For clients with a constant epoch: (state, commits). Others are refused."""
 
-ENDS_WITH_EPOCH: Mapping[tuple[State, bool, bool], End] = {
-    (State.ONGOING, COMMIT, NEXT): End.BEGINS,
-    (State.ONGOING, ABORT, NEXT): End.BEGINS,
-    (State.EMPTY, ABORT, NEXT): End.BEGINS,
-    (State.PREPARE_COMMIT, COMMIT, RETRY): End.WAIT,
-    (State.PREPARE_ABORT, ABORT, RETRY): End.WAIT,
-    (State.COMPLETE_COMMIT, COMMIT, RETRY): End.DONE,
-    (State.COMPLETE_COMMIT, ABORT, NEXT): End.BEGINS,
-    (State.COMPLETE_ABORT, ABORT, RETRY): End.DONE,
-    (State.COMPLETE_ABORT, ABORT, NEXT): End.BEGINS,
+ENDS_WITH_EPOCH: Mapping[tuple[TransactionState, bool, bool], End] = {
+    (TransactionState.ONGOING, COMMIT, NEXT): End.BEGINS,
+    (TransactionState.ONGOING, ABORT, NEXT): End.BEGINS,
+    (TransactionState.EMPTY, ABORT, NEXT): End.BEGINS,
+    (TransactionState.PREPARE_COMMIT, COMMIT, RETRY): End.WAIT,
+    (TransactionState.PREPARE_ABORT, ABORT, RETRY): End.WAIT,
+    (TransactionState.COMPLETE_COMMIT, COMMIT, RETRY): End.DONE,
+    (TransactionState.COMPLETE_COMMIT, ABORT, NEXT): End.BEGINS,
+    (TransactionState.COMPLETE_ABORT, ABORT, RETRY): End.DONE,
+    (TransactionState.COMPLETE_ABORT, ABORT, NEXT): End.BEGINS,
 }
 """For clients with an epoch per transaction: (state, commits, whether it is a retry of the last end)."""
 
-_MAY_BE_RETRIED = frozenset({*PREPARED, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+_MAY_BE_RETRIED = frozenset({*PREPARED, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 
-def judge_end(transaction: Transaction, busy: bool, wish: EndWish) -> End:
+def judge_end(transaction: Transaction, busy: bool, wish: EndRequest) -> End:
     """The outcome of the request. Raises the refusal, also while the outcome is open."""
     retried = _check_end(transaction, wish)
     if busy:
@@ -250,7 +254,7 @@ def judge_end(transaction: Transaction, busy: bool, wish: EndWish) -> End:
     return end
 
 
-def _check_end(transaction: Transaction, wish: EndWish) -> bool:
+def _check_end(transaction: Transaction, wish: EndRequest) -> bool:
     """Refuse other producers; returns whether it is a retry of the last end."""
     producer = wish.producer
     if not wish.bumps_epoch:
@@ -270,9 +274,9 @@ def _check_end(transaction: Transaction, wish: EndWish) -> bool:
     return False
 
 
-def _is_retry_after_new_id(transaction: Transaction, producer: Producer) -> bool:
+def _is_retry_after_new_id(transaction: Transaction, producer: ProducerIdAndEpoch) -> bool:
     return (
-        transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        transaction.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
         and producer.producer_id == transaction.previous_producer_id
         and producer.producer_id != transaction.producer_id
         and producer.epoch == EPOCH_MAX - 1
@@ -280,20 +284,20 @@ def _is_retry_after_new_id(transaction: Transaction, producer: Producer) -> bool
     )
 
 
-def end_needs_producer_id(transaction: Transaction, wish: EndWish) -> bool:
+def end_needs_producer_id(transaction: Transaction, wish: EndRequest) -> bool:
     """Whether the next transaction needs another id, because this one uses the last epoch."""
     return wish.bumps_epoch and transaction.epochs_exhausted
 
 
-def prepare(transaction: Transaction, wish: EndWish, now_ms: int, next_id: int | None) -> Transaction:
+def prepare(transaction: Transaction, wish: EndRequest, now_ms: int, next_id: int | None) -> Transaction:
     """The decision: from here on the transaction will be committed, or aborted, whatever happens."""
     invariant(next_id is None or wish.bumps_epoch, "only an epoch per transaction runs out of epochs")
-    begun = transaction.state is State.ONGOING
+    begun = transaction.state is TransactionState.ONGOING
     epoch, last_epoch = transaction.epoch, transaction.last_epoch
     if wish.bumps_epoch:
         epoch, last_epoch = transaction.epoch + 1, transaction.epoch
     return transaction.to(
-        State.PREPARE_COMMIT if wish.commits else State.PREPARE_ABORT,
+        TransactionState.PREPARE_COMMIT if wish.commits else TransactionState.PREPARE_ABORT,
         epoch=epoch,
         last_epoch=last_epoch,
         next_producer_id=NO_PRODUCER_ID if next_id is None else next_id,
@@ -305,15 +309,17 @@ def prepare(transaction: Transaction, wish: EndWish, now_ms: int, next_id: int |
 
 def fence(transaction: Transaction, now_ms: int) -> Transaction:
     """Aborted by the coordinator or a newer producer: its producer cannot continue with its epoch."""
-    fenced = transaction.to(State.PREPARE_EPOCH_FENCE, epoch=transaction.epoch + 1, last_epoch=NO_EPOCH)
-    return fenced.to(State.PREPARE_ABORT, updated_ms=now_ms, client_version=NO_VERSION)
+    fenced = transaction.to(
+        TransactionState.PREPARE_EPOCH_FENCE, epoch=transaction.epoch + 1, last_epoch=NO_EPOCH
+    )
+    return fenced.to(TransactionState.PREPARE_ABORT, updated_ms=now_ms, client_version=NO_VERSION)
 
 
 def complete(transaction: Transaction, now_ms: int) -> Transaction:
     """All markers are written."""
-    committed = transaction.state is State.PREPARE_COMMIT
+    committed = transaction.state is TransactionState.PREPARE_COMMIT
     completed = transaction.to(
-        State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT,
+        TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
         partitions=frozenset(),
         next_producer_id=NO_PRODUCER_ID,
         updated_ms=now_ms,

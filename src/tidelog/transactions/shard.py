@@ -14,11 +14,19 @@ from collections.abc import Callable, Iterator, Set
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.transactions import records, rules
 from tidelog.transactions.agenda import Agenda
-from tidelog.transactions.effects import Answer, Effects, Now, SendMarkers, TakeProducerId, Waiter, Write
-from tidelog.transactions.entry import Entry, Parked
-from tidelog.transactions.rules import End, EndWish, Producer
+from tidelog.transactions.effects import (
+    AppendRecords,
+    Effects,
+    Now,
+    Respond,
+    SendMarkers,
+    TakeProducerId,
+    Waiter,
+)
+from tidelog.transactions.entry import Parked, TransactionEntry
+from tidelog.transactions.rules import End, EndRequest, ProducerIdAndEpoch
 from tidelog.transactions.settings import Settings
-from tidelog.transactions.states import AT_REST, PREPARED, State
+from tidelog.transactions.states import AT_REST, PREPARED, TransactionState
 from tidelog.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIME, Transaction
 from tidelog.types import TopicPartition
 
@@ -30,18 +38,22 @@ COMPLETION_DELAY_MS = 50  # Much longer than from the end of a transaction to th
 class TransactionShard:
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, TransactionEntry] = {}
         self._agenda = Agenda()
         self._stopped = False
 
     def __iter__(self) -> Iterator[Transaction]:
         """The state of all ids according to the log."""
-        known = [entry.transaction for entry in self._entries.values() if entry.pending is not State.DEAD]
+        known = [
+            entry.transaction
+            for entry in self._entries.values()
+            if entry.pending is not TransactionState.DEAD
+        ]
         return iter([transaction for transaction in known if transaction.epoch != NO_EPOCH])
 
     def get(self, transactional_id: str) -> Transaction | None:
         entry = self._entries.get(transactional_id)
-        if entry is None or entry.pending is State.DEAD or entry.transaction.epoch == NO_EPOCH:
+        if entry is None or entry.pending is TransactionState.DEAD or entry.transaction.epoch == NO_EPOCH:
             return None
         return entry.transaction
 
@@ -55,7 +67,7 @@ class TransactionShard:
         if record.transaction is None:
             self._entries.pop(record.transactional_id, None)
         else:
-            self._entries[record.transactional_id] = Entry(record.transaction)
+            self._entries[record.transactional_id] = TransactionEntry(record.transaction)
 
     def start(self, now: Now) -> Effects:
         """Everything is replayed: complete what was begun."""
@@ -63,7 +75,7 @@ class TransactionShard:
         for entry in self._entries.values():
             if entry.transaction.state in PREPARED:
                 effects += self._send_markers(entry, now)
-            elif entry.transaction.state is State.ONGOING:
+            elif entry.transaction.state is TransactionState.ONGOING:
                 # The wall clock may jump, so it is used only for the time before this.
                 transaction = entry.transaction
                 gone_ms = min(max(0, now.wall_ms - transaction.started_ms), transaction.timeout_ms)
@@ -78,7 +90,7 @@ class TransactionShard:
         effects: Effects = []
         for entry in self._entries.values():
             parked, entry.parked = entry.parked, []
-            effects += [Answer(each.waiter, refusal) for each in parked]
+            effects += [Respond(each.waiter, refusal) for each in parked]
         return effects
 
     # -- the clock ---------------------------------------------------------------------
@@ -93,7 +105,12 @@ class TransactionShard:
     # -- InitProducerId ----------------------------------------------------------------
 
     def init_producer(
-        self, transactional_id: str, timeout_ms: int, expected: Producer | None, waiter: Waiter, now: Now
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        waiter: Waiter,
+        now: Now,
     ) -> Effects:
         """The answer is a Producer."""
         longest = self._settings().transaction_max_timeout_ms
@@ -106,64 +123,69 @@ class TransactionShard:
         if entry is None:
             return self._new_id(transactional_id, timeout_ms, expected, waiter, now)
         rules.check_start(entry.transaction, entry.busy, expected)
-        if entry.transaction.state is State.ONGOING:
+        if entry.transaction.state is TransactionState.ONGOING:
             # The client retries and finds it aborted.
             refusal = TidelogError(
                 "the transaction of the producer before this one is being aborted",
                 ErrorCode.CONCURRENT_TRANSACTIONS,
             )
-            return self._abort_by_force(entry, lambda error: [Answer(waiter, error or refusal)], now)
+            return self._abort_by_force(entry, lambda error: [Respond(waiter, error or refusal)], now)
         if not rules.needs_producer_id(entry.transaction, expected):
             return self._start_producer(entry, expected, timeout_ms, None, waiter, now)
-        entry.pending = State.EMPTY
+        entry.pending = TransactionState.EMPTY
 
         def then(granted: int | TidelogError, now: Now) -> Effects:
             entry.pending = None
             if isinstance(granted, TidelogError):
-                return [Answer(waiter, granted), *self._resume(entry, now)]
+                return [Respond(waiter, granted), *self._resume(entry, now)]
             return self._start_producer(entry, expected, timeout_ms, granted, waiter, now)
 
         return [TakeProducerId(then)]
 
     def _new_id(
-        self, transactional_id: str, timeout_ms: int, expected: Producer | None, waiter: Waiter, now: Now
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        waiter: Waiter,
+        now: Now,
     ) -> Effects:
         nobody = Transaction(
-            transactional_id, NO_PRODUCER_ID, NO_EPOCH, timeout_ms, State.EMPTY, frozenset(), NO_TIME,
-            now.wall_ms,
+            transactional_id, NO_PRODUCER_ID, NO_EPOCH, timeout_ms, TransactionState.EMPTY, frozenset(),
+            NO_TIME, now.wall_ms,
         )  # fmt: skip
-        entry = self._entries[transactional_id] = Entry(nobody)
-        entry.pending = State.EMPTY
+        entry = self._entries[transactional_id] = TransactionEntry(nobody)
+        entry.pending = TransactionState.EMPTY
 
         def then(granted: int | TidelogError, now: Now) -> Effects:
             entry.pending = None
             if isinstance(granted, TidelogError):
                 del self._entries[transactional_id]
-                return [Answer(waiter, granted)]
+                return [Respond(waiter, granted)]
             entry.transaction = nobody._replace(producer_id=granted)
             return self._start_producer(entry, expected, timeout_ms, None, waiter, now)
 
         return [TakeProducerId(then)]
 
     def _start_producer(
-        self, entry: Entry, expected: Producer | None, timeout_ms: int, new_id: int | None, waiter: Waiter,
-        now: Now,
+        self, entry: TransactionEntry, expected: ProducerIdAndEpoch | None, timeout_ms: int,
+        new_id: int | None, waiter: Waiter, now: Now,
     ) -> Effects:  # fmt: skip
         started = rules.start(entry.transaction, expected, timeout_ms, now.wall_ms, new_id)
-        producer = Producer(started.producer_id, started.epoch)
+        producer = ProducerIdAndEpoch(started.producer_id, started.epoch)
 
         def then(error: TidelogError | None) -> Effects:
             if error is not None and entry.transaction.epoch == NO_EPOCH:
                 self._entries.pop(started.transactional_id, None)
-            return [Answer(waiter, error or producer)]
+            return [Respond(waiter, error or producer)]
 
         return self._write(entry, started, then)
 
     # -- AddPartitionsToTxn and AddOffsetsToTxn ----------------------------------------
 
     def add_partitions(
-        self, transactional_id: str, producer: Producer, partitions: Set[TopicPartition], client_version: int,
-        waiter: Waiter, now: Now,
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Set[TopicPartition],
+        client_version: int, waiter: Waiter, now: Now,
     ) -> Effects:  # fmt: skip
         """The answer is None."""
         until_ms = now.uptime_ms + PATIENCE_MS
@@ -180,19 +202,19 @@ class TransactionShard:
                 self._park(entry, Parked(until_ms, waiter, attempt))
                 return []
             if added is entry.transaction:
-                return [Answer(waiter, None)]
-            if entry.transaction.state is not State.ONGOING:
+                return [Respond(waiter, None)]
+            if entry.transaction.state is not TransactionState.ONGOING:
                 self._watch(entry, now.uptime_ms + added.timeout_ms)
-            return self._write(entry, added, lambda error: [Answer(waiter, error)])
+            return self._write(entry, added, lambda error: [Respond(waiter, error)])
 
         return attempt(now)
 
     def verify_partitions(
-        self, transactional_id: str, producer: Producer, partitions: Set[TopicPartition]
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Set[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         return rules.verify(self._entry(transactional_id).transaction, producer, partitions)
 
-    def _entry(self, transactional_id: str) -> Entry:
+    def _entry(self, transactional_id: str) -> TransactionEntry:
         entry = self._entries.get(transactional_id)
         if entry is None:
             raise TidelogError(
@@ -201,11 +223,11 @@ class TransactionShard:
             )
         return entry
 
-    def _park(self, entry: Entry, parked: Parked) -> None:
+    def _park(self, entry: TransactionEntry, parked: Parked) -> None:
         entry.parked.append(parked)
         self._agenda.add(parked.until_ms, lambda now: self._resume(entry, now) if entry.parked else [])
 
-    def _resume(self, entry: Entry, now: Now) -> Effects:
+    def _resume(self, entry: TransactionEntry, now: Now) -> Effects:
         """Retry pending requests; those that must still wait keep their deadline."""
         parked, entry.parked = entry.parked, []
         effects: Effects = []
@@ -213,45 +235,47 @@ class TransactionShard:
             try:
                 effects += each.retry(now)
             except TidelogError as refusal:
-                effects.append(Answer(each.waiter, refusal))
+                effects.append(Respond(each.waiter, refusal))
         return effects
 
     # -- EndTxn ------------------------------------------------------------------------
 
-    def end(self, transactional_id: str, wish: EndWish, waiter: Waiter, now: Now) -> Effects:
+    def end(self, transactional_id: str, wish: EndRequest, waiter: Waiter, now: Now) -> Effects:
         """The response is the Producer to continue with."""
         entry = self._entry(transactional_id)
         transaction = entry.transaction
         if rules.judge_end(transaction, entry.busy, wish) is End.DONE:
-            return [Answer(waiter, Producer(transaction.producer_id, transaction.epoch))]
+            return [Respond(waiter, ProducerIdAndEpoch(transaction.producer_id, transaction.epoch))]
         if not rules.end_needs_producer_id(transaction, wish):
             return self._prepare(entry, wish, None, waiter, now)
-        entry.pending = State.PREPARE_COMMIT if wish.commits else State.PREPARE_ABORT
+        entry.pending = TransactionState.PREPARE_COMMIT if wish.commits else TransactionState.PREPARE_ABORT
 
         def then(granted: int | TidelogError, now: Now) -> Effects:
             entry.pending = None
             if isinstance(granted, TidelogError):
-                return [Answer(waiter, granted), *self._resume(entry, now)]
+                return [Respond(waiter, granted), *self._resume(entry, now)]
             return self._prepare(entry, wish, granted, waiter, now)
 
         return [TakeProducerId(then)]
 
-    def _prepare(self, entry: Entry, wish: EndWish, next_id: int | None, waiter: Waiter, now: Now) -> Effects:
+    def _prepare(
+        self, entry: TransactionEntry, wish: EndRequest, next_id: int | None, waiter: Waiter, now: Now
+    ) -> Effects:
         prepared = rules.prepare(entry.transaction, wish, now.wall_ms, next_id)
         completed = rules.complete(prepared, now.wall_ms)
-        producer = Producer(completed.producer_id, completed.epoch)
+        producer = ProducerIdAndEpoch(completed.producer_id, completed.epoch)
         # The decision holds as soon as it is written; the response does not wait for the markers.
-        return self._write(entry, prepared, lambda error: [Answer(waiter, error or producer)])
+        return self._write(entry, prepared, lambda error: [Respond(waiter, error or producer)])
 
     def _abort_by_force(
-        self, entry: Entry, then: Callable[[TidelogError | None], Effects], now: Now
+        self, entry: TransactionEntry, then: Callable[[TidelogError | None], Effects], now: Now
     ) -> Effects:
         fenced = rules.fence(entry.transaction, now.wall_ms)
-        return self._write(entry, fenced, then, State.PREPARE_EPOCH_FENCE)
+        return self._write(entry, fenced, then, TransactionState.PREPARE_EPOCH_FENCE)
 
     # -- markers -----------------------------------------------------------------------
 
-    def _send_markers(self, entry: Entry, now: Now) -> Effects:
+    def _send_markers(self, entry: TransactionEntry, now: Now) -> Effects:
         transaction = entry.transaction
         if not transaction.partitions:
             return self._complete(entry, now)
@@ -260,7 +284,7 @@ class TransactionShard:
                 transaction.transactional_id,
                 transaction.producer_id,
                 transaction.epoch,
-                transaction.state is State.PREPARE_COMMIT,
+                transaction.state is TransactionState.PREPARE_COMMIT,
                 transaction.client_version,
                 transaction.partitions,
             )
@@ -276,7 +300,7 @@ class TransactionShard:
             return []
         return self._complete(entry, now)
 
-    def _complete(self, entry: Entry, now: Now) -> Effects:
+    def _complete(self, entry: TransactionEntry, now: Now) -> Effects:
         """The end is everywhere. That is not a decision, so it need not be written before it takes effect: a
         coordinator that does not know it writes the markers again. A busy producer will soon have its next
         transaction in the log, which implies the same.
@@ -286,12 +310,12 @@ class TransactionShard:
         self._plan_completion(entry, now.uptime_ms + COMPLETION_DELAY_MS)
         return self._resume(entry, now)
 
-    def _plan_completion(self, entry: Entry, at_ms: int) -> None:
+    def _plan_completion(self, entry: TransactionEntry, at_ms: int) -> None:
         if not entry.completion_planned:
             entry.completion_planned = True
             self._agenda.add(at_ms, lambda now: self._write_completion(entry, now))
 
-    def _write_completion(self, entry: Entry, now: Now) -> Effects:
+    def _write_completion(self, entry: TransactionEntry, now: Now) -> Effects:
         entry.completion_planned = False
         if not entry.unwritten:
             return []
@@ -308,7 +332,7 @@ class TransactionShard:
 
     # -- timeouts and expiry -----------------------------------------------------------
 
-    def _watch(self, entry: Entry, deadline_ms: int) -> None:
+    def _watch(self, entry: TransactionEntry, deadline_ms: int) -> None:
         """Abort the transaction if it takes longer than its timeout."""
         entry.deadline_ms = deadline_ms
         if not entry.watched:
@@ -316,9 +340,12 @@ class TransactionShard:
             entry.watched = True
             self._agenda.add(deadline_ms, lambda now: self._look(entry, now))
 
-    def _look(self, entry: Entry, now: Now) -> Effects:
+    def _look(self, entry: TransactionEntry, now: Now) -> Effects:
         entry.watched = False
-        if entry.transaction.state is not State.ONGOING and entry.pending is not State.ONGOING:
+        if (
+            entry.transaction.state is not TransactionState.ONGOING
+            and entry.pending is not TransactionState.ONGOING
+        ):
             return []
         if now.uptime_ms < entry.deadline_ms:
             self._watch(entry, entry.deadline_ms)
@@ -328,7 +355,7 @@ class TransactionShard:
             return self._abort_by_force(entry, lambda error: self._watch_again(entry, error, now), now)
         return []
 
-    def _watch_again(self, entry: Entry, error: TidelogError | None, now: Now) -> Effects:
+    def _watch_again(self, entry: TransactionEntry, error: TidelogError | None, now: Now) -> Effects:
         if error is not None and not self._stopped:
             self._watch(entry, now.uptime_ms + BUSY_RETRY_MS)
         return []
@@ -348,9 +375,9 @@ class TransactionShard:
                 effects.append(self._bury(entry))
         return effects
 
-    def _bury(self, entry: Entry) -> Write:
+    def _bury(self, entry: TransactionEntry) -> AppendRecords:
         transactional_id = entry.transaction.transactional_id
-        entry.pending = State.DEAD
+        entry.pending = TransactionState.DEAD
 
         def then(error: ErrorCode, now: Now) -> Effects:
             entry.pending = None
@@ -358,16 +385,16 @@ class TransactionShard:
                 self._entries.pop(transactional_id, None)
             return self._resume(entry, now)
 
-        return Write([records.tombstone(transactional_id)], then)
+        return AppendRecords([records.tombstone(transactional_id)], then)
 
     # -- writing -----------------------------------------------------------------------
 
     def _write(
         self,
-        entry: Entry,
+        entry: TransactionEntry,
         new: Transaction,
         then: Callable[[TidelogError | None], Effects],
-        pending: State | None = None,
+        pending: TransactionState | None = None,
     ) -> Effects:
         """Write the next state of an id; ``then`` is called when it is committed, or with the error."""
         entry.pending = new.state if pending is None else pending
@@ -383,7 +410,7 @@ class TransactionShard:
                 effects += self._send_markers(entry, now)
             return effects + self._resume(entry, now)
 
-        return [Write([records.record_of(new)], done)]
+        return [AppendRecords([records.record_of(new)], done)]
 
 
 def _refusal(error: ErrorCode) -> TidelogError:

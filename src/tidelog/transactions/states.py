@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """Numbers as in the log."""
 
     EMPTY = 0  # The producer is known; nothing was written yet.
@@ -22,21 +22,24 @@ class State(IntEnum):
         return self.name.title().replace("_", "")
 
 
-_AT_REST = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+_AT_REST = frozenset(
+    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
 
-BEFORE: Mapping[State, frozenset[State]] = {
-    State.EMPTY: _AT_REST,
-    State.ONGOING: _AT_REST | {State.ONGOING},
-    State.PREPARE_COMMIT: frozenset({State.ONGOING}),
+BEFORE: Mapping[TransactionState, frozenset[TransactionState]] = {
+    TransactionState.EMPTY: _AT_REST,
+    TransactionState.ONGOING: _AT_REST | {TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
     # A client that raises its epoch with every transaction may abort one without writes.
-    State.PREPARE_ABORT: _AT_REST | {State.ONGOING, State.PREPARE_EPOCH_FENCE},
-    State.COMPLETE_COMMIT: frozenset({State.PREPARE_COMMIT}),
-    State.COMPLETE_ABORT: frozenset({State.PREPARE_ABORT}),
-    State.DEAD: _AT_REST,
-    State.PREPARE_EPOCH_FENCE: frozenset({State.ONGOING}),
+    TransactionState.PREPARE_ABORT: _AT_REST
+    | {TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE},
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.DEAD: _AT_REST,
+    TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
 }
 """The predecessors of each state."""
 
-PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
+PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 AT_REST = _AT_REST
-BY_LABEL = {state.label: state for state in State}
+BY_LABEL = {state.label: state for state in TransactionState}

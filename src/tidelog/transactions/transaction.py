@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tidelog.invariant import invariant
-from tidelog.transactions.states import BEFORE, State
+from tidelog.transactions.states import BEFORE, TransactionState
 from tidelog.types import TopicPartition
 
 NO_PRODUCER_ID = -1
@@ -21,7 +21,7 @@ class Transaction(NamedTuple):
     producer_id: int
     epoch: int  # Of the producer; -1 until it is known.
     timeout_ms: int
-    state: State
+    state: TransactionState
     # Partitions that may have been written to; empty between transactions.
     partitions: frozenset[TopicPartition]
     started_ms: int  # When the first partition was added; -1 if none was.
@@ -35,15 +35,15 @@ class Transaction(NamedTuple):
     def epochs_exhausted(self) -> bool:
         return is_exhausted(self.epoch)
 
-    def to(self, state: State, **changes: object) -> "Transaction":
+    def to(self, state: TransactionState, **changes: object) -> "Transaction":
         """The same in another state."""
         invariant(self.state in BEFORE[state], "no such transition", self.state, state)
         return self._replace(state=state, previous_producer_id=self.producer_id, **changes)  # type: ignore[arg-type]
 
 
-def last_epoch_of(state: State, epoch: int, client_version: int) -> int:
+def last_epoch_of(state: TransactionState, epoch: int, client_version: int) -> int:
     """What the log says of the epoch that a retry may name: that of the transaction its client has ended."""
-    ended = state not in (State.EMPTY, State.ONGOING)
+    ended = state not in (TransactionState.EMPTY, TransactionState.ONGOING)
     return epoch - 1 if ended and client_version >= EPOCH_BUMP_VERSION and epoch > 0 else NO_EPOCH
 
 

@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 
 from tidelog.config import BrokerConfig
-from tidelog.controller.alike import values_of
+from tidelog.controller.cluster_settings import values_of
 from tidelog.controller.controller import NEWCOMER_MS, STANDSTILL_MS, SessionTiming
 from tidelog.controller.driver import ControllerDriver
-from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import (
     HeartbeatAsk,
     HeartbeatGot,
@@ -111,7 +111,7 @@ class Cluster:
 
     def join(self, *members: int, index: int = 0) -> InSyncGot:
         now = self.partition(index)
-        wish = InSyncWish(
+        wish = InSyncProposal(
             now.leader,
             self.epoch(now.leader),
             TOPIC_ID,
@@ -485,10 +485,10 @@ def test_a_broker_whose_file_says_otherwise_is_told_of(
 ) -> None:
     cluster = Cluster(**{"min.insync.replicas": 2})
     theirs = values_of(BrokerConfig.parse({"min.insync.replicas": minimum}))
-    cluster.register(B, alike=theirs)
+    cluster.register(B, cluster_settings=theirs)
     assert ("broker 2 starts with min.insync.replicas=1, and this controller with 2" in caplog.text) is warned
     assert B in cluster.store.image.brokers
     caplog.clear()
     cluster.store.write([BrokerConfigChanged("", {"min.insync.replicas": "2"})])
-    cluster.register(B, run=2, alike=theirs)
+    cluster.register(B, run=2, cluster_settings=theirs)
     assert "min.insync.replicas" not in caplog.text

@@ -1,7 +1,7 @@
 """Settings that must be the same on all brokers: a broker whose file says otherwise is told of."""
 
 from tidelog.config import BrokerConfig
-from tidelog.controller.alike import VALUE_MAX, differences, values_of
+from tidelog.controller.cluster_settings import VALUE_MAX, differences, values_of
 
 OURS = BrokerConfig.parse({"min.insync.replicas": 2})
 THEIRS = BrokerConfig.parse({"min.insync.replicas": 1, "log.flush.interval.messages": 1 << 40})

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import brokers, configs, elections, leadership, logs, reassignment
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller import brokers, configs, leader_assignment, leadership, logs, reassignment
+from tidelog.controller.availability import DRAIN_SETTING, BrokerAvailability
 from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.records import BrokerRegistered, MetadataRecord, TopicCreated
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.standing import DRAIN_SETTING, Standing
 from tidelog.controller.successions.steps import RulesOf, minimum
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -43,7 +43,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.committed = 0
         self.holds = dict.fromkeys(BROKERS, 0)
         self.runs = 0
-        self.given_up: list[InSyncWish] = []  # Proposals that were refused.
+        self.given_up: list[InSyncProposal] = []  # Proposals that were refused.
 
     @initialize(replicas=targets)
     def found(self, replicas: tuple[int, ...]) -> None:
@@ -138,7 +138,7 @@ class ClusterMachine(RuleBasedStateMachine):
         others = [member for member in now.in_sync if member != broker]
         members = (*others, broker) if joins else tuple(others)
         epoch = self.image.brokers[now.leader].broker_epoch
-        wish = InSyncWish(
+        wish = InSyncProposal(
             now.leader, epoch, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch - late, members
         )
         joined = joins and broker not in now.in_sync
@@ -151,13 +151,13 @@ class ClusterMachine(RuleBasedStateMachine):
         elif not joined:
             self.propose(wish)
 
-    def propose(self, wish: InSyncWish) -> bool:
+    def propose(self, wish: InSyncProposal) -> bool:
         """Whether it was taken. Who was refused is given up: no copy of that proposal may be taken later."""
         error = ErrorCode.NONE
 
         def decide() -> list[MetadataRecord]:
             nonlocal error
-            records, error = elections.change_in_sync(self.image, wish, self.rules_of)
+            records, error = leader_assignment.change_in_sync(self.image, wish, self.rules_of)
             return records
 
         taken = self.decide(decide) and error is ErrorCode.NONE
@@ -229,7 +229,7 @@ class ClusterMachine(RuleBasedStateMachine):
             # A leader whose log has failed commits nothing more, whatever the minimum is.
             fails = now.leader in now.offline
             assert not now.eligible or fails or len(now.in_sync) < minimum(now, rules)
-            serving = Standing.of(self.image).serving
+            serving = BrokerAvailability.of(self.image).serving
             # The last member that lost power is named outside the set: it asks the others before it leads.
             asks_first = not now.in_sync and not now.eligible and now.leader == now.last_leader
             assert now.leader in now.in_sync or (asks_first and now.leader in serving)
@@ -253,7 +253,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_left_to_decide(self) -> None:
         """Decisions leave nothing behind that brokers' coming and going would have to clean up."""
-        assert list(elections.settle_all(self.image, self.rules_of)) == []
+        assert list(leader_assignment.assign_leaders(self.image, self.rules_of)) == []
 
 
 ClusterMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

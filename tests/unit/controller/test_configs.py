@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tidelog.config import BrokerConfig
 from tidelog.controller import brokers, configs
+from tidelog.controller.availability import DRAIN_SETTING
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.standing import DRAIN_SETTING
 from tidelog.errors import ErrorCode, TidelogError
 
 NAMES = ["retention.ms", "retention.bytes", "flush.messages", "segment.bytes"]

@@ -4,16 +4,16 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller import brokers, elections, leadership, reassignment
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller import brokers, leader_assignment, leadership, reassignment
+from tidelog.controller.availability import DRAIN_SETTING, BrokerAvailability
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerRegistered,
     PartitionChanged,
     TopicCreated,
 )
-from tidelog.controller.standing import DRAIN_SETTING, Standing
 from tidelog.controller.successions.steps import Rules, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -41,8 +41,8 @@ def partition(image: ClusterImage, index: int = 0) -> PartitionImage:
 
 def join(image: ClusterImage, *members: int) -> ClusterImage:
     now = partition(image)
-    wish = InSyncWish(now.leader, now.leader, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, members)
-    return image.apply(elections.change_in_sync(image, wish, rules_of).records)
+    wish = InSyncProposal(now.leader, now.leader, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, members)
+    return image.apply(leader_assignment.change_in_sync(image, wish, rules_of).records)
 
 
 class TestPreferredLeader:
@@ -98,10 +98,10 @@ class TestUncleanByHand:
 class TestDrain:
     def test_leadership_moves_and_stays_away(self, image: ClusterImage) -> None:
         drained = image.apply([BrokerConfigChanged("1", {DRAIN_SETTING: "true"})])
-        after = drained.apply(elections.settle_all(drained, rules_of))
+        after = drained.apply(leader_assignment.assign_leaders(drained, rules_of))
         assert [each.leader for each in after.topics["t"].partitions] == [2, 2]
         assert partition(after).in_sync == (1, 2, 3)
-        standing = Standing.of(after)
+        standing = BrokerAvailability.of(after)
         assert list(leadership.misplaced(after, standing)) == []
         assert list(leadership.strays(after, standing)) == []
 

@@ -6,12 +6,12 @@ import pytest
 from clusters import cluster, created
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import brokers, configs, elections, logs, reassignment, topics
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller import brokers, configs, leader_assignment, logs, reassignment, topics
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.records import BrokerRegistered, PartitionChanged, TopicConfigChanged
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions import mode_changes
 from tidelog.controller.successions.steps import EPOCHS_AHEAD
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
@@ -53,7 +53,7 @@ def propose(
 ) -> ClusterImage:
     """The leader of partition 0 proposes members; ``sealed``: they hold all of what it ended."""
     partition = one(image)
-    asked = InSyncWish(
+    asked = InSyncProposal(
         leader,
         image.brokers[leader].broker_epoch,
         image.topics["t"].topic_id,
@@ -63,11 +63,11 @@ def propose(
         members,
         sealed=sealed,
     )
-    return image.apply(elections.change_in_sync(image, asked, RULES.at(image)).records)
+    return image.apply(leader_assignment.change_in_sync(image, asked, RULES.at(image)).records)
 
 
 def waits(image: ClusterImage) -> dict[int, str]:
-    left = mode_changes.waiting(image.topics["t"], Standing.of(image))
+    left = mode_changes.waiting(image.topics["t"], BrokerAvailability.of(image))
     return {each.partition: each.waits_for for each in left}
 
 
@@ -159,7 +159,7 @@ class TestQuorumToIsr:
         waiting = wish(voted, "isr")
         assert one(waiting).mode == "quorum"
         assert "seal" in waits(waiting)[0]
-        assert [*elections.settle_all(waiting, RULES.at(waiting))] == []
+        assert [*leader_assignment.assign_leaders(waiting, RULES.at(waiting))] == []
 
     def test_the_holders_of_the_seal_are_the_members(self, voted: ClusterImage) -> None:
         after = one(propose(wish(voted, "isr"), B, (B, C), epoch=7, sealed=True))
@@ -201,11 +201,13 @@ class TestQuorumToIsr:
         """Who has not heard of the change may have elected somebody, in an epoch above the appointed one."""
         appointed = propose(wish(voted, "isr"), B, (B, C), epoch=7, sealed=True)
         topic_id, epoch = appointed.topics["t"].topic_id, appointed.brokers[C].broker_epoch
-        late = InSyncWish(C, epoch, topic_id, 0, 5000, -1, (A, B, C), elected=True)
-        after = one(appointed.apply(elections.change_in_sync(appointed, late, RULES.at(appointed)).records))
+        late = InSyncProposal(C, epoch, topic_id, 0, 5000, -1, (A, B, C), elected=True)
+        after = one(
+            appointed.apply(leader_assignment.change_in_sync(appointed, late, RULES.at(appointed)).records)
+        )
         assert (after.mode, after.leader, after.leader_epoch) == ("isr", B, 5000 + EPOCHS_AHEAD)
         with pytest.raises(TidelogError) as refusal:
-            elections.change_in_sync(appointed, late._replace(leader_epoch=8), RULES.at(appointed))
+            leader_assignment.change_in_sync(appointed, late._replace(leader_epoch=8), RULES.at(appointed))
         assert refusal.value.code is ErrorCode.FENCED_LEADER_EPOCH
 
 
@@ -262,4 +264,4 @@ def test_a_broker_s_default_changes_no_topic(image: ClusterImage) -> None:
     records = configs.change_broker(image, "", {"default.replication.mode": "quorum"}, RULES)
     after = image.apply(records)
     assert [each.mode for each in after.topics["t"].partitions] == ["isr", "isr"]
-    assert [*elections.settle_all(after, RULES.at(after))] == []
+    assert [*leader_assignment.assign_leaders(after, RULES.at(after))] == []

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from tidelog.controller.elections import without_memory
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.standing import Standing
+from tidelog.controller.leader_assignment import without_memory
 from tidelog.controller.successions import acting_leader, copied, force, is_restoring, next_state, stand_in
 from tidelog.controller.successions.steps import Rules
 
@@ -16,7 +16,7 @@ replace = msgspec.structs.replace
 
 
 def state(partition: PartitionImage, *alive: int) -> PartitionImage:
-    return next_state(partition, Standing(frozenset(alive), frozenset(alive)), RULES)
+    return next_state(partition, BrokerAvailability(frozenset(alive), frozenset(alive)), RULES)
 
 
 def told(partition: PartitionImage) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
@@ -48,7 +48,7 @@ def test_all_killed_and_the_backup_first() -> None:
 
 
 def test_a_primary_that_wants_to_stop_leads_until_it_does() -> None:
-    after = next_state(PAIR, Standing(frozenset({A, B}), frozenset({B})), RULES)
+    after = next_state(PAIR, BrokerAvailability(frozenset({A, B}), frozenset({B})), RULES)
     assert after == PAIR
 
 
@@ -97,7 +97,7 @@ def test_promoted_while_the_primary_is_away_it_waits_and_can_be_taken_back() -> 
 
 def test_forced_it_leads_with_what_there_is() -> None:
     waiting = state(replace(state(PAIR, B), replicas=(B, A)), B)
-    forced = force(waiting, Standing(frozenset({B}), frozenset({B})), RULES)
+    forced = force(waiting, BrokerAvailability(frozenset({B}), frozenset({B})), RULES)
     assert (forced.leader, forced.leader_epoch, forced.unclean_epoch) == (B, 3, 3)
     assert is_restoring(forced)
 
@@ -107,7 +107,7 @@ def test_unclean_elections_are_for_operators_only() -> None:
 
 
 def test_nobody_can_be_forced_who_does_not_serve() -> None:
-    assert force(state(PAIR, B), Standing(frozenset({B}), frozenset({B})), RULES).leader == -1
+    assert force(state(PAIR, B), BrokerAvailability(frozenset({B}), frozenset({B})), RULES).leader == -1
 
 
 def test_readers_go_to_a_backup_only_while_nobody_leads() -> None:

@@ -9,8 +9,8 @@ from clusters import cluster, created, topic_id
 from tidelog.config import BrokerConfig
 from tidelog.config.topic import REPLICATION_MODE
 from tidelog.controller import brokers, configs, promises, reassignment
-from tidelog.controller.elections import InSyncWish, change_in_sync
 from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.leader_assignment import InSyncProposal, change_in_sync
 from tidelog.controller.promises import Kept
 from tidelog.controller.records import BrokerRegistered, TopicConfigChanged, decode, encode
 from tidelog.controller.rules import Rulebook
@@ -128,7 +128,7 @@ def test_a_mode_that_syncs_promises_it_with_its_step() -> None:
 def test_a_mode_that_does_not_sync_takes_the_promise_back() -> None:
     world = World({}, "quorum")
     world.set(replication_mode="isr")
-    wish = InSyncWish(A, 0, ID, 0, 5, world.now.partition_epoch, (A, B, C), (-1, -1, -1), sealed=True)
+    wish = InSyncProposal(A, 0, ID, 0, 5, world.now.partition_epoch, (A, B, C), (-1, -1, -1), sealed=True)
     records = change_in_sync(world.image, wish, world.rules.at(world.image)).records
     world.image = world.image.apply(records)
     assert (world.now.mode, world.now.unsynced) == ("isr", ())

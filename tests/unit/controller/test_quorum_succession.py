@@ -9,8 +9,8 @@ from clusters import cluster, created, topic_id
 
 from tidelog.config.modes import QUORUM
 from tidelog.controller import brokers, leadership, logs, reassignment
-from tidelog.controller.elections import InSyncWish, change_in_sync
 from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.leader_assignment import InSyncProposal, change_in_sync
 from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerFencingChanged,
@@ -50,7 +50,7 @@ def told(
     image: ClusterImage, leader: int, epoch: int, *voters: int, healed: tuple[int, ...] = (), known: int = -1
 ) -> ClusterImage:
     healed = healed or (-1,) * len(voters)
-    wish = InSyncWish(leader, 0, topic_id(1), 0, epoch, known, voters, healed, elected=True)
+    wish = InSyncProposal(leader, 0, topic_id(1), 0, epoch, known, voters, healed, elected=True)
     return image.apply(change_in_sync(image, wish, rules_of).records)
 
 

@@ -11,7 +11,7 @@ from tidelog.config import BrokerConfig
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode, TidelogError
 
 DEFAULTS = BrokerConfig.parse({"num.partitions": 3, "default.replication.factor": 2})
@@ -19,7 +19,7 @@ NEW_ID = topic_id(99)
 
 
 def create(image: ClusterImage, name: str = "orders", **wish: Any) -> TopicCreated:
-    return topics.create(image, TopicWish(name, **wish), DEFAULTS, NEW_ID)
+    return topics.create(image, NewTopic(name, **wish), DEFAULTS, NEW_ID)
 
 
 class TestNames:
@@ -90,7 +90,7 @@ class TestCreate:
         image = cluster(1, 2, 3)
         leaders = []
         for number in range(6):
-            record = topics.create(image, TopicWish(f"t{number}", 1, 1), DEFAULTS, topic_id(number))
+            record = topics.create(image, NewTopic(f"t{number}", 1, 1), DEFAULTS, topic_id(number))
             leaders.append(record.assignments[0][0])
             image = image.apply([record])
         assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
@@ -128,7 +128,7 @@ class TestCreate:
         defaults = BrokerConfig.parse({"default.replication.mode": "quorum", "default.replication.factor": 3})
 
         def made(name: str, **configs: str) -> TopicCreated:
-            return topics.create(cluster(1, 2, 3), TopicWish(name, configs=configs), defaults, NEW_ID)
+            return topics.create(cluster(1, 2, 3), NewTopic(name, configs=configs), defaults, NEW_ID)
 
         assert (made("orders").mode, made("orders").configs) == ("quorum", {"replication.mode": "quorum"})
         assert made("orders", **{"replication.mode": "isr"}).mode == "isr"
@@ -148,7 +148,7 @@ class TestCreate:
 class TestAddPartitions:
     def test_goes_on_where_the_topic_ended(self) -> None:
         image = cluster(1, 2, 3)
-        image = image.apply([topics.create(image, TopicWish("orders", 3, 2), DEFAULTS, NEW_ID)])
+        image = image.apply([topics.create(image, NewTopic("orders", 3, 2), DEFAULTS, NEW_ID)])
         record = topics.add_partitions(image, "orders", 9, None)
         grown = image.apply([record]).topics["orders"].partitions
         leaders = [partition.leader for partition in grown]

@@ -10,9 +10,15 @@ from typing import Any
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.group import ClassicGroup
-from tidelog.groups.classic.messages import JoinAnswer, JoinRequest, Leaving, SyncAnswer, SyncRequest
-from tidelog.groups.classic.states import State
-from tidelog.groups.effects import Answer, Effects, KeyValue, Now, Write
+from tidelog.groups.classic.messages import (
+    JoinRequest,
+    JoinResponse,
+    LeavingMember,
+    SyncRequest,
+    SyncResponse,
+)
+from tidelog.groups.classic.states import ClassicGroupState
+from tidelog.groups.effects import AppendRecords, Effects, KeyValue, Now, Respond
 from tidelog.groups.offset_requests import CommitRequest, OffsetToCommit
 from tidelog.groups.shard import GroupShard
 
@@ -51,7 +57,7 @@ class Groups:
         self.held = False
         self.refusal = ErrorCode.NONE  # of the next writes
         self.log: list[tuple[KeyValue, int]] = list(log)  # committed, with the producer id
-        self._waiting: list[Write] = []
+        self._waiting: list[AppendRecords] = []
         self._ids = 0
         for (key, value), producer_id in self.log:
             self.shard.replay(key, value, producer_id)
@@ -69,11 +75,11 @@ class Groups:
 
     def do(self, effects: Effects) -> None:
         for effect in effects:
-            if isinstance(effect, Answer):
+            if isinstance(effect, Respond):
                 effect.waiter.answers.append(effect.answer)
                 assert len(effect.waiter.answers) == 1, "answered twice"
             else:
-                assert isinstance(effect, Write)
+                assert isinstance(effect, AppendRecords)
                 self._waiting.append(effect)
         if not self.held:
             self.commit()
@@ -145,7 +151,8 @@ class Groups:
 
     def leave(self, *members: str | tuple[str, str | None]) -> list[ErrorCode]:
         leaving = [
-            Leaving(member, None) if isinstance(member, str) else Leaving(*member) for member in members
+            LeavingMember(member, None) if isinstance(member, str) else LeavingMember(*member)
+            for member in members
         ]
         errors, effects = self.shard.leave(GROUP, leaving, self.now)
         self.do(effects)
@@ -185,14 +192,14 @@ class Groups:
         return group
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClassicGroupState:
         return self.group.state
 
     def form(self, count: int = 2, **more: Any) -> list[str]:
         """A stable group of new members; their ids, the leader first."""
         joins = [self.join(**more) for _ in range(count)]
         self.advance(self.config.group_initial_rebalance_delay_ms * (count + 1))
-        answers: list[JoinAnswer] = [join.answer for join in joins]
+        answers: list[JoinResponse] = [join.answer for join in joins]
         assert all(answer.error == ErrorCode.NONE for answer in answers), answers
         ids = sorted((answer.member_id for answer in answers), key=lambda one: one != answers[0].leader)
         self.share(ids)
@@ -204,6 +211,6 @@ class Groups:
         syncs = [self.sync(member, generation) for member in ids[1:]]
         assert all(sync.waits for sync in syncs)
         syncs.append(self.sync(ids[0], generation, {member: member.encode() for member in ids}))
-        answers: list[SyncAnswer] = [sync.answer for sync in syncs]
+        answers: list[SyncResponse] = [sync.answer for sync in syncs]
         assert [answer.assignment for answer in answers] == [one.encode() for one in [*ids[1:], ids[0]]]
-        assert self.state is State.STABLE
+        assert self.state is ClassicGroupState.STABLE

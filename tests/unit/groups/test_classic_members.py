@@ -4,8 +4,8 @@ import pytest
 from group_harness import GROUP, RANGE, Groups
 
 from tidelog.errors import ErrorCode
-from tidelog.groups.classic.messages import SyncAnswer
-from tidelog.groups.classic.states import State
+from tidelog.groups.classic.messages import SyncResponse
+from tidelog.groups.classic.states import ClassicGroupState
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ class TestKnownIds:
     def test_the_id_is_given_and_then_taken(self, groups: Groups) -> None:
         refused = groups.join(needs_known_id=True).answer
         assert refused.error == ErrorCode.MEMBER_ID_REQUIRED
-        assert groups.state is State.EMPTY
+        assert groups.state is ClassicGroupState.EMPTY
         joined = groups.join(refused.member_id, needs_known_id=True)
         groups.advance(100)
         assert joined.answer.member_id == refused.member_id
@@ -138,13 +138,13 @@ class TestRebalance:
         for join in joins:
             again = groups.join(join.answer.member_id)
             assert again.answer == join.answer
-        assert groups.state is State.COMPLETING
+        assert groups.state is ClassicGroupState.COMPLETING
 
     def test_a_follower_may_join_a_stable_group_again(self, groups: Groups) -> None:
         leader, follower = groups.form(2)
         again = groups.join(follower)
         assert (again.answer.generation, again.answer.leader, again.answer.members) == (1, leader, ())
-        assert groups.state is State.STABLE
+        assert groups.state is ClassicGroupState.STABLE
 
     def test_a_member_that_asks_twice_is_answered_twice(self, groups: Groups) -> None:
         first = groups.join()
@@ -157,9 +157,9 @@ class TestRebalance:
     def test_a_group_of_which_all_leave_is_empty(self, groups: Groups) -> None:
         members = groups.form(3)
         assert groups.leave(*members) == [ErrorCode.NONE] * 3
-        assert groups.state is State.EMPTY
+        assert groups.state is ClassicGroupState.EMPTY
         assert groups.group.generation == 2
-        assert groups.successor().state is State.EMPTY
+        assert groups.successor().state is ClassicGroupState.EMPTY
 
 
 class TestProtocols:
@@ -173,7 +173,7 @@ class TestProtocols:
         groups.form(2)
         assert groups.join(protocols=(("other", b""),)).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert groups.join(protocol_type="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        assert groups.state is State.STABLE
+        assert groups.state is ClassicGroupState.STABLE
 
     def test_an_empty_group_takes_any(self, groups: Groups) -> None:
         groups.leave(*groups.form(2))
@@ -187,7 +187,7 @@ class TestSize:
         groups = Groups(group_max_size=2)
         leader, follower = groups.form(2)
         assert groups.join().error == ErrorCode.GROUP_MAX_SIZE_REACHED
-        assert groups.state is State.STABLE
+        assert groups.state is ClassicGroupState.STABLE
         assert not groups.join(follower).waits
         assert groups.join(leader).waits
 
@@ -202,7 +202,7 @@ class TestSize:
         groups = Groups()
         groups.form(3)
         smaller = groups.successor(group_max_size=2)
-        assert smaller.state is State.PREPARING
+        assert smaller.state is ClassicGroupState.PREPARING
         joins = [smaller.join(member) for member in list(smaller.group.members)]
         assert [join.waits for join in joins] == [True, True, False]
         assert joins[2].error == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -218,10 +218,10 @@ class TestSync:
         leads = groups.sync(leader, 1, {leader: b"l", follower: b"f"})
         assert follows.waits
         assert leads.waits
-        assert groups.state is State.COMPLETING
+        assert groups.state is ClassicGroupState.COMPLETING
         groups.commit()
-        assert leads.answer == SyncAnswer(ErrorCode.NONE, "consumer", "range", b"l")
-        assert follows.answer == SyncAnswer(ErrorCode.NONE, "consumer", "range", b"f")
+        assert leads.answer == SyncResponse(ErrorCode.NONE, "consumer", "range", b"l")
+        assert follows.answer == SyncResponse(ErrorCode.NONE, "consumer", "range", b"f")
 
     def test_a_late_follower_gets_its_part_at_once(self, groups: Groups) -> None:
         joins = [groups.join() for _ in range(2)]
@@ -239,7 +239,7 @@ class TestSync:
         groups.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
         leads = groups.sync(leader, 1, {leader: b"l"})
         assert (leads.error, follows.error) == (ErrorCode.COORDINATOR_NOT_AVAILABLE,) * 2
-        assert groups.state is State.PREPARING
+        assert groups.state is ClassicGroupState.PREPARING
 
     def test_an_assignment_that_is_too_large(self, groups: Groups) -> None:
         join = groups.join()
@@ -257,7 +257,7 @@ class TestSync:
         groups.join()
         assert leads.answer.error == ErrorCode.REBALANCE_IN_PROGRESS
         groups.commit()
-        assert groups.state is State.PREPARING
+        assert groups.state is ClassicGroupState.PREPARING
         assert groups.sync(follower, 1).error == ErrorCode.REBALANCE_IN_PROGRESS
 
     def test_who_does_not_sync_is_out(self, groups: Groups) -> None:
@@ -270,7 +270,7 @@ class TestSync:
             groups.heartbeat(follower, 1)
             groups.advance(1000)
         assert set(groups.group.members) == {leader}
-        assert groups.state is State.PREPARING
+        assert groups.state is ClassicGroupState.PREPARING
 
     @pytest.mark.parametrize(
         ("more", "error"),
@@ -290,7 +290,7 @@ class TestSync:
         before = groups.log
         fields = {"member_id": join.answer.member_id, "generation": 1, **more}
         assert groups.sync(**fields).error == error
-        assert groups.state is State.COMPLETING
+        assert groups.state is ClassicGroupState.COMPLETING
         assert groups.log == before
 
 
@@ -307,7 +307,7 @@ class TestHeartbeat:
         leader, _ = groups.form(2)
         groups.advance(9_999)
         assert groups.heartbeat(leader, 1) == ErrorCode.NONE
-        assert groups.state is State.STABLE
+        assert groups.state is ClassicGroupState.STABLE
         groups.advance(1)
         assert set(groups.group.members) == {leader}
         assert groups.heartbeat(leader, 1) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -328,7 +328,7 @@ class TestHeartbeat:
         for offset in range(4):
             groups.advance(9_000)
             assert groups.commit_offset(offset, member_id=leader, generation=1) == ErrorCode.NONE
-        assert groups.state is State.STABLE
+        assert groups.state is ClassicGroupState.STABLE
 
 
 class TestLeaving:
@@ -376,7 +376,7 @@ class TestStaticMembers:
         assert back.answer.generation == 1
         assert back.answer.member_id != follower
         assert groups.sync(back.answer.member_id, 1, instance_id="b").answer.assignment == follower.encode()
-        assert groups.state is State.STABLE
+        assert groups.state is ClassicGroupState.STABLE
         assert groups.successor().group.members.keys() == {leader, back.answer.member_id}
 
     def test_the_old_self_is_fenced(self, groups: Groups) -> None:
@@ -416,7 +416,7 @@ class TestStaticMembers:
         groups.share([join.answer.member_id for join in joins])
         back = groups.join(instance_id="b", protocols=(("y", b""),))
         assert back.waits
-        assert groups.state is State.PREPARING
+        assert groups.state is ClassicGroupState.PREPARING
 
     def test_one_that_is_away_keeps_its_place_during_a_rebalance(self, groups: Groups) -> None:
         leader, follower = self.form(groups)
@@ -448,7 +448,7 @@ class TestNextCoordinator:
     def test_members_and_assignments_are_there_again(self, groups: Groups) -> None:
         leader, follower = groups.form(2)
         after = groups.successor()
-        assert after.state is State.STABLE
+        assert after.state is ClassicGroupState.STABLE
         assert after.heartbeat(follower, 1) == ErrorCode.NONE
         assert after.sync(follower, 1).answer.assignment == follower.encode()
         assert after.group.leader == leader

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.errors import ErrorCode
-from tidelog.groups.classic.messages import JoinAnswer, SyncAnswer
-from tidelog.groups.classic.states import State
+from tidelog.groups.classic.messages import JoinResponse, SyncResponse
+from tidelog.groups.classic.states import ClassicGroupState
 
 SESSION_MS = 6_000
 REBALANCE_MS = 9_000
@@ -34,7 +34,7 @@ class Client:
         self.joining: Pending | None = None
         self.syncing: Pending | None = None
         self.assigned: bytes | None = None  # partitions it reads; None: none it knows of
-        self.answer: JoinAnswer | None = None
+        self.answer: JoinResponse | None = None
 
     @property
     def settled(self) -> bool:
@@ -65,7 +65,7 @@ class Client:
 
     def _joined(self, answer: object) -> None:
         self.joining = None
-        if not isinstance(answer, JoinAnswer):
+        if not isinstance(answer, JoinResponse):
             self._told(getattr(answer, "code", ErrorCode.UNKNOWN_SERVER_ERROR))
         elif answer.error == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
@@ -89,7 +89,7 @@ class Client:
 
     def _synced(self, answer: object) -> None:
         self.syncing = None
-        if not isinstance(answer, SyncAnswer) or answer.error:
+        if not isinstance(answer, SyncResponse) or answer.error:
             self._told(getattr(answer, "code", getattr(answer, "error", ErrorCode.UNKNOWN_SERVER_ERROR)))
         else:
             self.assigned = answer.assignment
@@ -179,7 +179,7 @@ class World:
         for client in self.clients:
             for pending in (client.joining, client.syncing):
                 if pending is not None and pending.waits:
-                    pending.answers.append(JoinAnswer(ErrorCode.NOT_COORDINATOR))
+                    pending.answers.append(JoinResponse(ErrorCode.NOT_COORDINATOR))
 
     def settle(self) -> None:
         """Chance ends: writes are committed, and everyone goes on as often as it should."""
@@ -197,7 +197,7 @@ class World:
         group = self.groups.shard.groups.get(GROUP)
         return (
             group is not None
-            and self.groups.state is State.STABLE
+            and self.groups.state is ClassicGroupState.STABLE
             and len(self.groups.group.members) == len(self.clients)
             and all(
                 client.settled and client.generation == self.groups.group.generation

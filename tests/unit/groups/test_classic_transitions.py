@@ -8,7 +8,7 @@ from group_harness import GROUP, Groups
 
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.groups.classic.group import ClassicGroup
-from tidelog.groups.classic.states import TRANSITIONS, State
+from tidelog.groups.classic.states import TRANSITIONS, ClassicGroupState
 from tidelog.groups.effects import Now
 
 
@@ -29,11 +29,11 @@ def stable(groups: Groups) -> None:
     groups.form(2)
 
 
-ARRIVE: dict[State, Callable[[Groups], None]] = {
-    State.EMPTY: empty,
-    State.PREPARING: preparing,
-    State.COMPLETING: completing,
-    State.STABLE: stable,
+ARRIVE: dict[ClassicGroupState, Callable[[Groups], None]] = {
+    ClassicGroupState.EMPTY: empty,
+    ClassicGroupState.PREPARING: preparing,
+    ClassicGroupState.COMPLETING: completing,
+    ClassicGroupState.STABLE: stable,
 }
 
 
@@ -75,19 +75,22 @@ def another_protocol(groups: Groups) -> None:
     groups.join(member, protocols=(("range", b"other topics"),))
 
 
-WAYS: dict[tuple[State, State], list[Callable[[Groups], object]]] = {
-    (State.EMPTY, State.PREPARING): [lambda groups: groups.join()],
-    (State.EMPTY, State.DEAD): [delete, lambda groups: groups.advance(8 * 24 * 3_600_000)],
-    (State.PREPARING, State.COMPLETING): [lambda groups: groups.advance(1000)],
-    (State.PREPARING, State.EMPTY): [leave_all_and_wait],
-    (State.COMPLETING, State.STABLE): [sync_the_leader],
-    (State.COMPLETING, State.PREPARING): [
+WAYS: dict[tuple[ClassicGroupState, ClassicGroupState], list[Callable[[Groups], object]]] = {
+    (ClassicGroupState.EMPTY, ClassicGroupState.PREPARING): [lambda groups: groups.join()],
+    (ClassicGroupState.EMPTY, ClassicGroupState.DEAD): [
+        delete,
+        lambda groups: groups.advance(8 * 24 * 3_600_000),
+    ],
+    (ClassicGroupState.PREPARING, ClassicGroupState.COMPLETING): [lambda groups: groups.advance(1000)],
+    (ClassicGroupState.PREPARING, ClassicGroupState.EMPTY): [leave_all_and_wait],
+    (ClassicGroupState.COMPLETING, ClassicGroupState.STABLE): [sync_the_leader],
+    (ClassicGroupState.COMPLETING, ClassicGroupState.PREPARING): [
         lambda groups: groups.join(),
         lambda groups: groups.join(groups.group.leader or "", protocols=(("range", b"new"),)),
         lambda groups: groups.advance(60_000),
         refuse_the_assignment,
     ],
-    (State.STABLE, State.PREPARING): [
+    (ClassicGroupState.STABLE, ClassicGroupState.PREPARING): [
         lambda groups: groups.join(),
         lambda groups: groups.join(groups.group.leader or ""),
         lambda groups: groups.leave(next(iter(groups.group.members))),
@@ -102,7 +105,7 @@ def test_every_row_is_walked() -> None:
 
 
 @pytest.mark.parametrize(("start", "end", "go"), [(*way, go) for way, ways in WAYS.items() for go in ways])
-def test_a_way(start: State, end: State, go: Callable[[Groups], object]) -> None:
+def test_a_way(start: ClassicGroupState, end: ClassicGroupState, go: Callable[[Groups], object]) -> None:
     groups = Groups(offsets_retention_check_interval_ms=3_600_000)
     ARRIVE[start](groups)
     group = groups.group
@@ -110,7 +113,7 @@ def test_a_way(start: State, end: State, go: Callable[[Groups], object]) -> None
     seen = [start]
     move = group._move
 
-    def watched(state: State, now: Now) -> None:
+    def watched(state: ClassicGroupState, now: Now) -> None:
         seen.append(state)
         move(state, now)
 
@@ -119,9 +122,9 @@ def test_a_way(start: State, end: State, go: Callable[[Groups], object]) -> None
     assert seen[1] is end
 
 
-@pytest.mark.parametrize("start", State)
-@pytest.mark.parametrize("end", State)
-def test_there_is_no_other_way(start: State, end: State) -> None:
+@pytest.mark.parametrize("start", ClassicGroupState)
+@pytest.mark.parametrize("end", ClassicGroupState)
+def test_there_is_no_other_way(start: ClassicGroupState, end: ClassicGroupState) -> None:
     groups = Groups()
     group = ClassicGroup(GROUP, groups.shard.deadlines, lambda: groups.config)
     group.state = start

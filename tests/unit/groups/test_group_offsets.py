@@ -6,7 +6,7 @@ import pytest
 from group_harness import GROUP, Groups
 
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.classic.states import State
+from tidelog.groups.classic.states import ClassicGroupState
 
 SUBSCRIPTION = b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff\xff"  # version 1, topics: t
 READS_T = (("range", SUBSCRIPTION),)
@@ -29,7 +29,7 @@ class TestCommitting:
         assert groups.commit_offset(5) == ErrorCode.NONE
         assert fetch(groups, ("t", 0), ("t", 1)) == [("t", 0, 5, 0), ("t", 1, None, 0)]
         assert fetch(groups) == [("t", 0, 5, 0)]
-        assert groups.state is State.EMPTY
+        assert groups.state is ClassicGroupState.EMPTY
 
     def test_what_is_read_is_committed(self, groups: Groups) -> None:
         groups.held = True
@@ -66,7 +66,7 @@ class TestCommitting:
         groups.join(leader)
         assert groups.commit_offset(5, member_id=follower, generation=1) == ErrorCode.NONE
         groups.join(follower)
-        assert groups.state is State.COMPLETING
+        assert groups.state is ClassicGroupState.COMPLETING
         late = groups.commit_offset(6, member_id=follower, generation=1)
         assert late == ErrorCode.ILLEGAL_GENERATION
         early = groups.commit_offset(6, member_id=follower, generation=2)
@@ -87,7 +87,7 @@ class TestCommitting:
         committed = after.shard.offsets.get(GROUP, "t", 0)
         assert committed is not None
         assert (committed.leader_epoch, committed.metadata) == (3, "m")
-        assert after.state is State.EMPTY
+        assert after.state is ClassicGroupState.EMPTY
 
 
 class TestTransactions:
@@ -128,7 +128,7 @@ class TestTransactions:
         assert fetch(after, ("t", 0)) == [("t", 0, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)]
         after.shard.marker(9, True)
         assert after.offset() == 5
-        assert after.state is State.EMPTY
+        assert after.state is ClassicGroupState.EMPTY
 
     def test_members_of_old_clients_need_not_say_who_they_are(self, groups: Groups) -> None:
         leader, _ = groups.form(2)
@@ -210,7 +210,7 @@ class TestDeletingGroups:
         assert self.delete(groups) == ErrorCode.GROUP_ID_NOT_FOUND
         groups.form(2)
         assert self.delete(groups) == ErrorCode.NON_EMPTY_GROUP
-        assert groups.state is State.STABLE
+        assert groups.state is ClassicGroupState.STABLE
 
     def test_a_refused_write_deletes_nothing(self, groups: Groups) -> None:
         groups.commit_offset(5)
@@ -230,7 +230,7 @@ class TestDeletingGroups:
         groups.advance(1000)
         assert joined.answer.generation == 1
         groups.share([joined.answer.member_id])
-        assert groups.successor().state is State.STABLE
+        assert groups.successor().state is ClassicGroupState.STABLE
 
     def test_somebody_commits_meanwhile(self, groups: Groups) -> None:
         groups.commit_offset(5)
@@ -241,7 +241,7 @@ class TestDeletingGroups:
         groups.commit()
         assert (deleted.answer, committed.answer) == (ErrorCode.NONE, [ErrorCode.NONE])
         assert groups.offset() == groups.successor().offset() == 6
-        assert groups.state is State.EMPTY
+        assert groups.state is ClassicGroupState.EMPTY
 
 
 class TestExpiry:

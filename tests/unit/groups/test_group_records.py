@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tidelog.errors import StorageError
 from tidelog.groups.offsets import Committed
 from tidelog.groups.records import (
-    GroupRecord,
+    ClassicGroupRecord,
+    ClassicMemberRecord,
     GroupState,
-    MemberRecord,
     OffsetRecord,
     decode,
     group_record,
@@ -28,7 +28,9 @@ TIME = b"\x00\x00\x00\x00\x00\x00\x01\x00"
 TEXT = st.text(max_size=20)
 INT32 = st.integers(0, (1 << 31) - 1)
 INT64 = st.integers(0, (1 << 63) - 1)
-MEMBERS = st.builds(MemberRecord, TEXT, st.none() | TEXT, TEXT, TEXT, INT32, INT32, st.binary(), st.binary())
+MEMBERS = st.builds(
+    ClassicMemberRecord, TEXT, st.none() | TEXT, TEXT, TEXT, INT32, INT32, st.binary(), st.binary()
+)
 STATES = st.builds(
     GroupState,
     TEXT,
@@ -52,7 +54,7 @@ def test_an_offset_with_an_expiry_of_its_own() -> None:
 
 
 def test_a_group() -> None:
-    member = MemberRecord("m", None, "c", "/h", 3, 4, b"sub", b"ass")
+    member = ClassicMemberRecord("m", None, "c", "/h", 3, 4, b"sub", b"ass")
     key, value = group_record("g", GroupState("consumer", 9, "range", "m", 256, (member,)))
     assert key == GROUP_KEY
     assert value == (
@@ -70,7 +72,7 @@ def test_offsets_there_and_back(group: str, topic: str, partition: int, committe
 
 @given(TEXT, st.none() | STATES)
 def test_groups_there_and_back(group: str, state: GroupState | None) -> None:
-    assert decode(*group_record(group, state)) == GroupRecord(group, state)
+    assert decode(*group_record(group, state)) == ClassicGroupRecord(group, state)
 
 
 @pytest.mark.parametrize(
@@ -96,16 +98,18 @@ def test_groups_of_other_versions() -> None:
         + b"\x00\x00\x00\x01" + b"\x00\x01m" + b"\x00\x01c" + b"\x00\x02/h" + b"\x00\x00\x00\x04"
         + b"\x00\x00\x00\x03sub" + b"\x00\x00\x00\x00"
     )  # fmt: skip
-    member = MemberRecord("m", None, "c", "/h", 4, 4, b"sub", b"")
-    assert decode(GROUP_KEY, oldest) == GroupRecord("g", GroupState("consumer", 9, None, None, -1, (member,)))
+    member = ClassicMemberRecord("m", None, "c", "/h", 4, 4, b"sub", b"")
+    assert decode(GROUP_KEY, oldest) == ClassicGroupRecord(
+        "g", GroupState("consumer", 9, None, None, -1, (member,))
+    )
     flexible = (
         b"\x00\x04" + b"\x09consumer" + b"\x00\x00\x00\x09" + b"\x06range" + b"\x02m" + TIME
         + b"\x02" + b"\x02m" + b"\x00" + b"\x02c" + b"\x03/h" + b"\x00\x00\x00\x03" + b"\x00\x00\x00\x04"
         + b"\x04sub" + b"\x01" + b"\x00" + b"\x00"
     )  # fmt: skip
-    member = MemberRecord("m", None, "c", "/h", 3, 4, b"sub", b"")
+    member = ClassicMemberRecord("m", None, "c", "/h", 3, 4, b"sub", b"")
     state = GroupState("consumer", 9, "range", "m", 256, (member,))
-    assert decode(GROUP_KEY, flexible) == GroupRecord("g", state)
+    assert decode(GROUP_KEY, flexible) == ClassicGroupRecord("g", state)
 
 
 @given(st.binary(max_size=60), st.none() | st.binary(max_size=60))

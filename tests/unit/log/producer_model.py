@@ -7,7 +7,7 @@ from log_model import append
 
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
-from tidelog.log.producers import Producer, ProducerStates
+from tidelog.log.producers import ProducerState, ProducerStates
 from tidelog.log.scan import headers
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader
@@ -81,7 +81,7 @@ def judge(history: list[Sent], sent: Sent) -> int | ErrorCode | None:
     return None if sent.sequence == last.next_sequence else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def as_sent(producer_id: int, producer: Producer) -> list[Sent]:
+def as_sent(producer_id: int, producer: ProducerState) -> list[Sent]:
     return [
         Sent(producer_id, producer.epoch, first, last_offset - base_offset + 1, base_offset)
         for first, _, base_offset, last_offset, _ in producer.batches

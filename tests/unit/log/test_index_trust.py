@@ -177,7 +177,7 @@ def test_the_scrubber_has_wrong_indexes_built_anew(disk: SimulatedDisk) -> None:
         later=lambda delay, run: pending.append(run),
         offload=lambda job, done: pending.append(lambda: done(job())),
     )
-    partition = SimpleNamespace(log=log, name="t-0", hosted=None)
+    partition = SimpleNamespace(log=log, name="t-0", driver=None)
     broker = SimpleNamespace(
         services=services, partitions=[partition], config=SimpleNamespace(log_scrub_bytes_per_second=1)
     )

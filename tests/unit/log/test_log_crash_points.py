@@ -219,7 +219,7 @@ def cleaned(log: Log, keep: list[Batch]) -> Segment:
     for base, last, payload in keep:
         data = make_batch(base, payload, count=last - base + 1, epoch=1)
         new.append(data, last, 1000, 150)
-    for file in new.seal().open():
+    for file in new.make_inactive().open():
         file.sync()
     return new
 

@@ -23,7 +23,7 @@ from tidelog.log.directory import DataDirectory
 from tidelog.log.index_check import index_pieces
 from tidelog.log.lookup import Found, Opened, Unopened
 from tidelog.log.segment import Segment
-from tidelog.log.verification import Checked, pieces
+from tidelog.log.verification import VerifiedPiece, pieces
 from tidelog.protocol.codecs import Codec
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.disk import SimulatedDisk, everything
@@ -241,7 +241,7 @@ class Life:
     def scrub(self) -> None:
         for segment, following in pairwise(list(self.log.segments)):
             walk = pieces(segment, following.base_offset)
-            found: Checked | None = None
+            found: VerifiedPiece | None = None
             try:
                 while True:
                     found = walk.send(found).check()

@@ -209,7 +209,7 @@ def test_a_large_sparse_log_costs_the_same_everywhere(tmp_path: Path, disk: Stor
             segment.file().write_at(number * size, patched)
             segment.account(number * size, size, base + number * 10 + 9, 1, 4096)
         segment.file().truncate(count * size)
-        segment.seal()
+        segment.make_inactive()
     log = open_log(disk, ONE_SEGMENT.but(segment_bytes=1 << 30), clean=True, directory=str(directory))
     assert log.end_offset == 2 * count * 10
     for found_segment in log.segments:

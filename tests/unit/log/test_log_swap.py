@@ -26,7 +26,7 @@ def cleaned(log: Log, base_offset: int, offsets: list[int]) -> Segment:
     new = log.new_cleaned_segment(base_offset)
     for offset in offsets:
         new.append(make_batch(offset, b"cleaned", timestamp=1000 + offset), offset, 1000 + offset, 150)
-    for file in new.seal().open():
+    for file in new.make_inactive().open():
         file.sync()
     return new
 

@@ -26,8 +26,8 @@ class Round:
             later=lambda delay, run: self._pending.append(run),
             offload=lambda job, done: self._pending.append(lambda: done(job())),
         )
-        hosted = SimpleNamespace(damaged=lambda offset, reason: self.damages.append(f"{offset}: {reason}"))
-        partition = SimpleNamespace(log=log, name="t-0", hosted=hosted)
+        driver = SimpleNamespace(damaged=lambda offset, reason: self.damages.append(f"{offset}: {reason}"))
+        partition = SimpleNamespace(log=log, name="t-0", driver=driver)
         config = SimpleNamespace(log_scrub_bytes_per_second=1)
         broker = SimpleNamespace(services=services, partitions=[partition], config=config)
         self.scrubber = Scrubber(cast("Broker", broker))

@@ -33,7 +33,7 @@ def lying_delta(offset: int, timestamp_ms: int) -> bytearray:
     at = batches.HEADER_SIZE + (len(data) - batches.HEADER_SIZE) // 2
     assert data[at + 3] == 2
     data[at + 3] = 0x7E
-    batches.seal(data, 0, len(data))
+    batches.write_crc(data, 0, len(data))
     return data
 
 

@@ -9,7 +9,7 @@ from tidelog.log import reading
 from tidelog.log.log import Log
 from tidelog.log.reading import Unread
 from tidelog.log.segment import Segment
-from tidelog.log.verification import Checked, DamagedSegment, check, pieces, verify_read
+from tidelog.log.verification import DamagedSegment, VerifiedPiece, check, pieces, verify_read
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import Record, encode_batch
@@ -112,8 +112,8 @@ def test_truncation_forgets_what_was_known(log: Log) -> None:
     assert read(log, log.end_offset - 1)
 
 
-def walk(log: Log, segment_number: int) -> list[Checked]:
-    found: list[Checked] = []
+def walk(log: Log, segment_number: int) -> list[VerifiedPiece]:
+    found: list[VerifiedPiece] = []
     following = log.segments[segment_number + 1 : segment_number + 2]
     steps = pieces(log.segments[segment_number], following[0].base_offset if following else log.end_offset)
     try:
@@ -145,9 +145,9 @@ def test_a_batch_larger_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_wrong_with_an_unfinished_end() -> None:
     data = bytes(encode_batch([Record(5, NOW_MS, None, b"x", ())], leader_epoch=0))
-    assert check(memoryview(data[:-1]), 0, 6, to_the_end=False) == Checked(0, 0, "")
+    assert check(memoryview(data[:-1]), 0, 6, to_the_end=False) == VerifiedPiece(0, 0, "")
     assert check(memoryview(data[:-1]), 0, 6, to_the_end=True).damage
-    assert check(memoryview(data), 0, 6, to_the_end=True) == Checked(len(data), 6, "")
+    assert check(memoryview(data), 0, 6, to_the_end=True) == VerifiedPiece(len(data), 6, "")
     assert check(memoryview(data), 6, 9, to_the_end=True).damage
     assert check(memoryview(data), 0, 5, to_the_end=True).damage
 

@@ -40,7 +40,7 @@ def test_answers(data: bytes | None) -> None:
 def test_an_answer_without_our_field() -> None:
     frame = messages.encode(58, 0, 9, {"response_data": DATA, "error_code": ErrorCode.NONE})
     answer = envelope.decode_answer(memoryview(frame)[4:])
-    assert answer == envelope.Answer(ErrorCode.NONE, memoryview(DATA), -1)
+    assert answer == envelope.EnvelopeResponse(ErrorCode.NONE, memoryview(DATA), -1)
 
 
 def test_cut_short_anywhere() -> None:

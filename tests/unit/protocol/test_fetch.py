@@ -14,7 +14,7 @@ from interop.wire import parse_response
 from tidelog.errors import ErrorCode
 from tidelog.protocol import fetch, wire
 from tidelog.protocol.extents import Notes, walker
-from tidelog.protocol.fetch import Answer, FetchPartition, PartitionAnswer
+from tidelog.protocol.fetch import FetchPartition, FetchPartitionResponse, FetchResponseBuilder
 from tidelog.protocol.produce import NodeAddress
 from tidelog.protocol.wire import Malformed
 
@@ -199,8 +199,10 @@ def parse(parts: list[Any], version: int) -> Any:
     return parse_response(frame[4:], "fetch", version, 77)
 
 
-def answered(version: int, *partitions: PartitionAnswer, nodes: list[NodeAddress] | None = None) -> list[Any]:
-    answer = Answer(version, 77, ErrorCode.NONE, 4, 1)
+def answered(
+    version: int, *partitions: FetchPartitionResponse, nodes: list[NodeAddress] | None = None
+) -> list[Any]:
+    answer = FetchResponseBuilder(version, 77, ErrorCode.NONE, 4, 1)
     answer.topic(key(version), len(partitions))
     for partition in partitions:
         answer.partition(partition)
@@ -208,9 +210,9 @@ def answered(version: int, *partitions: PartitionAnswer, nodes: list[NodeAddress
     return answer.finish(nodes)
 
 
-DATA = PartitionAnswer(1, ErrorCode.NONE, 10, 9, 2, Bytes(b"records"), [(1, 2), (3, 4)])
-EMPTY = PartitionAnswer(2, ErrorCode.NONE, 11, 11, 3)
-REFUSED = PartitionAnswer(3, ErrorCode.FENCED_LEADER_EPOCH, -1, -1, -1)
+DATA = FetchPartitionResponse(1, ErrorCode.NONE, 10, 9, 2, Bytes(b"records"), [(1, 2), (3, 4)])
+EMPTY = FetchPartitionResponse(2, ErrorCode.NONE, 11, 11, 3)
+REFUSED = FetchPartitionResponse(3, ErrorCode.FENCED_LEADER_EPOCH, -1, -1, -1)
 
 
 class TestAnswer:
@@ -241,7 +243,7 @@ class TestAnswer:
 
     @every_version
     def test_a_failed_session_is_an_answer_without_topics(self, version: int) -> None:
-        parts = Answer(version, 77, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, 0).finish()
+        parts = FetchResponseBuilder(version, 77, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, 0).finish()
         answer = parse(parts, version)
         assert answer.responses == ()
         if version >= fetch.SESSIONS_FROM:

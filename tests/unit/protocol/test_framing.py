@@ -80,7 +80,7 @@ def lengths_lead_to_the_end(batch: bytearray) -> bool:
 
 
 def resealed(batch: bytearray) -> bytearray:
-    batches.seal(batch, 0, len(batch))
+    batches.write_crc(batch, 0, len(batch))
     return batch
 
 

@@ -14,7 +14,7 @@ from interop.wire import parse_response
 from tidelog.errors import ErrorCode
 from tidelog.protocol import produce, wire
 from tidelog.protocol.extents import Notes, walker
-from tidelog.protocol.produce import NodeAddress, PartitionAnswer, PlainEncoder, TopicAnswers
+from tidelog.protocol.produce import NodeAddress, PlainEncoder, ProducePartitionResponse, TopicAnswers
 from tidelog.protocol.wire import Malformed
 
 OLDEST, NEWEST = produce.VERSIONS
@@ -152,8 +152,8 @@ def parse(frame: bytes | bytearray, version: int, correlation_id: int = 99) -> A
     return parse_response(bytes(frame[4:]), "produce", version, correlation_id)
 
 
-REFUSED = PartitionAnswer(3, ErrorCode.NOT_LEADER_OR_FOLLOWER, message="söme reason", leader=(2, 9))
-WRITTEN = PartitionAnswer(0, ErrorCode.NONE, 1 << 40, 1_700_000_000_123, 77)
+REFUSED = ProducePartitionResponse(3, ErrorCode.NOT_LEADER_OR_FOLLOWER, message="söme reason", leader=(2, 9))
+WRITTEN = ProducePartitionResponse(0, ErrorCode.NONE, 1 << 40, 1_700_000_000_123, 77)
 
 
 class TestEncode:
@@ -228,7 +228,9 @@ class TestPlainEncoder:
         start_offset: int,
     ) -> None:
         plain = PlainEncoder(version, key(version), partition)
-        answer = PartitionAnswer(partition, ErrorCode.NONE, base_offset, append_time_ms, start_offset)
+        answer = ProducePartitionResponse(
+            partition, ErrorCode.NONE, base_offset, append_time_ms, start_offset
+        )
         general = produce.encode(version, correlation_id, [(key(version), [answer])])
         plain.encode(1, 2, 3, 4)  # one answer leaves nothing behind in the template
         assert plain.encode(correlation_id, base_offset, append_time_ms, start_offset) == general

@@ -263,7 +263,7 @@ class TestMalformed:
         position %= len(batch)
         batch[position : position + len(junk)] = junk
         if reseal and batches.parse_prefix(batch)[1] == len(batch):
-            batches.seal(batch, 0, len(batch))
+            batches.write_crc(batch, 0, len(batch))
         survives_only_a_refusal(batch)
 
     @given(payload=st.binary(max_size=60), count=st.integers(0, 4), codec=codecs)

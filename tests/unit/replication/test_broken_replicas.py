@@ -7,9 +7,9 @@ import pytest
 from test_standing_asks import FOLLOWER, LEADER, Pair
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
+from tidelog.replication.driver import SYNC_AGAIN_MS
 from tidelog.replication.fetching import BACKOFF_MS, BROKEN_MS, MAX_WAIT_MS
 from tidelog.replication.host import HostPorts
-from tidelog.replication.hosted import SYNC_AGAIN_MS
 from tidelog.replication.replica import Limits
 from tidelog.replication.voting import TICK_MS
 
@@ -116,8 +116,8 @@ def test_a_replica_that_its_leader_contradicts_stops_alone(caplog: pytest.LogCap
     pair = contradicting_pair()
     failed: list[object] = []
     host = pair.hosts[FOLLOWER]
-    host._loops[LEADER]._contradicted = lambda hosted, leader, error: hosted.contradicted(leader, error)
-    host.ports = host.ports._replace(on_failed=lambda hosted, error: failed.append(hosted.key))
+    host._loops[LEADER]._contradicted = lambda driver, leader, error: driver.contradicted(leader, error)
+    host.ports = host.ports._replace(on_failed=lambda driver, error: failed.append(driver.key))
     with caplog.at_level(logging.WARNING):
         pair.begin_epoch(1)
         pair.append(0)

@@ -5,14 +5,14 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.replication.election import Election, State
+from tidelog.replication.election import Election, ElectionState
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.replication.votes import (
-    AnswerVote,
     AskVote,
     Ballot,
     Follow,
     Lead,
+    RespondToVote,
     SaveBallot,
     Tail,
     TellLeader,
@@ -23,7 +23,7 @@ from tidelog.replication.votes import (
 
 VOTERS = VoterSet.of([1, 2, 3])
 TIMING = Timing(
-    silence_ms=1000, majority_ms=1500, trust_ms=600, ask_ms=40, round_ms=300, grace_ms=30, settle_ms=500
+    silence_ms=1000, majority_ms=1500, trust_ms=600, ask_ms=40, round_ms=300, grace_ms=30, stall_grace_ms=500
 )
 TAIL = Tail(last_epoch=4, end_offset=10)
 EMPTY = Tail(last_epoch=-1, end_offset=0)
@@ -82,7 +82,7 @@ class TestAsking:
         election = voter(Ballot(4))
         ask = VoteAsk(4, 1, TAIL, pre=True)
         assert after_silence(election) == [AskVote(2, ask), AskVote(3, ask)]
-        assert election.state is State.PROSPECTIVE
+        assert election.state is ElectionState.PROSPECTIVE
         assert election.ballot == Ballot(4)  # A question commits to nothing.
 
     def test_a_question_comes_soon_and_then_less_and_less_often(self) -> None:
@@ -101,13 +101,13 @@ class TestAsking:
         # The questions may leave before our ballot is on disk; nothing that counts the answers may.
         assert kinds(effects) == [AskVote, AskVote, SaveBallot, Follow]
         assert effects[2] == SaveBallot(Ballot(5, 1))
-        assert election.state is State.CANDIDATE
+        assert election.state is ElectionState.CANDIDATE
 
     def test_a_majority_of_votes_makes_a_leader_that_says_so(self) -> None:
         election = candidate()
         effects = election.vote_got(VoteGot(3, 5, True, -1, pre=False), 450, 0.0, TAIL)
         assert effects == [Lead(5), TellLeader(2, 5), TellLeader(3, 5)]
-        assert (election.state, election.leader) == (State.LEADER, 1)
+        assert (election.state, election.leader) == (ElectionState.LEADER, 1)
 
     def test_one_voter_elects_itself_at_once(self) -> None:
         election = voter(voters=VoterSet.of([1]))
@@ -132,13 +132,13 @@ class TestAsking:
     def test_what_does_not_count(self, late: VoteGot) -> None:
         election = candidate()
         assert election.vote_got(late, 450, 0.0, TAIL) == []
-        assert election.state is State.CANDIDATE
+        assert election.state is ElectionState.CANDIDATE
 
     def test_a_higher_epoch_ends_every_hope(self) -> None:
         election = candidate()
         effects = election.vote_got(VoteGot(2, 9, False, -1, pre=False), 450, 0.0, TAIL)
         assert effects == [SaveBallot(Ballot(9)), Follow(9, -1)]
-        assert election.state is State.UNATTACHED
+        assert election.state is ElectionState.UNATTACHED
 
     def test_who_was_refused_by_a_majority_does_not_wait_for_the_rest(self) -> None:
         election = candidate()
@@ -164,7 +164,7 @@ class TestBeginning:
         election = voter(Ballot(4))
         after_silence(election)
         election.vote_got(VoteGot(2, 4, True, -1, pre=True), election.deadline_ms - 1, 0.0, TAIL)
-        assert election.state is State.PROSPECTIVE
+        assert election.state is ElectionState.PROSPECTIVE
         assert asked(after_silence(election)) == [(2, False), (3, False)]
 
     def test_a_majority_of_empty_disks_waits_for_the_one_that_may_know_more(self) -> None:
@@ -177,7 +177,7 @@ class TestBeginning:
             election.vote_got(VoteGot(2, 0, True, -1, pre=True), now_ms, 0.0, EMPTY)
             if now_ms < 5000:
                 election.vote_got(VoteGot(3, 0, False, -1, pre=True), now_ms, 0.0, EMPTY)
-            if election.state is State.CANDIDATE:
+            if election.state is ElectionState.CANDIDATE:
                 founded_ms = now_ms
         assert founded_ms is not None
         assert 5000 - TIMING.round_ms + 3000 <= founded_ms <= 5000 + 3000 + TIMING.round_ms
@@ -193,12 +193,12 @@ class TestBeginning:
 class TestBeingAsked:
     def ask(self, election: Election, ask: VoteAsk, now_ms: int = 100, tail: Tail = TAIL) -> VoteGot:
         answer = election.vote_asked(ask, now_ms, 0.0, tail)[-1]
-        assert isinstance(answer, AnswerVote)
+        assert isinstance(answer, RespondToVote)
         return answer.got
 
     def test_the_vote_leaves_behind_its_ballot(self) -> None:
         effects = voter(Ballot(4)).vote_asked(VoteAsk(5, 2, TAIL, False), 100, 0.0, TAIL)
-        assert kinds(effects) == [SaveBallot, Follow, SaveBallot, AnswerVote]
+        assert kinds(effects) == [SaveBallot, Follow, SaveBallot, RespondToVote]
         assert effects[2] == SaveBallot(Ballot(5, 2))
 
     def test_one_vote_per_epoch(self) -> None:
@@ -232,13 +232,13 @@ class TestBeingAsked:
         election = follower(heard_ms=100)
         assert not self.ask(election, VoteAsk(4, 2, TAIL, True), 100 + TIMING.trust_ms - 1).granted
         assert self.ask(election, VoteAsk(4, 2, TAIL, True), 100 + TIMING.trust_ms).granted
-        assert election.state is State.FOLLOWER
+        assert election.state is ElectionState.FOLLOWER
 
     def test_hearsay_is_no_reason_to_refuse(self) -> None:
         """Or two followers could assure each other of a dead leader for ever."""
         election = voter(Ballot(4))
         election.leader_named(3, 4, 100)
-        assert (election.state, election.leader) == (State.FOLLOWER, 3)
+        assert (election.state, election.leader) == (ElectionState.FOLLOWER, 3)
         assert self.ask(election, VoteAsk(4, 2, TAIL, True), 110) == VoteGot(1, 4, True, -1, True)
 
     def test_a_promise_changes_nothing(self) -> None:
@@ -251,7 +251,7 @@ class TestBeingAsked:
         election = leader()
         effects = election.vote_asked(VoteAsk(6, 2, TAIL, True), 500, 0.0, TAIL)
         assert effects[:2] == [SaveBallot(Ballot(6)), Follow(6, -1)]
-        assert election.state is State.UNATTACHED
+        assert election.state is ElectionState.UNATTACHED
 
 
 class TestYielding:
@@ -260,34 +260,34 @@ class TestYielding:
     def prospective(self, me: int) -> Election:
         election = voter(Ballot(4), me=me)
         after_silence(election)
-        assert election.state is State.PROSPECTIVE
+        assert election.state is ElectionState.PROSPECTIVE
         return election
 
     def test_the_higher_number_yields(self) -> None:
         election = self.prospective(me=2)
         effects = election.vote_asked(VoteAsk(4, 1, TAIL, True), 50, 0.0, TAIL)
-        assert effects == [AnswerVote(1, VoteGot(2, 4, True, -1, True))]
-        assert election.state is State.UNATTACHED
+        assert effects == [RespondToVote(1, VoteGot(2, 4, True, -1, True))]
+        assert election.state is ElectionState.UNATTACHED
         assert election.vote_got(VoteGot(3, 4, True, -1, pre=True), 51, 0.0, TAIL) == []
 
     def test_the_lower_number_goes_on_and_asks_again(self) -> None:
         election = self.prospective(me=1)
         effects = election.vote_asked(VoteAsk(4, 2, TAIL, True), 50, 0.0, TAIL)
         assert asked(effects) == [(2, True)]  # It may not have been there when we asked.
-        assert effects[-1] == AnswerVote(2, VoteGot(1, 4, False, -1, True))
-        assert election.state is State.PROSPECTIVE
+        assert effects[-1] == RespondToVote(2, VoteGot(1, 4, False, -1, True))
+        assert election.state is ElectionState.PROSPECTIVE
 
     def test_the_longer_log_counts_more_than_the_number(self) -> None:
         election = self.prospective(me=1)
         longer = Tail(TAIL.last_epoch, TAIL.end_offset + 1)
         [answer] = election.vote_asked(VoteAsk(4, 3, longer, True), 50, 0.0, TAIL)
-        assert answer == AnswerVote(3, VoteGot(1, 4, True, -1, True))
-        assert election.state is State.UNATTACHED
+        assert answer == RespondToVote(3, VoteGot(1, 4, True, -1, True))
+        assert election.state is ElectionState.UNATTACHED
 
     def test_nobody_yields_to_an_observer(self) -> None:
         election = self.prospective(me=2)
         election.vote_asked(VoteAsk(4, 0, TAIL, True), 50, 0.0, TAIL)
-        assert election.state is State.PROSPECTIVE
+        assert election.state is ElectionState.PROSPECTIVE
 
     def test_who_holds_more_than_the_asker_asks_soon_itself(self) -> None:
         election = voter(Ballot(4))
@@ -300,7 +300,7 @@ class TestLeading:
     def test_a_leader_that_hears_no_majority_steps_down(self) -> None:
         election = leader()
         now_ms = 450
-        while election.state is State.LEADER and now_ms < 5000:
+        while election.state is ElectionState.LEADER and now_ms < 5000:
             now_ms = election.deadline_ms
             effects = election.tick(now_ms, 0.0, TAIL)
         assert effects == [Follow(5, -1)]
@@ -311,7 +311,7 @@ class TestLeading:
         for now_ms in range(500, 6000, 100):
             election.voter_heard(2, now_ms)
             election.tick(now_ms, 0.0, TAIL)
-        assert election.state is State.LEADER
+        assert election.state is ElectionState.LEADER
 
     def test_it_tells_of_itself_until_it_is_heard(self) -> None:
         election = leader()
@@ -325,8 +325,8 @@ class TestLeading:
         now_ms = 450 + 10 * TIMING.majority_ms
         election.stalled(now_ms)
         election.tick(now_ms, 0.0, TAIL)
-        assert election.state is State.LEADER
-        election.deadline_ms = now_ms + TIMING.settle_ms + 1
+        assert election.state is ElectionState.LEADER
+        election.deadline_ms = now_ms + TIMING.stall_grace_ms + 1
         assert after_silence(election) == [Follow(5, -1)]
 
     def test_a_new_leader_is_followed(self) -> None:
@@ -338,14 +338,14 @@ class TestLeading:
         assert election.retire() == [Follow(5, -1)]
         assert election.tick(100_000, 0.0, TAIL) == []
         answer = election.vote_asked(VoteAsk(6, 2, TAIL, False), 100_000, 0.0, TAIL)[-1]
-        assert isinstance(answer, AnswerVote)
+        assert isinstance(answer, RespondToVote)
         assert not answer.got.granted
 
 
 class TestConfirming:
     def leader(self, voters: VoterSet = VOTERS) -> Election:
         election = voter(Ballot(4), voters)
-        election.state = State.LEADER
+        election.state = ElectionState.LEADER
         return election
 
     def test_until_then_a_majority_followed(self) -> None:
@@ -409,7 +409,7 @@ class TestLosingTheLeader:
         election = follower(heard_ms=1000)
         election.stalled(5000)
         assert election.tick(5000, 0.0, TAIL) == []
-        assert election.deadline_ms == 5000 + TIMING.settle_ms
+        assert election.deadline_ms == 5000 + TIMING.stall_grace_ms
 
     def test_but_not_for_a_leader_whose_connection_closed(self) -> None:
         election = follower(heard_ms=1000)
@@ -424,7 +424,7 @@ class TestVoters:
         election = voter(Ballot(4), directory=NEW_DISK)
         ask = VoteAsk(5, 2, TAIL, False, voter_directory=OLD_DISK)
         answer = election.vote_asked(ask, 100, 0.0, EMPTY)[-1]
-        assert isinstance(answer, AnswerVote)
+        assert isinstance(answer, RespondToVote)
         assert not answer.got.granted
         assert election.ballot == Ballot(5)
 
@@ -433,7 +433,7 @@ class TestVoters:
         election = voter(Ballot(4), voters, directory=NEW_DISK)
         assert not election.is_voter
         assert asked(after_silence(election)) == [(2, True), (3, True)]  # Only to hear who leads.
-        assert election.state is State.UNATTACHED
+        assert election.state is ElectionState.UNATTACHED
         for voter_id in (2, 3):
             assert election.vote_got(VoteGot(voter_id, 4, True, -1, pre=True), 400, 0.0, TAIL) == []
         assert election.vote_got(VoteGot(2, 4, False, 3, pre=True), 400, 0.0, TAIL) == [Follow(4, 3)]
@@ -451,10 +451,10 @@ class TestVoters:
         """Whoever has records, but does not know our disk, may have missed that we have acknowledged some."""
         election = voter(directory=NEW_DISK, timing=TIMING._replace(founding_ms=3000))
         answer = election.vote_asked(VoteAsk(5, 2, tail, False), 100, 0.0, EMPTY)[-1]
-        assert isinstance(answer, AnswerVote)
+        assert isinstance(answer, RespondToVote)
         assert answer.got.granted is granted
         late = election.vote_asked(VoteAsk(6, 2, tail, False), 3000, 0.0, EMPTY)[-1]
-        assert isinstance(late, AnswerVote)
+        assert isinstance(late, RespondToVote)
         assert late.got.granted
 
     def test_a_new_set_counts_at_once(self) -> None:
@@ -470,7 +470,7 @@ class TestVoters:
         assert election.tick(1700, 0.0, TAIL) == [TellLeader(3, 5)]
         assert election.resign(1800) == [Follow(5, -1)]
         assert asked(after_silence(election)) == [(2, True), (3, True)]  # As an observer.
-        assert election.state is State.UNATTACHED
+        assert election.state is ElectionState.UNATTACHED
 
     def test_and_does_not_count_itself(self) -> None:
         election = leader()
@@ -482,4 +482,4 @@ class TestVoters:
     def test_a_candidate_that_was_removed_gives_up(self) -> None:
         election = candidate()
         election.change_voters(VoterSet.of([2, 3]), 420)
-        assert election.state is State.UNATTACHED
+        assert election.state is ElectionState.UNATTACHED

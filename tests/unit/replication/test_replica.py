@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.log.epochs import EpochCache
-from tidelog.replication.effects import BeginEpoch, Commit, ProposeInSync, Settle, Truncate
+from tidelog.replication.effects import BeginEpoch, Commit, CompleteProduce, ProposeInSync, Truncate
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica, Role
 
@@ -46,7 +46,7 @@ class Driven:
                 case Truncate(end):
                     self.log.end_offset = end
                     self.log.epochs.truncate_from(end)
-                case Settle(token, error):
+                case CompleteProduce(token, error):
                     self.answers.append(error)
                     self.settled.append(token)
         self.seen += effects

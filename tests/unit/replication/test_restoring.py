@@ -9,9 +9,9 @@ from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.host import Host, HostPorts
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, TailGot
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Limits, Replica, Role
@@ -31,7 +31,7 @@ class Group:
         self.proposals: list[ProposeInSync] = []
         self.hosts = {}
         for me, name in enumerate("abc"[: len(logs)], 1):
-            ports = HostPorts(on_proposal=lambda hosted, proposal: self.proposals.append(proposal))
+            ports = HostPorts(on_proposal=lambda driver, proposal: self.proposals.append(proposal))
             host = self.hosts[me] = Host(me, self.clock, _Peers(self), lambda: 0.5, ports)
             disk = SimulatedDisk()
             disk.make_directory("data")
@@ -40,17 +40,17 @@ class Group:
                 record = Record(offset, NOW_MS, None, f"{epoch}@{offset}".encode(), ())
                 log.append_batches(memoryview(encode_batch([record], leader_epoch=epoch)), NOW_MS)
             replica = Replica(me, log, MODES[mode].policy, Limits(min_in_sync=copies))
-            hosted = Hosted(KEY, log, replica, self.clock, host)
-            hosted.adopt(MODES[mode])
-            host.add(hosted)
+            driver = ReplicaDriver(KEY, log, replica, self.clock, host)
+            driver.adopt(MODES[mode])
+            host.add(driver)
             host.start()
 
     @property
     def replicas(self) -> tuple[int, ...]:
         return tuple(self.hosts)
 
-    def at(self, me: int) -> Hosted:
-        return self.hosts[me].hosted[KEY]
+    def at(self, me: int) -> ReplicaDriver:
+        return self.hosts[me].drivers[KEY]
 
     def appoint(self, *, epoch: int = 9, last_leader: int = A, forced: bool = False) -> "Group":
         for backup in self.replicas[1:]:
@@ -321,7 +321,7 @@ def test_a_primary_that_lost_records_unnoticed_steps_back() -> None:
     """Its backup knows of confirmed ones that it lacks: they must not be cut off."""
     group = Group(a="00", b="0000")
     group.at(B).replica.high_watermark = 4
-    damaged: list[Hosted] = []
+    damaged: list[ReplicaDriver] = []
     group.hosts[A].ports = HostPorts(on_damaged=damaged.append)
     group.at(A).lead(9, group.replicas, (A,), 0)
     group.at(B).follow(9, A, group.replicas, 0)

@@ -9,10 +9,10 @@ from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host, HostPorts
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Limits, Replica
 from tidelog.replication.sealing import LOOK_AGAIN_MS, Pausing, seal_at_end
@@ -35,20 +35,20 @@ class Voter:
     def __init__(self, mode: str = "quorum", **limits: Any) -> None:
         self.clock = Clock()
         self.proposed: list[ProposeInSync] = []
-        ports = HostPorts(on_proposal=lambda hosted, proposal: self.proposed.append(proposal))
+        ports = HostPorts(on_proposal=lambda driver, proposal: self.proposed.append(proposal))
         host = Host(1, self.clock, Silent(), lambda: 0.5, ports)
         disk = SimulatedDisk()
         disk.make_directory("data")
         self.log = Log.open(disk, "data/t-0", TopicConfig(), clean=False, now_ms=NOW_MS)
         self.replica = Replica(1, self.log, MODES[mode].policy, Limits(**limits))
-        self.hosted = Hosted(("t", 0), self.log, self.replica, self.clock, host)
-        self.hosted.adopt(MODES[mode])
-        host.add(self.hosted)
-        self.sealing = cast(Pausing, self.hosted.seal)
+        self.driver = ReplicaDriver(("t", 0), self.log, self.replica, self.clock, host)
+        self.driver.adopt(MODES[mode])
+        host.add(self.driver)
+        self.sealing = cast(Pausing, self.driver.seal)
 
     def lead(self, epoch: int) -> "Voter":
         """Elected: as ``attachments.voter`` does it."""
-        self.hosted.lead(epoch, ALL, ALL, -1)
+        self.driver.lead(epoch, ALL, ALL, -1)
         self.sealing.found()
         self.append(control=ControlType.LEADER_CHANGE)
         self.sealing.began()
@@ -59,14 +59,14 @@ class Voter:
         key = None if control is None else control_key(control)
         record = Record(offset, NOW_MS, key, b"", ())
         batch = encode_batch([record], leader_epoch=epoch, control=control is not None)
-        self.hosted.append(memoryview(batch), offset, NOW_MS, NOW_MS)
+        self.driver.append(memoryview(batch), offset, NOW_MS, NOW_MS)
 
     def fetched(self, follower: int, offset: int) -> None:
         last_epoch = self.log.epochs.epoch_at(offset - 1)
         answer = self.replica.fetched(follower, self.replica.epoch, offset, last_epoch, 0, self.clock.ms)
         assert answer.error is ErrorCode.NONE
         assert answer.diverging is None
-        self.hosted.run(answer.effects)
+        self.driver.run(answer.effects)
 
     def look(self) -> None:
         self.clock.settle()
@@ -97,7 +97,7 @@ def test_a_wish_ends_the_log(voter: Voter) -> None:
 
 def test_what_was_under_way_is_acknowledged(voter: Voter) -> None:
     answers: list[ErrorCode] = []
-    voter.hosted.wait(2, ACKS_ALL, 1000, answers.append)
+    voter.driver.wait(2, ACKS_ALL, 1000, answers.append)
     voter.sealing.update(wanted=True, since_epoch=0)
     voter.fetched(2, 2)
     assert answers == [ErrorCode.NONE]
@@ -121,14 +121,14 @@ def test_a_refused_proposal_is_made_again(voter: Voter) -> None:
     voter.sealing.update(wanted=True, since_epoch=0)
     voter.fetched(2, 3)
     voter.look()
-    voter.hosted.run(voter.replica.proposal_refused())
+    voter.driver.run(voter.replica.proposal_refused())
     voter.look()
     assert [each.members for each in voter.proposed] == [(1, 2), (1, 2)]
 
 
 def test_whoever_is_elected_later_stays_sealed_and_commits_nothing_behind_the_seal(voter: Voter) -> None:
     voter.sealing.update(wanted=True, since_epoch=0)
-    voter.hosted.follow(2, -1, ALL, -1)
+    voter.driver.follow(2, -1, ALL, -1)
     voter.sealing.wanted = False  # It may not have heard of the wish.
     voter.lead(3)
     assert voter.log.end_offset == 4
@@ -142,7 +142,7 @@ def test_whoever_is_elected_later_stays_sealed_and_commits_nothing_behind_the_se
 
 def test_a_leader_that_lacks_the_seal_writes_one(voter: Voter) -> None:
     voter.sealing.update(wanted=True, since_epoch=0)
-    voter.hosted.follow(2, 2, ALL, -1)
+    voter.driver.follow(2, 2, ALL, -1)
     voter.log.truncate_to(2)  # Nobody else had it.
     voter.lead(3)
     assert seal_at_end(voter.log, 0) == voter.log.end_offset == 4
@@ -151,7 +151,7 @@ def test_a_leader_that_lacks_the_seal_writes_one(voter: Voter) -> None:
 
 def test_the_seal_of_an_earlier_time_means_nothing(voter: Voter) -> None:
     voter.sealing.update(wanted=True, since_epoch=0)
-    voter.hosted.follow(1002, -1, ALL, -1)
+    voter.driver.follow(1002, -1, ALL, -1)
     voter.sealing.update(wanted=False, since_epoch=1002)
     voter.lead(1003)
     assert voter.takes_records
@@ -161,7 +161,7 @@ def test_the_seal_of_an_earlier_time_means_nothing(voter: Voter) -> None:
 
 def test_a_leader_that_hears_late_that_the_seal_is_old_takes_records_again(voter: Voter) -> None:
     voter.sealing.update(wanted=True, since_epoch=0)
-    voter.hosted.follow(1002, -1, ALL, -1)
+    voter.driver.follow(1002, -1, ALL, -1)
     voter.lead(1003)
     assert not voter.takes_records
     voter.sealing.update(wanted=False, since_epoch=1002)
@@ -181,7 +181,7 @@ def test_a_seal_inside_the_log_is_no_end(voter: Voter, behind: ControlType | Non
 def primary() -> Voter:
     """Leads epoch 1 with two backups and two copies before an ok; the log: one record."""
     primary = Voter("primary-backup", min_in_sync=2)
-    primary.hosted.lead(1, ALL, ALL, 5)
+    primary.driver.lead(1, ALL, ALL, 5)
     primary.append()
     return primary
 
@@ -210,7 +210,7 @@ def test_a_primary_goes_on_when_the_wish_is_taken_back(primary: Voter) -> None:
 
 def test_one_copy_is_enough_where_one_makes_an_ok() -> None:
     primary = Voter("primary-backup", min_in_sync=1)
-    primary.hosted.lead(1, ALL, ALL, 5)
+    primary.driver.lead(1, ALL, ALL, 5)
     primary.append()
     primary.sealing.update(wanted=True, since_epoch=0)
     primary.look()

@@ -10,9 +10,9 @@ from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.host import Host, HostPorts
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchPart, Message
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Limits, Replica
@@ -94,16 +94,16 @@ class Pair:
             for key in self.keys:
                 log = Log.open(self.disks[me], f"data/t-{key[1]}", TopicConfig(), clean=False, now_ms=NOW_MS)
                 replica = Replica(me, log, MODES["isr"].policy, Limits(min_in_sync=1))
-                hosted = Hosted(key, log, replica, self.clock, host)
-                hosted.adopt(MODES["isr"])
-                host.add(hosted)
+                driver = ReplicaDriver(key, log, replica, self.clock, host)
+                driver.adopt(MODES["isr"])
+                host.add(driver)
             host.start()
         self.begin_epoch(0)
 
     def _host(self, me: int) -> Host:
-        def committed(hosted: Hosted) -> None:
+        def committed(driver: ReplicaDriver) -> None:
             if me == FOLLOWER:
-                self.begins.append(hosted.log.start_offset)
+                self.begins.append(driver.log.start_offset)
 
         ports = HostPorts(lambda: self.epochs[me], lambda broker: self.registered, committed)
         return Host(me, self.clock, _Peers(self, me), lambda: 0.5, ports)
@@ -114,14 +114,14 @@ class Pair:
             self.at(FOLLOWER, key).follow(epoch, LEADER, (1, 2), epoch)
         self.clock.settle()
 
-    def at(self, me: int, key: tuple[str, int]) -> Hosted:
-        return self.hosts[me].hosted[key]
+    def at(self, me: int, key: tuple[str, int]) -> ReplicaDriver:
+        return self.hosts[me].drivers[key]
 
     def append(self, index: int = 0, value: bytes = b"x") -> None:
-        hosted = self.at(LEADER, self.keys[index])
-        offset = hosted.log.end_offset
-        batch = encode_batch([Record(offset, NOW_MS, None, value, ())], leader_epoch=hosted.replica.epoch)
-        hosted.append(memoryview(batch), offset, NOW_MS, NOW_MS)
+        driver = self.at(LEADER, self.keys[index])
+        offset = driver.log.end_offset
+        batch = encode_batch([Record(offset, NOW_MS, None, value, ())], leader_epoch=driver.replica.epoch)
+        driver.append(memoryview(batch), offset, NOW_MS, NOW_MS)
 
     def ends(self) -> list[tuple[int, int]]:
         """(leader's, follower's) log end of each partition."""
@@ -411,11 +411,11 @@ class TestConfirming:
         """The follower's next ask crosses the answer: it does not know that answer yet."""
         pair = Pair()
         serving = pair.hosts[LEADER].serving
-        (standing,) = serving._standing.values()
+        (standing,) = serving._sessions.values()
         pair.clock.advance(20)
         asked_ms, generation = pair.clock.uptime_ms(), standing.generation
         ask = pair.asks()[-1]
-        serving._answer_standing(standing, [])
+        serving._answer_session(standing, [])
         crossing = ask._replace(generation=generation + 1, since=generation, items=[], heard=0)
         serving.ask(crossing)
         assert standing.confirmed_ms < asked_ms
@@ -425,10 +425,10 @@ class TestConfirming:
     def test_who_never_says_so_costs_no_memory(self) -> None:
         pair = Pair()
         serving = pair.hosts[LEADER].serving
-        (standing,) = serving._standing.values()
+        (standing,) = serving._sessions.values()
         for number in range(1000):
             standing.generation = number
-            serving._answer_standing(standing, [])
+            serving._answer_session(standing, [])
         assert len(standing.answered) <= 100
 
 
@@ -483,7 +483,7 @@ class TestSuccessors:
         leader, serving = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].serving
         leader.successors.named = frozenset({FOLLOWER})
         pair.clock.advance(5000)
-        (standing,) = serving._standing.values()
+        (standing,) = serving._sessions.values()
         ask, generation = pair.asks()[-1], standing.generation
         pair.deaf = True
         pair.clock.advance(3000)
@@ -525,7 +525,7 @@ class TestSuccessors:
         pair = Pair()
         serving = pair.hosts[LEADER].serving
         pair.clock.advance(5000)
-        (standing,) = serving._standing.values()
+        (standing,) = serving._sessions.values()
         ask, generation = pair.asks()[-1], standing.generation
         pair.deaf = True
         told = self.certain(pair)
@@ -558,7 +558,7 @@ class TestSuccessors:
         assert leader.successors.all_follow()
 
 
-def forget_surety(pair: Pair) -> Hosted:
+def forget_surety(pair: Pair) -> ReplicaDriver:
     """As after a power failure."""
     follower = pair.at(FOLLOWER, pair.keys[0])
     follower.replica.is_sure = False

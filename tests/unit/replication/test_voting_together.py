@@ -10,9 +10,9 @@ from test_standing_asks import NOW_MS, Clock
 from tidelog.config import TopicConfig
 from tidelog.log.log import Log
 from tidelog.replication.attachments.voter import Elected
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, VoteAnswered, VoteAsked
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Limits, Replica, Role
@@ -52,28 +52,28 @@ class Three:
                 log = Log.open(disk, f"data/t-{index}", TopicConfig(), clean=False, now_ms=NOW_MS)
                 replica = Replica(me, log, MODES["quorum"].policy, Limits(), replicas=NODES)
                 election = Election(me, VoterSet.of(NODES), Ballot(), Timing(), 0, 0.5, None, 20 * me)
-                hosted = Hosted(("t", index), log, replica, self.clock, host)
-                voter = Elected(hosted, election, self.ballots[me])
-                hosted.attach(voter)
-                hosted.follow(0, -1, NODES, -1)
-                host.add(hosted)
-                host.voting.add(hosted, voter)
+                driver = ReplicaDriver(("t", index), log, replica, self.clock, host)
+                voter = Elected(driver, election, self.ballots[me])
+                driver.attach(voter)
+                driver.follow(0, -1, NODES, -1)
+                host.add(driver)
+                host.voting.add(driver, voter)
             host.start()
         self.clock.settle()
 
     def voter(self, me: int) -> Elected:
         return cast(Elected, self.at(me).voter)
 
-    def at(self, me: int, index: int = 0) -> Hosted:
-        return self.hosts[me].hosted["t", index]
+    def at(self, me: int, index: int = 0) -> ReplicaDriver:
+        return self.hosts[me].drivers["t", index]
 
     def leaders(self) -> Counter[int]:
         return Counter(
             me
             for me in NODES
             if me not in self.dead
-            for hosted in self.hosts[me].hosted.values()
-            if hosted.replica.role is Role.LEADER
+            for driver in self.hosts[me].drivers.values()
+            if driver.replica.role is Role.LEADER
         )
 
     def kill(self, node: int) -> None:
@@ -172,4 +172,4 @@ def test_a_leader_hands_over_without_anybody_falling_silent() -> None:
     voter.elect(voter.election.stand_now(1, leader.replica.epoch, three.clock.ms, 0.5, tail))
     three.clock.advance(50)
     assert three.leaders() == {3: 1}
-    assert heir.hosted["t", 0].replica.high_watermark == heir.hosted["t", 0].log.end_offset
+    assert heir.drivers["t", 0].replica.high_watermark == heir.drivers["t", 0].log.end_offset

@@ -64,7 +64,7 @@ class Looked:
 def keep_house(logs: list[Looked]) -> tuple[Clock, list[Looked]]:
     """A clock with a broker's chores on it, and the logs that they have synced so far."""
     clock, synced = Clock(), cast(list[Looked], [])
-    partitions = [SimpleNamespace(log=log, hosted=log) for log in logs]
+    partitions = [SimpleNamespace(log=log, driver=log) for log in logs]
     broker = SimpleNamespace(config=BrokerConfig(), services=clock, partitions=partitions)
     directory = SimpleNamespace(path="data", take_doomed=lambda now_ms: [])
     syncer = SimpleNamespace(want=synced.append)

@@ -100,7 +100,7 @@ def test_records_of_a_disk_that_lied_are_gone_after_a_power_failure() -> None:
     assert not machine.lied
     machine.start()
     story.until(lambda: story.has_opened("B"), "that B is back")
-    story.until(lambda: story.hosted("B").log.end_offset == 5, "that B has it again")
+    story.until(lambda: story.driver("B").log.end_offset == 5, "that B has it again")
     story.run(100)
     assert story.write() is ErrorCode.NONE
     story.run(500)

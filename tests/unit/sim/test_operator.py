@@ -1,11 +1,11 @@
 """The operator of a simulation decides what the documentation leaves to one."""
 
-from tidelog.controller.elections import without_memory
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.leader_assignment import without_memory
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.successions import acting_leader
 from tidelog.controller.successions.steps import record_of
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.sim import hanging
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.operator import Operator
@@ -21,7 +21,7 @@ def lost_disk(copies: str, mode: str = "primary-backup", replicas: tuple[int, ..
     cluster.world.run_until(cluster.world.now_ms + 3000)
     cluster.machines[1].lose_disk()
     settings = {"replication.mode": mode, "min.insync.replicas": copies}
-    cluster.create_topic(TopicWish("t", -1, -1, {0: list(replicas)}, settings))
+    cluster.create_topic(NewTopic("t", -1, -1, {0: list(replicas)}, settings))
     cluster.world.run_until(cluster.world.now_ms + 200)
     cluster.machines[1].start()
     cluster.world.run_until(cluster.world.now_ms + 6000)
@@ -57,7 +57,7 @@ def voters(*dead: int, lost: tuple[int, ...] = ()) -> SimCluster:
     """A quorum topic: some are dead, some come back with new disks."""
     cluster = SimCluster(1, 3, 3)
     cluster.start()
-    cluster.create_topic(TopicWish("t", -1, -1, {0: [1, 2, 3]}, {"replication.mode": "quorum"}))
+    cluster.create_topic(NewTopic("t", -1, -1, {0: [1, 2, 3]}, {"replication.mode": "quorum"}))
     cluster.world.run_until(cluster.world.now_ms + 3000)
     for node in dead:
         cluster.machines[node].kill()
@@ -114,7 +114,7 @@ def distrusted(image: ClusterImage, *replicas: int) -> list[MetadataRecord]:
 def test_members_that_are_all_gone_with_their_disks_are_its_decision() -> None:
     cluster = SimCluster(1, 3, 3)
     cluster.start()
-    cluster.create_topic(TopicWish("t", -1, -1, {0: [1, 2, 3]}, {"min.insync.replicas": "1"}))
+    cluster.create_topic(NewTopic("t", -1, -1, {0: [1, 2, 3]}, {"min.insync.replicas": "1"}))
     cluster.world.run_until(cluster.world.now_ms + 3000)
     for node in (1, 2, 3):
         cluster.machines[node].lose_disk()

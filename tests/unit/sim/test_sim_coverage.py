@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.replica import Replica
 from tidelog.sim.coverage import Coverage
 from tidelog.sim.run import run
@@ -33,10 +33,10 @@ def test_a_run_reaches_something_of_every_table_and_is_the_same_run() -> None:
 
 
 def test_nothing_is_watched_afterwards() -> None:
-    before = Hosted.run, Replica.__dict__["role"]
+    before = ReplicaDriver.run, Replica.__dict__["role"]
     with Coverage().watch():
-        assert Hosted.run is not before[0]
-    assert (Hosted.run, Replica.__dict__["role"]) == before
+        assert ReplicaDriver.run is not before[0]
+    assert (ReplicaDriver.run, Replica.__dict__["role"]) == before
 
 
 def test_what_was_never_reached_is_named() -> None:

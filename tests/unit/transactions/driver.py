@@ -6,10 +6,10 @@ from typing import Any
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.shard_effects import KeyValue
-from tidelog.transactions.effects import Answer, Effects, Now, SendMarkers, TakeProducerId, Write
-from tidelog.transactions.rules import EndWish, Producer
+from tidelog.transactions.effects import AppendRecords, Effects, Now, Respond, SendMarkers, TakeProducerId
+from tidelog.transactions.rules import EndRequest, ProducerIdAndEpoch
 from tidelog.transactions.shard import COMPLETION_DELAY_MS, TransactionShard
-from tidelog.transactions.states import State
+from tidelog.transactions.states import TransactionState
 from tidelog.transactions.transaction import Transaction
 from tidelog.types import TopicPartition
 
@@ -53,7 +53,7 @@ class Driver:
         self.next_id = 1000 + len(self.log)
         self.holds_writes = False
         self.refuses_ids = False
-        self.held: list[Write] = []
+        self.held: list[AppendRecords] = []
         self.sent: list[SendMarkers] = []
         self.shard = TransactionShard(lambda: self.settings)
         for key, value in self.log:
@@ -72,7 +72,7 @@ class Driver:
 
     def perform(self, effects: Effects) -> None:
         for effect in effects:
-            if isinstance(effect, Answer):
+            if isinstance(effect, Respond):
                 effect.waiter.answers.append(effect.answer)
             elif isinstance(effect, TakeProducerId):
                 self._grant(effect)
@@ -91,7 +91,7 @@ class Driver:
         self.next_id += 1
         self.perform(effect.then(self.next_id, self.now))
 
-    def _commit(self, write: Write) -> None:
+    def _commit(self, write: AppendRecords) -> None:
         self.log += write.records
         self.perform(write.then(ErrorCode.NONE, self.now))
 
@@ -111,7 +111,7 @@ class Driver:
         self.wall_ms += duration_ms
         self.perform(self.shard.pass_to(self.now))
 
-    def state_after(self, duration_ms: int) -> State:
+    def state_after(self, duration_ms: int) -> TransactionState:
         self.pass_ms(duration_ms)
         return self.state
 
@@ -127,19 +127,23 @@ class Driver:
         self.perform(effects)
         return waiter
 
-    def init(self, expected: Producer | None = None, timeout_ms: int = 60_000, name: str = ID) -> Waiter:
+    def init(
+        self, expected: ProducerIdAndEpoch | None = None, timeout_ms: int = 60_000, name: str = ID
+    ) -> Waiter:
         return self.ask(lambda waiter, now: self.shard.init_producer(name, timeout_ms, expected, waiter, now))
 
     def add(
-        self, producer: Producer, *partitions: TopicPartition, version: int = 0, name: str = ID
+        self, producer: ProducerIdAndEpoch, *partitions: TopicPartition, version: int = 0, name: str = ID
     ) -> Waiter:
         wanted = frozenset(partitions or (P0,))
         return self.ask(
             lambda waiter, now: self.shard.add_partitions(name, producer, wanted, version, waiter, now)
         )
 
-    def end(self, producer: Producer, *, commits: bool = True, version: int = 0, name: str = ID) -> Waiter:
-        wish = EndWish(producer, commits, version)
+    def end(
+        self, producer: ProducerIdAndEpoch, *, commits: bool = True, version: int = 0, name: str = ID
+    ) -> Waiter:
+        wish = EndRequest(producer, commits, version)
         return self.ask(lambda waiter, now: self.shard.end(name, wish, waiter, now))
 
     def write_markers(self) -> list[SendMarkers]:
@@ -157,22 +161,22 @@ class Driver:
         return found
 
     @property
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         return self.transaction().state
 
 
-def in_state(state: State, *, version: int = 0) -> tuple[Driver, Producer]:
+def in_state(state: TransactionState, *, version: int = 0) -> tuple[Driver, ProducerIdAndEpoch]:
     """A driver whose id is in a state, and the producer that its client believes to be."""
     driver = Driver()
     producer = driver.init().answer
-    if state is State.EMPTY:
+    if state is TransactionState.EMPTY:
         return driver, producer
     driver.add(producer, P0, P1, version=version)
-    if state is State.ONGOING:
+    if state is TransactionState.ONGOING:
         return driver, producer
-    commits = state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+    commits = state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
     producer = driver.end(producer, commits=commits, version=version).answer
-    if state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+    if state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         driver.write_markers()
         driver.pass_ms(COMPLETION_DELAY_MS)
     assert driver.state is state

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tidelog.errors import ErrorCode
 from tidelog.transactions.effects import SendMarkers
 from tidelog.transactions.records import decode
-from tidelog.transactions.rules import Producer
-from tidelog.transactions.states import PREPARED, State
+from tidelog.transactions.rules import ProducerIdAndEpoch
+from tidelog.transactions.states import PREPARED, TransactionState
 from tidelog.transactions.transaction import Transaction
 
 pytestmark = pytest.mark.slow
@@ -29,10 +29,10 @@ class Client:
     def __init__(self, name: str, version: int) -> None:
         self.name = name
         self.version = version
-        self.producer: Producer | None = None
-        self.waiting: tuple[str, Waiter, Producer | None, bool] | None = None
+        self.producer: ProducerIdAndEpoch | None = None
+        self.waiting: tuple[str, Waiter, ProducerIdAndEpoch | None, bool] | None = None
         self.added: set[object] = set()
-        self.retry_end: tuple[Producer, bool] | None = None
+        self.retry_end: tuple[ProducerIdAndEpoch, bool] | None = None
         self.dead = False
 
 
@@ -132,7 +132,9 @@ class TransactionsMachine(RuleBasedStateMachine):
                 client.waiting = None
                 getattr(self, f"_heard_{what}")(client, waiter, producer, commits)
 
-    def _heard_init(self, client: Client, waiter: Waiter, expected: Producer | None, _: bool) -> None:
+    def _heard_init(
+        self, client: Client, waiter: Waiter, expected: ProducerIdAndEpoch | None, _: bool
+    ) -> None:
         if waiter.error:
             if waiter.error is ErrorCode.PRODUCER_FENCED:
                 client.producer, client.dead = None, True
@@ -145,11 +147,11 @@ class TransactionsMachine(RuleBasedStateMachine):
         known.append(given)
         client.producer = given
 
-    def _heard_add(self, client: Client, waiter: Waiter, producer: Producer, _: bool) -> None:
+    def _heard_add(self, client: Client, waiter: Waiter, producer: ProducerIdAndEpoch, _: bool) -> None:
         if waiter.error in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING):
             client.dead = True
 
-    def _heard_end(self, client: Client, waiter: Waiter, producer: Producer, commits: bool) -> None:
+    def _heard_end(self, client: Client, waiter: Waiter, producer: ProducerIdAndEpoch, commits: bool) -> None:
         if not waiter.error:
             if client.added:
                 self.promised[(client.name, *producer)] = commits
@@ -214,9 +216,16 @@ class TransactionsMachine(RuleBasedStateMachine):
             state, epoch = record.transaction.state, record.transaction.epoch
             before = decided.pop(record.transactional_id, None)
             if before is not None:
-                following = {before.state, _COMPLETED[before.state], State.EMPTY, State.ONGOING}
+                following = {
+                    before.state,
+                    _COMPLETED[before.state],
+                    TransactionState.EMPTY,
+                    TransactionState.ONGOING,
+                }
                 if epoch > before.epoch or record.transaction.producer_id != before.producer_id:
-                    following.add(State.PREPARE_ABORT)  # Of nothing, by a client with an epoch for each.
+                    following.add(
+                        TransactionState.PREPARE_ABORT
+                    )  # Of nothing, by a client with an epoch for each.
                 assert state in following, (before, state)
             if state in PREPARED:
                 decided[record.transactional_id] = record.transaction
@@ -232,7 +241,7 @@ class TransactionsMachine(RuleBasedStateMachine):
             transaction = record.transaction
             if transaction is not None and transaction.state in PREPARED:
                 epoch = transaction.epoch - (1 if transaction.client_version == 2 else 0)
-                commits = transaction.state is State.PREPARE_COMMIT
+                commits = transaction.state is TransactionState.PREPARE_COMMIT
                 decisions.add((record.transactional_id, transaction.producer_id, epoch, commits))
         for key_, commits in self.promised.items():
             assert (*key_, commits) in decisions
@@ -245,14 +254,14 @@ class TransactionsMachine(RuleBasedStateMachine):
             self.settle()
             for transaction in self.driver.shard:
                 assert transaction.state not in PREPARED, transaction
-                assert transaction.state is not State.ONGOING, transaction
+                assert transaction.state is not TransactionState.ONGOING, transaction
             self.answers_come_once()
             assert all(client.waiting is None for client in self.clients)
 
 
 _COMPLETED = {
-    State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
-    State.PREPARE_ABORT: State.COMPLETE_ABORT,
+    TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
+    TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
 }
 
 TransactionsMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)

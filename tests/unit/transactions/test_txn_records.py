@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tidelog.errors import StorageError
 from tidelog.transactions.records import TransactionRecord, decode, key_of, record_of, tombstone
-from tidelog.transactions.states import State
+from tidelog.transactions.states import TransactionState
 from tidelog.transactions.transaction import Transaction, last_epoch_of
 from tidelog.types import TopicPartition
 
 
 def test_golden_empty() -> None:
-    transaction = Transaction("ab", 7, 1, 60_000, State.EMPTY, frozenset(), -1, 0x1234)
+    transaction = Transaction("ab", 7, 1, 60_000, TransactionState.EMPTY, frozenset(), -1, 0x1234)
     assert record_of(transaction) == (
         bytes.fromhex("0000 0002 6162"),
         bytes.fromhex("0001 0000000000000007 0001 0000ea60 00 00 0000000000001234 ffffffffffffffff 00"),
@@ -24,7 +24,7 @@ def test_golden_empty() -> None:
 def test_golden_ongoing_with_all_tags() -> None:
     partitions = frozenset({TopicPartition("t", 3), TopicPartition("t", 1), TopicPartition("s", 0)})
     transaction = Transaction(
-        "ab", 7, 1, 60_000, State.ONGOING, partitions, 5, 6,
+        "ab", 7, 1, 60_000, TransactionState.ONGOING, partitions, 5, 6,
         previous_producer_id=8, next_producer_id=9, client_version=2,
     )  # fmt: skip
     _, value = record_of(transaction)
@@ -42,7 +42,8 @@ def test_version_0_is_read() -> None:
         "0000000000000006 0000000000000005"
     )
     assert decode(key_of("ab"), value) == TransactionRecord(
-        "ab", Transaction("ab", 7, 1, 60_000, State.ONGOING, frozenset({TopicPartition("t", 3)}), 5, 6)
+        "ab",
+        Transaction("ab", 7, 1, 60_000, TransactionState.ONGOING, frozenset({TopicPartition("t", 3)}), 5, 6),
     )
 
 
@@ -90,7 +91,13 @@ numbers = st.integers(-1, (1 << 63) - 1)
         st.integers(0, 1 << 62),
         st.integers(0, 32_767),
         st.integers(1, (1 << 31) - 1),
-        st.sampled_from([state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)]),
+        st.sampled_from(
+            [
+                state
+                for state in TransactionState
+                if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+            ]
+        ),
         st.frozensets(st.builds(TopicPartition, names, st.integers(0, 9)), max_size=5),
         numbers,
         numbers,
@@ -100,7 +107,7 @@ numbers = st.integers(-1, (1 << 63) - 1)
     )
 )
 def test_there_and_back(transaction: Transaction) -> None:
-    if transaction.state is State.EMPTY:
+    if transaction.state is TransactionState.EMPTY:
         transaction = transaction._replace(partitions=frozenset())
     last_epoch = last_epoch_of(transaction.state, transaction.epoch, transaction.client_version)
     record = decode(*record_of(transaction))

@@ -5,12 +5,16 @@ from driver import ID, P0, P1, P2, Driver, in_state
 
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.transactions.records import decode
-from tidelog.transactions.rules import ENDS, ENDS_WITH_EPOCH, End, Producer
+from tidelog.transactions.rules import ENDS, ENDS_WITH_EPOCH, End, ProducerIdAndEpoch
 from tidelog.transactions.shard import COMPLETION_DELAY_MS, PATIENCE_MS
-from tidelog.transactions.states import AT_REST, BEFORE, BY_LABEL, PREPARED, State
+from tidelog.transactions.states import AT_REST, BEFORE, BY_LABEL, PREPARED, TransactionState
 from tidelog.transactions.transaction import EPOCH_MAX, Transaction
 
-IN_THE_LOG = [state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)]
+IN_THE_LOG = [
+    state
+    for state in TransactionState
+    if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+]
 STRANGER = 4711
 
 
@@ -19,9 +23,9 @@ def remember(driver: Driver) -> tuple[object, int]:
 
 
 class TestTable:
-    @pytest.mark.parametrize("old", list(State))
-    @pytest.mark.parametrize("new", list(State))
-    def test_only_what_stands_in_it_happens(self, old: State, new: State) -> None:
+    @pytest.mark.parametrize("old", list(TransactionState))
+    @pytest.mark.parametrize("new", list(TransactionState))
+    def test_only_what_stands_in_it_happens(self, old: TransactionState, new: TransactionState) -> None:
         transaction = Transaction(ID, 1, 0, 1000, old, frozenset(), -1, 0)
         if old in BEFORE[new]:
             assert transaction.to(new).state is new
@@ -46,7 +50,7 @@ class TestInit:
     def test_a_new_id_begins_at_epoch_0(self) -> None:
         driver = Driver()
         producer = driver.init().answer
-        assert (producer.epoch, driver.state) == (0, State.EMPTY)
+        assert (producer.epoch, driver.state) == (0, TransactionState.EMPTY)
         assert driver.transaction().producer_id == producer.producer_id == 1001
 
     def test_ids_do_not_share_producers(self) -> None:
@@ -54,35 +58,35 @@ class TestInit:
         assert driver.init(name="a").answer != driver.init(name="b").answer
 
     @pytest.mark.parametrize("state", sorted(AT_REST))
-    def test_at_rest_the_epoch_rises(self, state: State) -> None:
+    def test_at_rest_the_epoch_rises(self, state: TransactionState) -> None:
         driver, producer = in_state(state)
         again = driver.init().answer
-        assert again == Producer(producer.producer_id, producer.epoch + 1)
-        assert driver.state is State.EMPTY
+        assert again == ProducerIdAndEpoch(producer.producer_id, producer.epoch + 1)
+        assert driver.state is TransactionState.EMPTY
 
     @pytest.mark.parametrize("state", sorted(PREPARED))
-    def test_while_markers_are_written_it_waits(self, state: State) -> None:
+    def test_while_markers_are_written_it_waits(self, state: TransactionState) -> None:
         driver, _ = in_state(state)
         before = remember(driver)
         assert driver.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
         assert remember(driver) == before
 
     def test_an_open_transaction_is_aborted_first(self) -> None:
-        driver, old = in_state(State.ONGOING)
+        driver, old = in_state(TransactionState.ONGOING)
         assert driver.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
-        assert driver.state is State.PREPARE_ABORT
+        assert driver.state is TransactionState.PREPARE_ABORT
         assert driver.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
         sent = driver.write_markers()
         assert [(each.epoch, each.commits, each.partitions) for each in sent] == [
             (1, False, frozenset({P0, P1}))
         ]
-        assert driver.init().answer == Producer(old.producer_id, 2)
+        assert driver.init().answer == ProducerIdAndEpoch(old.producer_id, 2)
         assert driver.end(old).error is ErrorCode.PRODUCER_FENCED
         assert driver.add(old).error is ErrorCode.PRODUCER_FENCED
 
     @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001, 1 << 31])
     def test_a_timeout_out_of_range(self, timeout_ms: int) -> None:
-        driver, _ = in_state(State.EMPTY)
+        driver, _ = in_state(TransactionState.EMPTY)
         before = remember(driver)
         assert driver.init(timeout_ms=timeout_ms).error is ErrorCode.INVALID_TRANSACTION_TIMEOUT
         assert remember(driver) == before
@@ -90,34 +94,34 @@ class TestInit:
         assert driver.shard.get("x") is None
 
     @pytest.mark.parametrize("state", sorted(AT_REST))
-    def test_a_producer_may_raise_its_own_epoch(self, state: State) -> None:
+    def test_a_producer_may_raise_its_own_epoch(self, state: TransactionState) -> None:
         driver, producer = in_state(state)
         raised = driver.init(producer).answer
-        assert raised == Producer(producer.producer_id, producer.epoch + 1)
+        assert raised == ProducerIdAndEpoch(producer.producer_id, producer.epoch + 1)
         assert driver.init(producer).answer == raised, "a retry"
         assert driver.init(raised).answer.epoch == raised.epoch + 1
 
     def test_a_producer_that_was_replaced_may_not(self) -> None:
-        driver, old = in_state(State.EMPTY)
+        driver, old = in_state(TransactionState.EMPTY)
         driver.init()
         before = remember(driver)
         assert driver.init(old).error is ErrorCode.PRODUCER_FENCED
-        assert driver.init(Producer(STRANGER, 0)).error is ErrorCode.PRODUCER_FENCED
+        assert driver.init(ProducerIdAndEpoch(STRANGER, 0)).error is ErrorCode.PRODUCER_FENCED
         assert remember(driver) == before
 
     def test_a_producer_that_was_replaced_cannot_abort_its_successor(self) -> None:
-        driver, old = in_state(State.EMPTY)
+        driver, old = in_state(TransactionState.EMPTY)
         new = driver.init().answer
         driver.add(new)
         before = remember(driver)
         assert driver.init(old).error is ErrorCode.PRODUCER_FENCED
         assert remember(driver) == before
         assert driver.init(new).error is ErrorCode.CONCURRENT_TRANSACTIONS, "its own it may"
-        assert driver.state is State.PREPARE_ABORT
+        assert driver.state is TransactionState.PREPARE_ABORT
 
     def test_an_expected_producer_of_an_unknown_id_is_new(self) -> None:
         driver = Driver()
-        assert driver.init(Producer(STRANGER, 5)).answer == Producer(1001, 0)
+        assert driver.init(ProducerIdAndEpoch(STRANGER, 5)).answer == ProducerIdAndEpoch(1001, 0)
 
     def test_without_a_producer_id_nothing_is_left(self) -> None:
         driver = Driver()
@@ -146,12 +150,14 @@ class TestInit:
 
 
 class TestEpochsRunOut:
-    def at_epoch(self, epoch: int, state: State = State.EMPTY) -> tuple[Driver, Producer]:
-        driver, producer = in_state(State.EMPTY)
+    def at_epoch(
+        self, epoch: int, state: TransactionState = TransactionState.EMPTY
+    ) -> tuple[Driver, ProducerIdAndEpoch]:
+        driver, producer = in_state(TransactionState.EMPTY)
         entry = driver.shard._entries[ID]
         entry.transaction = entry.transaction._replace(epoch=epoch)
-        producer = Producer(producer.producer_id, epoch)
-        if state is State.ONGOING:
+        producer = ProducerIdAndEpoch(producer.producer_id, epoch)
+        if state is TransactionState.ONGOING:
             driver.add(producer, version=2)
         return driver, producer
 
@@ -168,16 +174,16 @@ class TestEpochsRunOut:
 
     def test_one_before_it_is_raised(self) -> None:
         driver, producer = self.at_epoch(EPOCH_MAX - 2)
-        assert driver.init().answer == Producer(producer.producer_id, EPOCH_MAX - 1)
+        assert driver.init().answer == ProducerIdAndEpoch(producer.producer_id, EPOCH_MAX - 1)
 
     def test_the_last_epoch_can_be_fenced(self) -> None:
-        driver, producer = self.at_epoch(EPOCH_MAX - 1, State.ONGOING)
+        driver, producer = self.at_epoch(EPOCH_MAX - 1, TransactionState.ONGOING)
         driver.init()
         assert driver.write_markers()[0].epoch == EPOCH_MAX
         assert driver.init().answer.producer_id != producer.producer_id
 
     def test_the_end_of_a_transaction_gives_a_new_id(self) -> None:
-        driver, producer = self.at_epoch(EPOCH_MAX - 1, State.ONGOING)
+        driver, producer = self.at_epoch(EPOCH_MAX - 1, TransactionState.ONGOING)
         following = driver.end(producer, version=2).answer
         assert following.epoch == 0
         assert following.producer_id != producer.producer_id
@@ -188,7 +194,7 @@ class TestEpochsRunOut:
         assert driver.restarted().transaction()[:8] == driver.transaction()[:8]
 
     def test_no_id_no_end(self) -> None:
-        driver, producer = self.at_epoch(EPOCH_MAX - 1, State.ONGOING)
+        driver, producer = self.at_epoch(EPOCH_MAX - 1, TransactionState.ONGOING)
         before = remember(driver)
         driver.refuses_ids = True
         assert driver.end(producer, version=2).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -196,22 +202,22 @@ class TestEpochsRunOut:
 
 
 class TestAdd:
-    @pytest.mark.parametrize("state", sorted(AT_REST | {State.ONGOING}))
-    def test_begins_or_goes_on(self, state: State) -> None:
+    @pytest.mark.parametrize("state", sorted(AT_REST | {TransactionState.ONGOING}))
+    def test_begins_or_goes_on(self, state: TransactionState) -> None:
         driver, producer = in_state(state)
         assert driver.add(producer, P2).answer is None
-        assert driver.state is State.ONGOING
-        expected = {P0, P1, P2} if state is State.ONGOING else {P2}
+        assert driver.state is TransactionState.ONGOING
+        expected = {P0, P1, P2} if state is TransactionState.ONGOING else {P2}
         assert driver.transaction().partitions == expected
 
     def test_what_is_there_already_is_not_written_again(self) -> None:
-        driver, producer = in_state(State.ONGOING)
+        driver, producer = in_state(TransactionState.ONGOING)
         before = remember(driver)
         assert driver.add(producer, P1).answer is None
         assert remember(driver) == before
 
     def test_the_start_is_that_of_the_first_partition(self) -> None:
-        driver, producer = in_state(State.EMPTY)
+        driver, producer = in_state(TransactionState.EMPTY)
         driver.pass_ms(500)
         driver.add(producer, P0)
         started_ms = driver.wall_ms
@@ -221,30 +227,30 @@ class TestAdd:
         assert driver.transaction().updated_ms == started_ms + 500
 
     @pytest.mark.parametrize("state", IN_THE_LOG)
-    def test_who_is_not_the_producer(self, state: State) -> None:
+    def test_who_is_not_the_producer(self, state: TransactionState) -> None:
         driver, producer = in_state(state)
         before = remember(driver)
-        stranger = Producer(STRANGER, producer.epoch)
+        stranger = ProducerIdAndEpoch(STRANGER, producer.epoch)
         assert driver.add(stranger).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
         for epoch in (producer.epoch - 1, producer.epoch + 1):
-            older = Producer(producer.producer_id, epoch)
+            older = ProducerIdAndEpoch(producer.producer_id, epoch)
             assert driver.add(older, P2).error is ErrorCode.PRODUCER_FENCED
         assert remember(driver) == before
 
     def test_an_unknown_id(self) -> None:
-        assert Driver().add(Producer(1, 0)).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert Driver().add(ProducerIdAndEpoch(1, 0)).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
     @pytest.mark.parametrize("state", sorted(PREPARED))
-    def test_right_behind_the_end_it_waits_for_the_markers(self, state: State) -> None:
+    def test_right_behind_the_end_it_waits_for_the_markers(self, state: TransactionState) -> None:
         driver, producer = in_state(state)
         added = driver.add(producer, P2)
         assert added.answers == []
         driver.write_markers()
         assert added.answer is None
-        assert (driver.state, driver.transaction().partitions) == (State.ONGOING, frozenset({P2}))
+        assert (driver.state, driver.transaction().partitions) == (TransactionState.ONGOING, frozenset({P2}))
 
     @pytest.mark.parametrize("state", sorted(PREPARED))
-    def test_but_not_for_ever(self, state: State) -> None:
+    def test_but_not_for_ever(self, state: TransactionState) -> None:
         driver, producer = in_state(state)
         before = remember(driver)
         added = driver.add(producer, P2)
@@ -254,10 +260,10 @@ class TestAdd:
         assert added.error is ErrorCode.CONCURRENT_TRANSACTIONS
         assert remember(driver) == before
         driver.write_markers()
-        assert driver.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        assert driver.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
     def test_partitions_that_are_added_at_the_same_time_go_one_by_one(self) -> None:
-        driver, producer = in_state(State.EMPTY)
+        driver, producer = in_state(TransactionState.EMPTY)
         driver.holds_writes = True
         waiters = [driver.add(producer, partition, version=2) for partition in (P0, P1, P2)]
         while driver.held:
@@ -267,13 +273,13 @@ class TestAdd:
         assert driver.transaction().partitions == {P0, P1, P2}
 
     def test_who_waits_is_sent_away_when_another_takes_over(self) -> None:
-        driver, producer = in_state(State.PREPARE_COMMIT)
+        driver, producer = in_state(TransactionState.PREPARE_COMMIT)
         added = driver.add(producer, P2)
         driver.perform(driver.shard.stop())
         assert added.error is ErrorCode.NOT_COORDINATOR
 
     def test_who_was_sent_away_hears_nothing_more(self) -> None:
-        driver, producer = in_state(State.ONGOING)
+        driver, producer = in_state(TransactionState.ONGOING)
         driver.holds_writes = True
         driver.add(producer, P2)
         behind = driver.add(producer, P1)
@@ -282,7 +288,7 @@ class TestAdd:
         assert behind.error is ErrorCode.NOT_COORDINATOR
 
     def test_a_write_that_fails_changes_nothing(self) -> None:
-        driver, producer = in_state(State.ONGOING)
+        driver, producer = in_state(TransactionState.ONGOING)
         before = remember(driver)
         driver.holds_writes = True
         added, behind = driver.add(producer, P2), driver.add(producer, P1)
@@ -292,7 +298,7 @@ class TestAdd:
         assert remember(driver) == before
 
     def test_a_record_too_large_is_no_reason_to_try_again(self) -> None:
-        driver, producer = in_state(State.EMPTY)
+        driver, producer = in_state(TransactionState.EMPTY)
         driver.holds_writes = True
         added = driver.add(producer, P2)
         driver.refuse_held(ErrorCode.MESSAGE_TOO_LARGE)
@@ -300,16 +306,16 @@ class TestAdd:
 
 
 class TestVerify:
-    def verify(self, driver: Driver, producer: Producer) -> object:
+    def verify(self, driver: Driver, producer: ProducerIdAndEpoch) -> object:
         return driver.shard.verify_partitions(ID, producer, frozenset({P0, P2}))
 
     def test_each_partition_for_itself(self) -> None:
-        driver, producer = in_state(State.ONGOING)
+        driver, producer = in_state(TransactionState.ONGOING)
         expected = {P0: ErrorCode.NONE, P2: ErrorCode.TRANSACTION_ABORTABLE}
         assert self.verify(driver, producer) == expected
 
     @pytest.mark.parametrize("state", sorted(AT_REST))
-    def test_outside_of_a_transaction(self, state: State) -> None:
+    def test_outside_of_a_transaction(self, state: TransactionState) -> None:
         driver, producer = in_state(state)
         found = driver.shard.verify_partitions(ID, producer, frozenset({P0}))
         assert found == {P0: ErrorCode.TRANSACTION_ABORTABLE}
@@ -317,16 +323,16 @@ class TestVerify:
     @pytest.mark.parametrize(
         ("state", "producer_id", "epoch", "error"),
         [
-            (State.ONGOING, 1, 0, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
-            (State.ONGOING, 1001, 1, ErrorCode.PRODUCER_FENCED),
-            (State.PREPARE_COMMIT, 1001, 0, ErrorCode.CONCURRENT_TRANSACTIONS),
-            (State.PREPARE_ABORT, 1001, 0, ErrorCode.CONCURRENT_TRANSACTIONS),
+            (TransactionState.ONGOING, 1, 0, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+            (TransactionState.ONGOING, 1001, 1, ErrorCode.PRODUCER_FENCED),
+            (TransactionState.PREPARE_COMMIT, 1001, 0, ErrorCode.CONCURRENT_TRANSACTIONS),
+            (TransactionState.PREPARE_ABORT, 1001, 0, ErrorCode.CONCURRENT_TRANSACTIONS),
         ],
     )
-    def test_refusals(self, state: State, producer_id: int, epoch: int, error: ErrorCode) -> None:
+    def test_refusals(self, state: TransactionState, producer_id: int, epoch: int, error: ErrorCode) -> None:
         driver, _ = in_state(state)
         before = remember(driver)
-        waiter = driver.ask(lambda waiter, now: self.verify(driver, Producer(producer_id, epoch)))  # type: ignore[arg-type, return-value]
+        waiter = driver.ask(lambda waiter, now: self.verify(driver, ProducerIdAndEpoch(producer_id, epoch)))  # type: ignore[arg-type, return-value]
         assert waiter.error is error
         assert remember(driver) == before
 
@@ -335,21 +341,23 @@ class TestEnd:
     @pytest.mark.parametrize("commits", [True, False])
     @pytest.mark.parametrize("version", [0, 2])
     def test_from_the_decision_to_the_last_marker(self, commits: bool, version: int) -> None:
-        driver, producer = in_state(State.ONGOING, version=version)
+        driver, producer = in_state(TransactionState.ONGOING, version=version)
         following = driver.end(producer, commits=commits, version=version).answer
-        assert following == Producer(producer.producer_id, 1 if version == 2 else 0)
+        assert following == ProducerIdAndEpoch(producer.producer_id, 1 if version == 2 else 0)
         decided = driver.state
         (sent,) = driver.write_markers()
-        assert decided is (State.PREPARE_COMMIT if commits else State.PREPARE_ABORT)
+        assert decided is (TransactionState.PREPARE_COMMIT if commits else TransactionState.PREPARE_ABORT)
         assert (sent.producer_id, sent.epoch, sent.commits) == (*following, commits)
         assert sent.partitions == {P0, P1}
-        assert driver.state is (State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT)
+        assert driver.state is (
+            TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
+        )
         assert driver.transaction().partitions == frozenset()
         assert driver.add(following, version=version).answer is None
 
     @pytest.mark.parametrize("state", IN_THE_LOG)
     @pytest.mark.parametrize("commits", [True, False])
-    def test_every_state_of_a_client_whose_epoch_stays(self, state: State, commits: bool) -> None:
+    def test_every_state_of_a_client_whose_epoch_stays(self, state: TransactionState, commits: bool) -> None:
         driver, producer = in_state(state)
         before = remember(driver)
         ended = driver.end(producer, commits=commits)
@@ -371,53 +379,53 @@ class TestEnd:
     @pytest.mark.parametrize("retries", [True, False])
     @pytest.mark.parametrize("restarts", [True, False])
     def test_every_state_of_a_client_with_an_epoch_per_transaction(
-        self, state: State, commits: bool, retries: bool, restarts: bool
+        self, state: TransactionState, commits: bool, retries: bool, restarts: bool
     ) -> None:
         driver, producer = in_state(state, version=2)
         if restarts:
             driver = driver.restarted()
         if retries:
-            producer = Producer(producer.producer_id, producer.epoch - 1)
+            producer = ProducerIdAndEpoch(producer.producer_id, producer.epoch - 1)
         before = remember(driver)
         ended = driver.end(producer, commits=commits, version=2)
         outcome = ENDS_WITH_EPOCH.get((state, commits, retries))
         if outcome is End.BEGINS:
-            assert ended.answer == Producer(producer.producer_id, producer.epoch + 1)
+            assert ended.answer == ProducerIdAndEpoch(producer.producer_id, producer.epoch + 1)
             return
         if outcome is End.DONE:
-            assert ended.answer == Producer(producer.producer_id, producer.epoch + 1)
+            assert ended.answer == ProducerIdAndEpoch(producer.producer_id, producer.epoch + 1)
         elif outcome is End.WAIT or (state in PREPARED and not retries):
             assert ended.error is ErrorCode.CONCURRENT_TRANSACTIONS
-        elif state in (State.EMPTY, State.ONGOING) and retries:
+        elif state in (TransactionState.EMPTY, TransactionState.ONGOING) and retries:
             assert ended.error is ErrorCode.PRODUCER_FENCED
         else:
             assert ended.error is ErrorCode.INVALID_TXN_STATE
         assert remember(driver) == before
 
     @pytest.mark.parametrize("state", sorted(AT_REST))
-    def test_an_abort_of_nothing_needs_no_markers(self, state: State) -> None:
+    def test_an_abort_of_nothing_needs_no_markers(self, state: TransactionState) -> None:
         driver, producer = in_state(state, version=2)
         driver.sent.clear()
         following = driver.end(producer, commits=False, version=2).answer
         assert following.epoch == producer.epoch + 1
-        assert (driver.state, driver.sent) == (State.COMPLETE_ABORT, [])
+        assert (driver.state, driver.sent) == (TransactionState.COMPLETE_ABORT, [])
 
     @pytest.mark.parametrize("version", [0, 2])
     def test_who_is_not_the_producer(self, version: int) -> None:
-        driver, producer = in_state(State.ONGOING, version=version)
+        driver, producer = in_state(TransactionState.ONGOING, version=version)
         before = remember(driver)
-        stranger = Producer(STRANGER, producer.epoch)
+        stranger = ProducerIdAndEpoch(STRANGER, producer.epoch)
         assert driver.end(stranger, version=version).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        newer = Producer(producer.producer_id, producer.epoch + 1)
+        newer = ProducerIdAndEpoch(producer.producer_id, producer.epoch + 1)
         assert driver.end(newer, version=version).error is ErrorCode.PRODUCER_FENCED
         assert driver.end(producer, version=version, name="x").error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
         assert remember(driver) == before
 
     def test_nobody_hears_of_a_decision_that_is_not_written(self) -> None:
-        driver, producer = in_state(State.ONGOING)
+        driver, producer = in_state(TransactionState.ONGOING)
         driver.holds_writes = True
         ended = driver.end(producer)
-        assert (ended.answers, driver.sent, driver.state) == ([], [], State.ONGOING)
+        assert (ended.answers, driver.sent, driver.state) == ([], [], TransactionState.ONGOING)
         assert driver.end(producer).error is ErrorCode.CONCURRENT_TRANSACTIONS
         driver.refuse_held()
         assert ended.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -428,7 +436,7 @@ class TestEnd:
         assert not driver.sent[0].commits
 
     def test_a_client_cannot_mix_versions_to_commit_twice(self) -> None:
-        driver, producer = in_state(State.COMPLETE_COMMIT, version=2)
+        driver, producer = in_state(TransactionState.COMPLETE_COMMIT, version=2)
         before = remember(driver)
         assert driver.end(producer, version=2).error is ErrorCode.INVALID_TXN_STATE
         assert remember(driver) == before
@@ -436,7 +444,7 @@ class TestEnd:
 
 class TestMarkers:
     def test_markers_of_another_end_count_for_nothing(self) -> None:
-        driver, producer = in_state(State.PREPARE_COMMIT)
+        driver, producer = in_state(TransactionState.PREPARE_COMMIT)
         sent = driver.sent[0]
         for other in (
             sent._replace(epoch=5),
@@ -444,43 +452,48 @@ class TestMarkers:
             sent._replace(transactional_id="x"),
         ):
             driver.perform(driver.shard.markers_written(other, driver.now))
-            assert driver.state is State.PREPARE_COMMIT
+            assert driver.state is TransactionState.PREPARE_COMMIT
         driver.write_markers()
         driver.add(producer)
         driver.perform(driver.shard.markers_written(sent, driver.now))
-        assert driver.state is State.ONGOING
+        assert driver.state is TransactionState.ONGOING
 
-    def last_written(self, driver: Driver) -> State:
+    def last_written(self, driver: Driver) -> TransactionState:
         record = decode(*driver.log[-1])
         assert record is not None
         assert record.transaction is not None
         return record.transaction.state
 
     def test_completion_is_written_when_nothing_else_is(self) -> None:
-        driver, _ = in_state(State.PREPARE_COMMIT)
+        driver, _ = in_state(TransactionState.PREPARE_COMMIT)
         driver.write_markers()
-        assert driver.state is State.COMPLETE_COMMIT
-        assert self.last_written(driver) is State.PREPARE_COMMIT
+        assert driver.state is TransactionState.COMPLETE_COMMIT
+        assert self.last_written(driver) is TransactionState.PREPARE_COMMIT
         driver.pass_ms(COMPLETION_DELAY_MS - 1)
-        assert self.last_written(driver) is State.PREPARE_COMMIT
+        assert self.last_written(driver) is TransactionState.PREPARE_COMMIT
         driver.pass_ms(1)
-        assert self.last_written(driver) is State.COMPLETE_COMMIT
+        assert self.last_written(driver) is TransactionState.COMPLETE_COMMIT
         count = len(driver.log)
         driver.pass_ms(1000)
         assert len(driver.log) == count
 
     def test_the_next_transaction_says_the_same(self) -> None:
-        driver, producer = in_state(State.PREPARE_COMMIT)
+        driver, producer = in_state(TransactionState.PREPARE_COMMIT)
         driver.write_markers()
         driver.add(producer)
         driver.pass_ms(1000)
         records = [decode(*each) for each in driver.log]
         states = [record.transaction.state for record in records if record and record.transaction]
-        assert states == [State.EMPTY, State.ONGOING, State.PREPARE_COMMIT, State.ONGOING]
+        assert states == [
+            TransactionState.EMPTY,
+            TransactionState.ONGOING,
+            TransactionState.PREPARE_COMMIT,
+            TransactionState.ONGOING,
+        ]
         assert driver.restarted().sent == []
 
     def test_completion_is_tried_until_it_is_written(self) -> None:
-        driver, _ = in_state(State.PREPARE_COMMIT)
+        driver, _ = in_state(TransactionState.PREPARE_COMMIT)
         driver.holds_writes = True
         driver.write_markers()
         driver.pass_ms(COMPLETION_DELAY_MS)
@@ -489,10 +502,10 @@ class TestMarkers:
             assert driver.held == []
             driver.pass_ms(1000)
         driver.commit_held()
-        assert self.last_written(driver) is State.COMPLETE_COMMIT
+        assert self.last_written(driver) is TransactionState.COMPLETE_COMMIT
 
     def test_completion_is_not_forgotten_when_the_next_transaction_cannot_begin(self) -> None:
-        driver, producer = in_state(State.PREPARE_COMMIT)
+        driver, producer = in_state(TransactionState.PREPARE_COMMIT)
         driver.write_markers()
         driver.holds_writes = True
         driver.add(producer)
@@ -500,10 +513,10 @@ class TestMarkers:
         driver.refuse_held()
         driver.pass_ms(1000)
         driver.commit_held()
-        assert self.last_written(driver) is State.COMPLETE_COMMIT
+        assert self.last_written(driver) is TransactionState.COMPLETE_COMMIT
 
     def test_a_coordinator_that_does_not_know_it_is_complete_ends_it_again(self) -> None:
-        driver, producer = in_state(State.PREPARE_COMMIT)
+        driver, producer = in_state(TransactionState.PREPARE_COMMIT)
         (sent,) = driver.write_markers()
         other = driver.restarted()
         assert other.sent == [sent]
@@ -513,23 +526,23 @@ class TestMarkers:
         assert added.answer is None
 
     @pytest.mark.parametrize("state", sorted(PREPARED))
-    def test_the_next_coordinator_sends_them_again(self, state: State) -> None:
+    def test_the_next_coordinator_sends_them_again(self, state: TransactionState) -> None:
         driver, producer = in_state(state)
         sent = driver.sent
         other = driver.restarted()
         assert other.sent == sent
         other.write_markers()
-        assert other.state in BEFORE[State.ONGOING]
+        assert other.state in BEFORE[TransactionState.ONGOING]
         assert other.add(producer).answer is None
 
     def test_an_empty_abort_is_completed_by_the_next_coordinator(self) -> None:
-        driver, producer = in_state(State.EMPTY)
+        driver, producer = in_state(TransactionState.EMPTY)
         driver.holds_writes = True
         driver.end(producer, commits=False, version=2)
         driver.commit_held()
-        assert self.last_written(driver) is State.PREPARE_ABORT
+        assert self.last_written(driver) is TransactionState.PREPARE_ABORT
         other = driver.restarted()
-        assert (other.state, other.sent) == (State.COMPLETE_ABORT, [])
+        assert (other.state, other.sent) == (TransactionState.COMPLETE_ABORT, [])
 
 
 class TestTimeouts:
@@ -537,8 +550,8 @@ class TestTimeouts:
         driver = Driver()
         producer = driver.init(timeout_ms=5000).answer
         driver.add(producer)
-        assert driver.state_after(4999) is State.ONGOING
-        assert driver.state_after(1) is State.PREPARE_ABORT
+        assert driver.state_after(4999) is TransactionState.ONGOING
+        assert driver.state_after(1) is TransactionState.PREPARE_ABORT
         assert driver.write_markers()[0].epoch == producer.epoch + 1
         for version in (0, 2):
             assert driver.end(producer, version=version).error is ErrorCode.PRODUCER_FENCED
@@ -554,13 +567,13 @@ class TestTimeouts:
             driver.pass_ms(4000)
             driver.end(producer)
             driver.write_markers()
-            assert driver.state is State.COMPLETE_COMMIT
+            assert driver.state is TransactionState.COMPLETE_COMMIT
         driver.add(producer)
-        assert driver.state_after(4999) is State.ONGOING
-        assert driver.state_after(1) is State.PREPARE_ABORT
+        assert driver.state_after(4999) is TransactionState.ONGOING
+        assert driver.state_after(1) is TransactionState.PREPARE_ABORT
 
     def test_the_agenda_does_not_grow_with_transactions(self) -> None:
-        driver, producer = in_state(State.EMPTY)
+        driver, producer = in_state(TransactionState.EMPTY)
         for _ in range(100):
             driver.add(producer)
             driver.end(producer)
@@ -571,46 +584,46 @@ class TestTimeouts:
         driver = Driver()
         driver.add(driver.init(timeout_ms=5000).answer)
         other = driver.restarted(after_ms=3000)
-        assert other.state_after(1999) is State.ONGOING
-        assert other.state_after(1) is State.PREPARE_ABORT
+        assert other.state_after(1999) is TransactionState.ONGOING
+        assert other.state_after(1) is TransactionState.PREPARE_ABORT
         late = driver.restarted(after_ms=10_000)
         late.pass_ms(0)
-        assert late.state is State.PREPARE_ABORT
+        assert late.state is TransactionState.PREPARE_ABORT
 
     def test_a_jump_of_the_wall_clock_aborts_nothing(self) -> None:
-        driver, _ = in_state(State.ONGOING)
+        driver, _ = in_state(TransactionState.ONGOING)
         driver.wall_ms += 10_000_000
-        assert driver.state_after(1000) is State.ONGOING
+        assert driver.state_after(1000) is TransactionState.ONGOING
         driver.wall_ms -= 50_000_000
-        assert driver.state_after(60_000) is State.PREPARE_ABORT
+        assert driver.state_after(60_000) is TransactionState.PREPARE_ABORT
 
     def test_an_abort_that_cannot_be_written_is_tried_again(self) -> None:
-        driver, _ = in_state(State.ONGOING)
+        driver, _ = in_state(TransactionState.ONGOING)
         driver.holds_writes = True
         driver.pass_ms(60_000)
         epoch = driver.transaction().epoch
         driver.refuse_held()
         driver.pass_ms(1000)
         driver.commit_held()
-        assert (driver.state, driver.transaction().epoch) == (State.PREPARE_ABORT, epoch + 1)
+        assert (driver.state, driver.transaction().epoch) == (TransactionState.PREPARE_ABORT, epoch + 1)
 
     def test_a_decision_under_way_is_not_overtaken(self) -> None:
-        driver, producer = in_state(State.ONGOING)
+        driver, producer = in_state(TransactionState.ONGOING)
         driver.holds_writes = True
         ended = driver.end(producer)
         driver.pass_ms(60_000)
         driver.commit_held()
         assert ended.answer == producer
-        assert driver.state is State.PREPARE_COMMIT
+        assert driver.state is TransactionState.PREPARE_COMMIT
         driver.pass_ms(60_000)
-        assert driver.state is State.PREPARE_COMMIT
+        assert driver.state is TransactionState.PREPARE_COMMIT
 
 
 class TestExpiry:
     DAY_MS = 86_400_000
 
     @pytest.mark.parametrize("state", sorted(AT_REST))
-    def test_an_id_that_nobody_uses_is_forgotten(self, state: State) -> None:
+    def test_an_id_that_nobody_uses_is_forgotten(self, state: TransactionState) -> None:
         driver, producer = in_state(state)
         driver.pass_ms(7 * self.DAY_MS - 3_600_000)
         assert driver.shard.get(ID) is not None
@@ -621,20 +634,20 @@ class TestExpiry:
         assert driver.add(producer).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
     def test_one_that_is_used_stays(self) -> None:
-        driver, producer = in_state(State.EMPTY)
+        driver, producer = in_state(TransactionState.EMPTY)
         for _ in range(10):
             driver.pass_ms(6 * self.DAY_MS)
             producer = driver.init(producer).answer
         assert driver.shard.get(ID) is not None
 
     @pytest.mark.parametrize("state", sorted(PREPARED))
-    def test_one_with_markers_on_their_way_stays(self, state: State) -> None:
+    def test_one_with_markers_on_their_way_stays(self, state: TransactionState) -> None:
         driver, _ = in_state(state)
         driver.pass_ms(30 * self.DAY_MS)
         assert driver.state is state
 
     def test_while_it_is_forgotten_it_is_busy(self) -> None:
-        driver, producer = in_state(State.EMPTY)
+        driver, producer = in_state(TransactionState.EMPTY)
         driver.holds_writes = True
         driver.pass_ms(8 * self.DAY_MS)
         assert driver.shard.get(ID) is None

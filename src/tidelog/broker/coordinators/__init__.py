@@ -33,6 +33,6 @@ NOT_COORDINATOR, then nothing more comes.
 
 from tidelog.broker.coordinators.alarm import Alarm
 from tidelog.broker.coordinators.coordinator import Coordinator
-from tidelog.broker.coordinators.shard import Machine, Shard
+from tidelog.broker.coordinators.shard import Shard, ShardMachine
 
-__all__ = ["Alarm", "Coordinator", "Machine", "Shard"]
+__all__ = ["Alarm", "Coordinator", "Shard", "ShardMachine"]

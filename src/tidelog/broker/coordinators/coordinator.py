@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic
 
 from tidelog.broker.coordinators.keys import partition_of
-from tidelog.broker.coordinators.shard import M, Shard, State
+from tidelog.broker.coordinators.shard import LoadState, M, Shard
 from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import ErrorCode, TidelogError
@@ -29,11 +29,11 @@ class Coordinator(Generic[M]):
         """The machine for a key. Raises what its client must hear when it is not here or not ready."""
         index = self.partition_of(key)
         shard = None if index is None else self._shards.get(index)
-        if shard is None or shard.state is State.GONE or not shard.partition.leads:
+        if shard is None or shard.state is LoadState.GONE or not shard.partition.leads:
             raise TidelogError(
                 f"another broker coordinates {key[:60]!r}, or nobody does yet", ErrorCode.NOT_COORDINATOR
             )
-        if shard.state is State.LOADING:
+        if shard.state is LoadState.LOADING:
             raise TidelogError(
                 f"the coordinator of {key[:60]!r} is being loaded", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             )
@@ -42,13 +42,13 @@ class Coordinator(Generic[M]):
     def machines(self) -> Iterator[M]:
         """All machines that are ready."""
         for shard in list(self._shards.values()):
-            if shard.state is State.ACTIVE:
+            if shard.state is LoadState.ACTIVE:
                 yield shard.machine
 
     @property
     def loading(self) -> bool:
         """Whether part of what this broker coordinates is not known yet."""
-        return any(shard.state is State.LOADING for shard in self._shards.values())
+        return any(shard.state is LoadState.LOADING for shard in self._shards.values())
 
     # -- what happens to the partitions ------------------------------------------------
 
@@ -57,13 +57,13 @@ class Coordinator(Generic[M]):
         it finds the marker in the log.
         """
         shard = self._shards.get(index)
-        if shard is not None and shard.state is State.ACTIVE:
+        if shard is not None and shard.state is LoadState.ACTIVE:
             shard.machine.marker(producer_id, epoch, committed)
 
     def load_again(self, index: int) -> None:
         """It is not known what became of something in partition ``index`` of this topic: read it again."""
         shard = self._shards.get(index)
-        if shard is not None and shard.state is State.ACTIVE:
+        if shard is not None and shard.state is LoadState.ACTIVE:
             shard.throw_away()
 
     def role_changed(self, partition: Partition) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.links.to_controller import create_topic
 from tidelog.config import BrokerConfig
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.errors import TidelogError
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -65,7 +65,7 @@ class InternalTopics:
             done(error)
 
 
-def _wish(name: str, config: BrokerConfig, brokers: int) -> TopicWish:
+def _wish(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
     shape = _shape(name, config)
     replicas = min(shape.replicas, max(1, brokers))
     configs = {
@@ -75,4 +75,4 @@ def _wish(name: str, config: BrokerConfig, brokers: int) -> TopicWish:
         # With two replicas a minimum of two would stop every group when one broker stops.
         "min.insync.replicas": str(min(shape.min_in_sync, max(1, replicas - 1))),
     }
-    return TopicWish(name, shape.partitions, replicas, configs=configs)
+    return NewTopic(name, shape.partitions, replicas, configs=configs)

@@ -12,7 +12,7 @@ from tidelog.broker.coordinators.alarm import Alarm
 from tidelog.broker.coordinators.shard import Shard
 from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.shard_effects import NO_PRODUCER_ID, Answer, Now, Write
+from tidelog.shard_effects import NO_PRODUCER_ID, AppendRecords, Now, Respond
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -47,7 +47,9 @@ class CoordinatorMachine(Generic[E]):
     def now(self) -> Now:
         return Now(self._services.uptime_ms(), self._services.now_ms())
 
-    def ask(self, request: Callable[[Promise[Any], Now], Iterable[Answer | Write | E]]) -> Promise[Any]:
+    def ask(
+        self, request: Callable[[Promise[Any], Now], Iterable[Respond | AppendRecords | E]]
+    ) -> Promise[Any]:
         """Do something that is answered later. The promise is of the answer, or of the TidelogError that
         refuses it.
         """
@@ -60,7 +62,7 @@ class CoordinatorMachine(Generic[E]):
         self._perform(effects)
         return answer
 
-    def tell(self, request: Callable[[Now], tuple[T, Iterable[Answer | Write | E]]]) -> T:
+    def tell(self, request: Callable[[Now], tuple[T, Iterable[Respond | AppendRecords | E]]]) -> T:
         """Do something that is answered at once, whatever follows from it. Raises the refusal."""
         answer, effects = request(self.now())
         self._perform(effects)
@@ -76,15 +78,15 @@ class CoordinatorMachine(Generic[E]):
 
     # -- effects -----------------------------------------------------------------------
 
-    def _perform(self, effects: Iterable[Answer | Write | E], *, written: bool = False) -> None:
+    def _perform(self, effects: Iterable[Respond | AppendRecords | E], *, written: bool = False) -> None:
         """``written``: they follow from a write that is committed, or refused."""
         for effect in effects:
-            if isinstance(effect, Answer):
+            if isinstance(effect, Respond):
                 if written:
                     effect.waiter.keep(effect.answer)
                 else:
                     self._shard.answer(effect.waiter, effect.answer)
-            elif isinstance(effect, Write):
+            elif isinstance(effect, AppendRecords):
                 self._write(effect)
             else:
                 self._carry_out(effect)
@@ -95,7 +97,7 @@ class CoordinatorMachine(Generic[E]):
         """What only this kind of machine does."""
         raise NotImplementedError
 
-    def _write(self, write: Write) -> None:
+    def _write(self, write: AppendRecords) -> None:
         def done(error: ErrorCode) -> None:
             self._perform(write.then(error, self.now()), written=True)
 

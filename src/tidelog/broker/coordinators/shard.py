@@ -43,7 +43,7 @@ COMMIT_TIMEOUT_MS = 10_000  # well below the time clients give a request
 Done = Callable[[ErrorCode], None]
 
 
-class Machine(Protocol):
+class ShardMachine(Protocol):
     """What the records of one partition add up to."""
 
     def replay(self, record: Record, batch: BatchHeader) -> None:
@@ -59,10 +59,10 @@ class Machine(Protocol):
         """Another takes over: answer whoever waits with NOT_COORDINATOR and cancel all timers."""
 
 
-M = TypeVar("M", bound=Machine)
+M = TypeVar("M", bound=ShardMachine)
 
 
-class State(Enum):
+class LoadState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     GONE = "gone"
@@ -80,7 +80,7 @@ class Shard(Generic[M]):
         self.index = partition.name.partition
         self.leader_epoch = partition.leader_epoch
         self.services = services
-        self.state = State.LOADING
+        self.state = LoadState.LOADING
         self._on_thrown_away = on_thrown_away
         self._queue: list[tuple[Sequence[KeyValue], Done]] = []  # appended in this turn of the loop
         self._queued_bytes = 0
@@ -94,7 +94,7 @@ class Shard(Generic[M]):
     def load(self) -> None:
         """Replay what is left of the log, a slice at a time."""
         self._timer = None
-        if self.state is not State.LOADING:
+        if self.state is not LoadState.LOADING:
             return
         log = self.partition.log
         position = max(self._position, log.start_offset)
@@ -104,7 +104,7 @@ class Shard(Generic[M]):
         try:
             region = log.read(position, SLICE_BYTES, log.end_offset, at_least_one_batch=True)
         except DamagedSegment as damage:
-            self.partition.hosted.damage.found(
+            self.partition.driver.damage.found(
                 damage.offset, damage.message
             )  # Others lead, if there are any.
             self._retry(damage)
@@ -115,7 +115,7 @@ class Shard(Generic[M]):
         self.services.offload(region.read, self._replay)
 
     def _replay(self, data: bytes | BaseException) -> None:
-        if self.state is not State.LOADING:
+        if self.state is not LoadState.LOADING:
             return
         try:
             if isinstance(data, BaseException):
@@ -149,7 +149,7 @@ class Shard(Generic[M]):
         if self.partition.high_watermark < self._position or late:
             self._timer = self.services.later(COMMIT_POLL_MS, self.load)
             return
-        self.state = State.ACTIVE
+        self.state = LoadState.ACTIVE
         self.machine.start()
 
     def _retry(self, error: BaseException) -> None:
@@ -168,7 +168,7 @@ class Shard(Generic[M]):
         transactional: bool = False,
     ) -> None:
         """Write the records in one batch; ``done`` hears when they are committed, or why not."""
-        if self.state is not State.ACTIVE:
+        if self.state is not LoadState.ACTIVE:
             done(ErrorCode.NOT_COORDINATOR)
             return
         if transactional:
@@ -245,16 +245,16 @@ class Shard(Generic[M]):
 
     def throw_away(self) -> None:
         """Forget the machine and load again: what it believes may not be what the log says."""
-        if self.state is not State.GONE:
+        if self.state is not LoadState.GONE:
             logger.warning("%s is loaded again: a write failed", self.partition.name)
             self.unload()
             self._on_thrown_away(self)
 
     def unload(self) -> None:
-        if self.state is State.GONE:
+        if self.state is LoadState.GONE:
             return
-        was_active = self.state is State.ACTIVE
-        self.state = State.GONE
+        was_active = self.state is LoadState.ACTIVE
+        self.state = LoadState.GONE
         if self._timer is not None:
             self._timer.cancel()
         if was_active:

@@ -11,7 +11,7 @@ from tidelog.broker.requests.transacting import answered, for_old_clients, machi
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.shard import check_group_id
 from tidelog.protocol.messages import Fields
-from tidelog.transactions.rules import Producer
+from tidelog.transactions.rules import ProducerIdAndEpoch
 from tidelog.types import TopicPartition
 
 FENCED_FROM = 2
@@ -44,7 +44,7 @@ def _add(broker: Broker, request: Any) -> Promise[Fields]:
     if index is None:
         raise TidelogError("the offsets' topic is not there yet", ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partitions = frozenset({TopicPartition(CONSUMER_OFFSETS, index)})
-    producer = Producer(request.producer_id, request.producer_epoch)
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     return answered(
         machine.ask(
             lambda waiter, now: machine.transactions.add_partitions(

@@ -14,7 +14,7 @@ from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.requests.transacting import for_old_clients, machine_of
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
-from tidelog.transactions.rules import Producer
+from tidelog.transactions.rules import ProducerIdAndEpoch
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import TopicPartition
 
@@ -27,7 +27,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 class _Wish(NamedTuple):
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     partitions: Set[TopicPartition]
     verify_only: bool
 
@@ -59,13 +59,13 @@ def _wishes(request: Any, version: int) -> list[_Wish]:
         return [
             _Wish(
                 each.transactional_id,
-                Producer(each.producer_id, each.producer_epoch),
+                ProducerIdAndEpoch(each.producer_id, each.producer_epoch),
                 _partitions(each.topics),
                 each.verify_only,
             )
             for each in request.transactions
         ]
-    producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     partitions = _partitions(request.v3_and_below_topics)
     return [_Wish(request.v3_and_below_transactional_id, producer, partitions, False)]
 

@@ -8,7 +8,11 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.consumer.description import DescribedMember, DescribedPartitions, Description
+from tidelog.groups.consumer.description import (
+    ConsumerGroupDescription,
+    ConsumerMemberDescription,
+    DescribedPartitions,
+)
 from tidelog.protocol.messages import Fields
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
@@ -26,7 +30,7 @@ def _describe(broker: Broker, group_id: str) -> Fields:
         return {"error_code": refusal.code, "error_message": refusal.message, "group_id": group_id}
 
 
-def _group(group: Description) -> Fields:
+def _group(group: ConsumerGroupDescription) -> Fields:
     return {
         "error_code": ErrorCode.NONE,
         "group_id": group.group_id,
@@ -38,7 +42,7 @@ def _group(group: Description) -> Fields:
     }
 
 
-def _member(member: DescribedMember) -> Fields:
+def _member(member: ConsumerMemberDescription) -> Fields:
     facts = member.facts
     return {
         "member_id": member.member_id,

@@ -7,7 +7,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.requests.coordination import answered, client_host, machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.consumer.heartbeats import Heartbeat, HeartbeatAnswer
+from tidelog.groups.consumer.heartbeats import Heartbeat, HeartbeatResponse
 from tidelog.groups.consumer.partitions import Held, Partitions, partitions_of
 from tidelog.protocol.messages import ZERO_UUID, Fields, milliseconds
 
@@ -53,7 +53,7 @@ def _owned(topics: Iterable[Any] | None) -> Partitions | None:
     return partitions_of((topic.topic_id or ZERO_UUID, topic.partitions) for topic in topics)
 
 
-def _fields(answer: HeartbeatAnswer | TidelogError) -> Fields:
+def _fields(answer: HeartbeatResponse | TidelogError) -> Fields:
     if isinstance(answer, TidelogError):
         return {"error_code": answer.code, "error_message": answer.message, "member_id": None}
     return {

@@ -21,7 +21,7 @@ from tidelog.broker.requests.submission import (
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord, TopicCreated
-from tidelog.controller.topics import Draft, TopicWish
+from tidelog.controller.topics import Draft, NewTopic
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -74,7 +74,7 @@ def _decide(broker: Broker, topic: Any, made: dict[str, TopicCreated], drafts: l
         if config.value is None:
             return refuse(InvalidConfig(f"setting {config.name} has no value"))
         configs[config.name] = config.value
-    wish = TopicWish(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
+    wish = NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
     topic_id = broker.services.new_uuid()
     large = 0 if assignments else _partitions_of(broker, topic)
     draft = draft_if_large(large, lambda: topics.draft_creation(broker.image, wish, broker.config), drafts)

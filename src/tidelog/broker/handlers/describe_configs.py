@@ -11,8 +11,8 @@ from tidelog.broker.requests.resources import BROKER, TOPIC, check_broker, setti
 from tidelog.config import ConfigSource, ConfigType, DescribedSetting, describe_broker
 from tidelog.config.topic import MODE_CHANGE, UNCONFIRMED
 from tidelog.controller import promises, topics
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import TopicImage
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions import mode_changes
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
@@ -62,7 +62,7 @@ def _mode_change(broker: Broker, topic: TopicImage) -> Iterator[DescribedSetting
     """What is left of a change of the replication mode, as a setting that nobody can set: this way every
     Kafka client can follow it.
     """
-    left = [each._asdict() for each in mode_changes.waiting(topic, Standing.of(broker.image))]
+    left = [each._asdict() for each in mode_changes.waiting(topic, BrokerAvailability.of(broker.image))]
     if left:
         yield _told(
             MODE_CHANGE,

@@ -6,7 +6,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.classic.states import State
+from tidelog.groups.classic.states import ClassicGroupState
 from tidelog.protocol.messages import Fields
 
 NOT_FOUND_FROM = 6  # Before, a group that does not exist is a dead one.
@@ -22,7 +22,7 @@ def _describe(broker: Broker, group_id: str, version: int) -> Fields:
     except TidelogError as refusal:
         code, state = refusal.code, ""
         if code == ErrorCode.GROUP_ID_NOT_FOUND:
-            state = State.DEAD.value
+            state = ClassicGroupState.DEAD.value
             if version < NOT_FOUND_FROM:
                 code = ErrorCode.NONE
         return {

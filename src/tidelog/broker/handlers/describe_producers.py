@@ -6,7 +6,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.log.producer_format import NO_SEQUENCE
-from tidelog.log.producers import NO_OFFSET, Producer
+from tidelog.log.producers import NO_OFFSET, ProducerState
 from tidelog.protocol.messages import Fields
 
 
@@ -37,7 +37,7 @@ def _describe(broker: Broker, topic: str, index: int) -> Fields:
     return {"partition_index": index, "error_code": error, "active_producers": producers}
 
 
-def _fields(producer_id: int, producer: Producer, first_offset: int) -> Fields:
+def _fields(producer_id: int, producer: ProducerState, first_offset: int) -> Fields:
     last = producer.last
     return {
         "producer_id": producer_id,

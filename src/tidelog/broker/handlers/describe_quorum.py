@@ -61,7 +61,7 @@ def _partition(quorum: MetadataQuorum, services: Services, name: str, index: int
             "error_code": code,
             "error_message": "only the metadata log has a quorum to describe",
         }
-    replica = quorum.hosted.replica
+    replica = quorum.driver.replica
     if replica.role is not Role.LEADER:
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return {**refusal, "error_code": code, "error_message": "this node is not the active controller"}
@@ -75,7 +75,7 @@ def _partition(quorum: MetadataQuorum, services: Services, name: str, index: int
 
 
 def _voters(quorum: MetadataQuorum, services: Services) -> list[Fields]:
-    replica = quorum.hosted.replica
+    replica = quorum.driver.replica
     found = []
     for voter in quorum.voters.latest:
         if voter.voter_id == replica.me:
@@ -83,7 +83,7 @@ def _voters(quorum: MetadataQuorum, services: Services) -> list[Fields]:
                 _state(voter.voter_id, voter.directory, replica.log.end_offset, -1, services.now_ms())
             )
         else:
-            seen = quorum.hosted.voter.seen.get(voter.voter_id)
+            seen = quorum.driver.voter.seen.get(voter.voter_id)
             counts = seen is not None and voter.directory in (None, seen.directory)
             progress = seen.progress if seen is not None and counts else None
             found.append(_progress(voter.voter_id, voter.directory, progress, services))
@@ -94,7 +94,7 @@ def _observers(quorum: MetadataQuorum, services: Services) -> Iterable[Fields]:
     voters = quorum.voters.latest
     return [
         _progress(node_id, seen.directory, seen.progress, services)
-        for node_id, seen in sorted(quorum.hosted.voter.seen.items())
+        for node_id, seen in sorted(quorum.driver.voter.seen.items())
         if not voters.counts(node_id, seen.directory)
     ]
 

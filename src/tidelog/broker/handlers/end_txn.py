@@ -11,7 +11,7 @@ from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.transacting import answered, for_old_clients, machine_of
 from tidelog.errors import TidelogError
 from tidelog.protocol.messages import Fields
-from tidelog.transactions.rules import EndWish, Producer
+from tidelog.transactions.rules import EndRequest, ProducerIdAndEpoch
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 
 FENCED_FROM = 2
@@ -20,7 +20,9 @@ EPOCH_BUMP_FROM = 5
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     client_version = EPOCH_BUMP_VERSION if context.version >= EPOCH_BUMP_FROM else 0
-    wish = EndWish(Producer(request.producer_id, request.producer_epoch), request.committed, client_version)
+    wish = EndRequest(
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch), request.committed, client_version
+    )
     try:
         machine = machine_of(broker, request.transactional_id)
     except TidelogError as refusal:
@@ -38,5 +40,5 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return answer
 
 
-def _next_producer(producer: Producer) -> Fields:
+def _next_producer(producer: ProducerIdAndEpoch) -> Fields:
     return {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}

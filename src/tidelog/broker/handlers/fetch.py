@@ -19,7 +19,14 @@ from tidelog.log.index_build import Unindexed
 from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol import fetch
-from tidelog.protocol.fetch import NO_SESSION, FetchPartition, FetchRequest, Part, PartitionAnswer, Records
+from tidelog.protocol.fetch import (
+    NO_SESSION,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    Part,
+    Records,
+)
 from tidelog.protocol.produce import NodeAddress, TopicKey
 from tidelog.services import Timer
 
@@ -46,7 +53,11 @@ class FetchHandler:
         request = fetch.decode(frame, position, context.version)
         session, error = self._broker.fetch_sessions.begin(request, self._broker.services.now_ms())
         if error:
-            send(fetch.Answer(context.version, context.correlation_id, error, NO_SESSION, 0).finish())
+            send(
+                fetch.FetchResponseBuilder(
+                    context.version, context.correlation_id, error, NO_SESSION, 0
+                ).finish()
+            )
             return None
         pending = PendingFetch(self._broker, request, session, context, send, give_up)
         pending.start()
@@ -170,7 +181,7 @@ class PendingFetch:
             self._timer.cancel()
         self._watch([])
 
-    def _read(self) -> tuple[list[PartitionAnswer], int, bool]:
+    def _read(self) -> tuple[list[FetchPartitionResponse], int, bool]:
         """An answer for each wanted partition, the bytes in them, and whether one of them must not wait
         (an error).
         """
@@ -190,7 +201,7 @@ class PendingFetch:
 
     def _read_partition(
         self, key: TopicKey, wanted: FetchPartition, budget: int, unread: Unread, *, at_least_one_batch: bool
-    ) -> PartitionAnswer:
+    ) -> FetchPartitionResponse:
         partition, error = self._broker.partitions.find(key, wanted.partition)
         if partition is None:
             return self._refusal(key, wanted.partition, error)
@@ -201,7 +212,7 @@ class PendingFetch:
             return self._refusal(key, wanted.partition, error)
         nearer = self._nearer_replica(partition, wanted.fetch_offset)
         if nearer is not None:
-            return PartitionAnswer(
+            return FetchPartitionResponse(
                 wanted.partition, ErrorCode.NONE, partition.readable_end_offset, -1, -1,
                 preferred_read_replica=nearer,
             )  # fmt: skip
@@ -211,17 +222,17 @@ class PendingFetch:
         try:
             return self._records_of(partition, wanted, budget, unread, at_least_one_batch)
         except Unindexed as unindexed:
-            partition.hosted.build_indexes(unindexed)  # A reader that waits for records waits for that.
+            partition.driver.build_indexes(unindexed)  # A reader that waits for records waits for that.
             return _answer_without_records(wanted, partition)
         except TidelogError as refusal:
             answer = _answer_without_records(wanted, partition, refusal.code)
             if isinstance(refusal, DamagedSegment):
-                partition.hosted.damage.found(refusal.offset, refusal.message)
+                partition.driver.damage.found(refusal.offset, refusal.message)
             return answer
 
     def _records_of(
         self, partition: Partition, wanted: FetchPartition, budget: int, unread: Unread, at_least_one: bool
-    ) -> PartitionAnswer:
+    ) -> FetchPartitionResponse:
         """What can be read there now. Raises what the reader must hear."""
         log, offset = partition.log, wanted.fetch_offset
         high_watermark, stable_offset = partition.readable_end_offset, partition.last_stable_offset
@@ -240,7 +251,7 @@ class PendingFetch:
             records = log.read(offset, limit, end_offset, at_least_one_batch=at_least_one, unread=unread)
             if read_committed and records.size:
                 aborted = log.aborted_in(offset, records.size, end_offset)
-        return PartitionAnswer(
+        return FetchPartitionResponse(
             wanted.partition, ErrorCode.NONE, high_watermark, stable_offset, log.start_offset, records,
             aborted,
         )  # fmt: skip
@@ -251,17 +262,17 @@ class PendingFetch:
             return None
         return nearer_replica(self._broker, partition.replica, rack, offset)
 
-    def _refusal(self, key: TopicKey, index: int, error: ErrorCode) -> PartitionAnswer:
-        answer = PartitionAnswer(index, error, -1, -1, -1)
+    def _refusal(self, key: TopicKey, index: int, error: ErrorCode) -> FetchPartitionResponse:
+        answer = FetchPartitionResponse(index, error, -1, -1, -1)
         hint = leader_hint(self._broker, key, index) if error in LEADER_ERRORS else None
         if hint is None:
             return answer
         self._leaders[hint.node.node_id] = hint.node
         return answer._replace(leader=(hint.node.node_id, hint.epoch))
 
-    def _finish(self, answers: list[PartitionAnswer]) -> None:
+    def _finish(self, answers: list[FetchPartitionResponse]) -> None:
         self._release()
-        by_topic: dict[TopicKey, list[PartitionAnswer]] = {}
+        by_topic: dict[TopicKey, list[FetchPartitionResponse]] = {}
         session = self._session
         for (key, _, remembered), answer in zip(self._wanted, answers, strict=True):
             if session is not None and remembered is not None:
@@ -275,7 +286,7 @@ class PendingFetch:
                     session.served((key, answer.partition))
             by_topic.setdefault(key, []).append(answer)
         session_id = NO_SESSION if session is None else session.session_id
-        frame = fetch.Answer(
+        frame = fetch.FetchResponseBuilder(
             self._context.version, self._context.correlation_id, ErrorCode.NONE, session_id, len(by_topic)
         )
         for key, partitions in by_topic.items():
@@ -291,8 +302,8 @@ def _answer_without_records(
     partition: Partition,
     error: ErrorCode = ErrorCode.NONE,
     diverging: tuple[int, int] | None = None,
-) -> PartitionAnswer:
-    return PartitionAnswer(
+) -> FetchPartitionResponse:
+    return FetchPartitionResponse(
         wanted.partition,
         error,
         partition.readable_end_offset,

@@ -15,7 +15,7 @@ from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.transacting import answered, for_old_clients, machine_of
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields, milliseconds
-from tidelog.transactions.rules import Producer
+from tidelog.transactions.rules import ProducerIdAndEpoch
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -23,7 +23,7 @@ FENCED_FROM = 4
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    expected = Producer(
+    expected = ProducerIdAndEpoch(
         getattr(request, "producer_id", NO_PRODUCER_ID), getattr(request, "producer_epoch", NO_EPOCH)
     )
     if (expected.producer_id == NO_PRODUCER_ID) != (expected.epoch == NO_EPOCH):
@@ -37,12 +37,14 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
 def _granted(grant: Grant) -> Fields:
     if isinstance(grant, int):
-        return _fields(Producer(grant, 0))
+        return _fields(ProducerIdAndEpoch(grant, 0))
     # Whatever stands in the way of the controller: clients wait for a coordinator and ask again.
     return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def _transactional(broker: Broker, request: Any, expected: Producer, context: RequestContext) -> Outcome:
+def _transactional(
+    broker: Broker, request: Any, expected: ProducerIdAndEpoch, context: RequestContext
+) -> Outcome:
     if getattr(request, "enable2_pc", False):
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if getattr(request, "keep_prepared_txn", False):
@@ -68,7 +70,7 @@ def _transactional(broker: Broker, request: Any, expected: Producer, context: Re
     return answer
 
 
-def _fields(producer: Producer) -> Fields:
+def _fields(producer: ProducerIdAndEpoch) -> Fields:
     return {
         "error_code": ErrorCode.NONE,
         "producer_id": producer.producer_id,

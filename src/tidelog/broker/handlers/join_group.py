@@ -6,7 +6,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.requests.coordination import answered, client_host, machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.classic.messages import JoinAnswer, JoinRequest
+from tidelog.groups.classic.messages import JoinRequest, JoinResponse
 from tidelog.protocol.messages import Fields, milliseconds
 
 KNOWN_ID_FROM = 4  # A new member is given an id first and joins with it.
@@ -15,9 +15,9 @@ SKIP_ASSIGNMENT_FROM = 9
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    def fields(answer: JoinAnswer | TidelogError) -> Fields:
+    def fields(answer: JoinResponse | TidelogError) -> Fields:
         if isinstance(answer, TidelogError):
-            answer = JoinAnswer(answer.code, request.member_id)
+            answer = JoinResponse(answer.code, request.member_id)
         return _fields(answer, context.version)
 
     try:
@@ -51,7 +51,7 @@ def _join_request(broker: Broker, request: Any, context: RequestContext) -> Join
     )
 
 
-def _fields(answer: JoinAnswer, version: int) -> Fields:
+def _fields(answer: JoinResponse, version: int) -> Fields:
     protocol = answer.protocol
     if protocol is None and version < NO_PROTOCOL_FROM:
         protocol = ""

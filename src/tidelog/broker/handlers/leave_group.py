@@ -6,16 +6,16 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.classic.messages import Leaving
+from tidelog.groups.classic.messages import LeavingMember
 from tidelog.protocol.messages import Fields
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
     several = getattr(request, "members", None)
     if several is None:
-        members = [Leaving(request.member_id, None)]
+        members = [LeavingMember(request.member_id, None)]
     else:
-        members = [Leaving(member.member_id, member.group_instance_id) for member in several]
+        members = [LeavingMember(member.member_id, member.group_instance_id) for member in several]
     try:
         machine = machine_of(broker, request.group_id)
         errors = machine.tell(lambda now: machine.groups.leave(request.group_id, members, now))

@@ -20,7 +20,7 @@ from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.index_build import Unindexed
-from tidelog.log.lookup import Opened, Seen, Unopened
+from tidelog.log.lookup import LookupResult, Opened, Unopened
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.messages import Fields
 
@@ -116,7 +116,7 @@ class LookUp:
             self._look_elsewhere(batch, settle)
             return
         except Unindexed as unindexed:
-            partition.hosted.build_indexes(unindexed, lambda error: self._indexed(error, settle))
+            partition.driver.build_indexes(unindexed, lambda error: self._indexed(error, settle))
             return
         except TidelogError as refusal:
             settle(_refuse(partition, index, refusal))
@@ -153,7 +153,7 @@ class LookUp:
             settle(_fields(self._wanted.partition_index, ErrorCode.KAFKA_STORAGE_ERROR, NOTHING))
 
     def _look_elsewhere(self, batch: Unopened, settle: Callable[[Fields], None]) -> None:
-        def seen(found: Seen | BaseException) -> None:
+        def seen(found: LookupResult | BaseException) -> None:
             try:
                 if isinstance(found, BaseException):
                     raise found
@@ -171,7 +171,7 @@ class LookUp:
 
 def _refuse(partition: Partition, index: int, refusal: TidelogError) -> Fields:
     if isinstance(refusal, DamagedSegment):
-        partition.hosted.damage.found(refusal.offset, refusal.message)
+        partition.driver.damage.found(refusal.offset, refusal.message)
     return _fields(index, refusal.code, NOTHING)
 
 

@@ -18,7 +18,7 @@ from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader, stand_in
-from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
+from tidelog.controller.topics import INTERNAL_TOPICS, NewTopic
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import ZERO_UUID, Fields
 from tidelog.types import NO_BROKER
@@ -49,7 +49,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
     gather.promise.then(
-        lambda _: broker.partitions.when_settled(
+        lambda _: broker.partitions.when_open(
             lambda: promise.keep(_answer(broker, wanted, refused, reads=reads))
         )
     )
@@ -98,7 +98,7 @@ def _create(broker: Broker, name: str, refused: dict[str, ErrorCode], gather: Ga
             refused[name] = error.code
         gather.one_done()
 
-    create_topic(broker, TopicWish(name), done)
+    create_topic(broker, NewTopic(name), done)
 
 
 def _answer(

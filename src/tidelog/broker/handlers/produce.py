@@ -15,7 +15,7 @@ from typing import cast
 from tidelog.broker.broker import Broker
 from tidelog.broker.partitions.partition import Appended, Partition
 from tidelog.broker.partitions.validation import MustOpen
-from tidelog.broker.producing.opening import NOBODY, Asker, Compute, Costly, Opening
+from tidelog.broker.producing.opening import NOBODY, BatchOpening, Compute, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.producing.transactional import Outcome, TransactionalProduce, is_single
 from tidelog.broker.promise import Gather
@@ -23,7 +23,7 @@ from tidelog.broker.requests.request import HangUp, RequestContext
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
-from tidelog.protocol.produce import PartitionAnswer, ProduceRequest, Shape, TopicAnswers, TopicKey
+from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, Shape, TopicAnswers, TopicKey
 from tidelog.services import ignore
 
 PLAIN_FROM_VERSION = 5
@@ -35,7 +35,7 @@ class ProduceHandler:
     ) -> None:
         """``give_way``: called from the thread that computes, about once a millisecond."""
         self._broker = broker
-        self.opening = Opening(broker.partitions, broker.services, compute, give_way)
+        self.opening = BatchOpening(broker.partitions, broker.services, compute, give_way)
         self._responses = answers = ProduceResponses(broker)
         self._answer, self._template = answers.send, answers.template
         self._transactional = TransactionalProduce(
@@ -48,9 +48,9 @@ class ProduceHandler:
         position: int,
         context: RequestContext,
         send: Send,
-        asker: Asker = NOBODY,
+        asker: RequestSource = NOBODY,
     ) -> Shape | None:
-        """Answer through ``send``. What is returned may be shown to :meth:`handle_alike` with the next
+        """Answer through ``send``. What is returned may be shown to :meth:`handle_repeated` with the next
         request.
         """
         request = produce.decode(frame, position, context.version)
@@ -74,13 +74,13 @@ class ProduceHandler:
         shape = Shape(frame, records, context.version, request.acks, request.timeout_ms, key, index)
         return shape if shape.fits(frame) else None
 
-    def handle_alike(
+    def handle_repeated(
         self,
         shape: Shape,
         records: memoryview,
         context: RequestContext,
         send: Send,
-        asker: Asker = NOBODY,
+        asker: RequestSource = NOBODY,
     ) -> None:
         """The same again with other records."""
         partition, _ = self._broker.partitions.find(shape.key, shape.index)
@@ -99,7 +99,9 @@ class ProduceHandler:
             shape.key, shape.index, records, acks, timeout_ms, context, send, asker, partition=partition
         )
 
-    def _take(self, request: ProduceRequest, context: RequestContext, send: Send, asker: Asker) -> None:
+    def _take(
+        self, request: ProduceRequest, context: RequestContext, send: Send, asker: RequestSource
+    ) -> None:
         if request.transactional_id is not None:
             self._transactional.handle(request, request.transactional_id, context, send, asker)
         elif is_single(request):
@@ -117,7 +119,7 @@ class ProduceHandler:
         timeout_ms: int,
         context: RequestContext,
         send: Send,
-        asker: Asker,
+        asker: RequestSource,
         *,
         in_transaction: bool = False,
         partition: Partition | None = None,
@@ -138,7 +140,7 @@ class ProduceHandler:
             self.opening.first([doubtful], context, asker, again)
             return
         if partition is None or appended is None:
-            self._answer(context, send, [(key, [refusal or PartitionAnswer(index)])])
+            self._answer(context, send, [(key, [refusal or ProducePartitionResponse(index)])])
             return
 
         def done(error: ErrorCode) -> None:
@@ -160,7 +162,7 @@ class ProduceHandler:
         request: ProduceRequest,
         context: RequestContext,
         send: Send,
-        asker: Asker,
+        asker: RequestSource,
         outcomes: dict[tuple[int, int], Outcome] | None = None,
     ) -> None:
         """``outcomes``: of batches, by their places in the request, that did not have to wait until others
@@ -194,13 +196,13 @@ class ProduceHandler:
         outcomes: dict[tuple[int, int], Outcome],
     ) -> None:
         answers: TopicAnswers = []
-        waiting: list[tuple[Partition, Appended, list[PartitionAnswer], int]] = []
+        waiting: list[tuple[Partition, Appended, list[ProducePartitionResponse], int]] = []
         for number, (key, partitions) in enumerate(request.topics):
-            results: list[PartitionAnswer] = []
+            results: list[ProducePartitionResponse] = []
             answers.append((key, results))
             for place, (index, _) in enumerate(partitions):
                 partition, appended, refusal = outcomes[number, place]
-                results.append(refusal or PartitionAnswer(index))
+                results.append(refusal or ProducePartitionResponse(index))
                 if partition is not None and appended is not None:
                     waiting.append((partition, appended, results, place))
         if request.acks == 0:
@@ -234,9 +236,9 @@ class ProduceHandler:
         if partition is None:
             partition, error = self._broker.partitions.find(key, index)
             if partition is None:
-                return None, None, PartitionAnswer(index, error)
+                return None, None, ProducePartitionResponse(index, error)
         if records is None:
-            return None, None, PartitionAnswer(index, ErrorCode.INVALID_RECORD, message="no records")
+            return None, None, ProducePartitionResponse(index, ErrorCode.INVALID_RECORD, message="no records")
         try:
             if partition.name.topic in INTERNAL_TOPICS:
                 # What clients write there would be taken for the coordinators' own word.
@@ -257,7 +259,7 @@ class ProduceHandler:
             return (
                 partition,
                 None,
-                PartitionAnswer(
+                ProducePartitionResponse(
                     index, refusal.code, message=refusal.message, refused_records=refusal.records
                 ),
             )
@@ -265,7 +267,11 @@ class ProduceHandler:
 
 
 def _settle(
-    partition: Partition, appended: Appended, results: list[PartitionAnswer], place: int, gather: Gather
+    partition: Partition,
+    appended: Appended,
+    results: list[ProducePartitionResponse],
+    place: int,
+    gather: Gather,
 ) -> Callable[[ErrorCode], None]:
     def done(error: ErrorCode) -> None:
         results[place] = outcome_of(partition, results[place].partition, appended, error)

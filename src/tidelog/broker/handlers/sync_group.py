@@ -6,7 +6,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.requests.coordination import answered, machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.classic.messages import SyncAnswer, SyncRequest
+from tidelog.groups.classic.messages import SyncRequest, SyncResponse
 from tidelog.protocol.messages import Fields
 
 
@@ -16,7 +16,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     except TidelogError as refusal:
         if refusal.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             # The rebalance was lost with the last coordinator: joining again is the only way on.
-            return _fields(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+            return _fields(SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
         return _fields(refusal)
     syncing = SyncRequest(
         group_id=request.group_id,
@@ -30,9 +30,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return answered(machine.ask(lambda waiter, now: machine.groups.sync(syncing, waiter, now)), _fields)
 
 
-def _fields(answer: SyncAnswer | TidelogError) -> Fields:
+def _fields(answer: SyncResponse | TidelogError) -> Fields:
     if isinstance(answer, TidelogError):
-        answer = SyncAnswer(answer.code)
+        answer = SyncResponse(answer.code)
     return {
         "error_code": answer.error,
         "protocol_type": answer.protocol_type,

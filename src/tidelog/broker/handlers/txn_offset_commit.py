@@ -15,7 +15,7 @@ from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.transactions.admission import Then, client_of_offset_commit
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.offset_requests import CommitRequest, OffsetToCommit
-from tidelog.transactions.rules import Producer
+from tidelog.transactions.rules import ProducerIdAndEpoch
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
@@ -54,7 +54,7 @@ def _admit(broker: Broker, request: Any, version: int, then: Then) -> None:
     broker.admission.admit(
         partition,
         request.transactional_id,
-        Producer(request.producer_id, request.producer_epoch),
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         client_of_offset_commit(version),
         then,
         numbered=False,

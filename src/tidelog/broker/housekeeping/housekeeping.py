@@ -129,7 +129,7 @@ class Housekeeping:
         now_ms = self._broker.services.now_ms()
         for partition in self._timed:
             if not partition.log.closed and partition.log.sync_due(now_ms):
-                self._syncer.want(partition.hosted)
+                self._syncer.want(partition.driver)
 
     def _flush_names(self) -> None:
         """Files have come or gone since the last append, or a topic has got a `flush.ms`."""
@@ -140,7 +140,7 @@ class Housekeeping:
             if partition.log.is_flushed_by_time:
                 timed.append(partition)
             if partition.log.sync_due(now_ms):
-                self._syncer.want(partition.hosted)
+                self._syncer.want(partition.driver)
 
         self._timed = timed
         self._walk(look)
@@ -153,7 +153,7 @@ class Housekeeping:
         try:
             deleted = partition.log.enforce_retention(now_ms, partition.readable_end_offset, defers=True)
         except Unindexed as unindexed:
-            partition.hosted.build_indexes(unindexed)  # The next look finds them.
+            partition.driver.build_indexes(unindexed)  # The next look finds them.
             return
         for segment in deleted:
             logger.info("deleted segment %s of %s by retention", segment.base_offset, partition.name)

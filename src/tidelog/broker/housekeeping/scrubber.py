@@ -22,7 +22,7 @@ from tidelog.errors import StorageError
 from tidelog.log.index_check import IndexPiece, index_pieces
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
-from tidelog.log.verification import ANY_EPOCH, PIECE_BYTES, Checked, Piece, pieces
+from tidelog.log.verification import ANY_EPOCH, PIECE_BYTES, Piece, VerifiedPiece, pieces
 from tidelog.services import Timer
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Pair(NamedTuple):
         )
 
 
-Walk = Generator[tuple[Partition, Pair, Piece | IndexPiece], Checked | None, None]
+Walk = Generator[tuple[Partition, Pair, Piece | IndexPiece], VerifiedPiece | None, None]
 
 
 class Scrubber:
@@ -76,7 +76,7 @@ class Scrubber:
         if not self._stopped:
             self._timer = self._broker.services.later(delay_ms, lambda: self.step(None))
 
-    def step(self, last: Checked | None) -> None:
+    def step(self, last: VerifiedPiece | None) -> None:
         """Check the next piece; ``last`` is what became of the one before."""
         rate = self._broker.config.log_scrub_bytes_per_second
         if self._stopped or not rate:
@@ -119,16 +119,16 @@ class Scrubber:
         self._timer = self._broker.services.later(1000 * (PIECE_BYTES // 16) / rate, lambda: self.step(None))
 
     def _checked(
-        self, partition: Partition, pair: Pair, piece: Piece, found: Checked | BaseException, rate: int
+        self, partition: Partition, pair: Pair, piece: Piece, found: VerifiedPiece | BaseException, rate: int
     ) -> None:
         if isinstance(found, BaseException):
             logger.error("%s could not be checked: %s", partition.name, found)
-            found = Checked(0, piece.next_offset, str(found))
+            found = VerifiedPiece(0, piece.next_offset, str(found))
         self.checked_bytes += piece.region.size
         # Truncated, deleted or compacted while it was read: then it proves nothing.
         if found.damage and pair.is_there:
             self.damaged_segments += 1
-            partition.hosted.damage.found(found.next_offset, found.damage)
+            partition.driver.damage.found(found.next_offset, found.damage)
         self._timer = self._broker.services.later(
             1000 * max(piece.region.size, PIECE_BYTES // 16) / rate, lambda: self.step(found)
         )
@@ -150,12 +150,12 @@ class Scrubber:
 
     def _records(
         self, partition: Partition, pair: Pair
-    ) -> Generator[tuple[Partition, Pair, Piece], Checked | None, Checked | None]:
+    ) -> Generator[tuple[Partition, Pair, Piece], VerifiedPiece | None, VerifiedPiece | None]:
         """The last piece's outcome; None where there was none."""
         first = pair.following.header_at(0)
         epoch_max = first.leader_epoch if first is not None else ANY_EPOCH
         walk = pieces(pair.segment, pair.following.base_offset, epoch_max)
-        found: Checked | None = None
+        found: VerifiedPiece | None = None
         try:
             while pair.is_there:
                 piece = next(walk) if found is None else walk.send(found)

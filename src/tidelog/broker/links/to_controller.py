@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from tidelog.broker.links.ports import BrokerPorts
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields, milliseconds, name_of
 
@@ -96,7 +96,7 @@ def _codes(answer: Any) -> Iterable[int]:
             yield entity.error_code
 
 
-def create_topic(broker: BrokerPorts, wish: TopicWish, done: Callable[[TidelogError | None], None]) -> None:
+def create_topic(broker: BrokerPorts, wish: NewTopic, done: Callable[[TidelogError | None], None]) -> None:
     """Have a topic created; done when this broker knows it as well, or with what prevents it."""
 
     def answered(answer: Any) -> None:
@@ -109,7 +109,7 @@ def create_topic(broker: BrokerPorts, wish: TopicWish, done: Callable[[TidelogEr
             done(TidelogError(result.error_message or code.name, code))
             return
         when_known(
-            broker, lambda: wish.name in broker.image.topics, lambda: broker.partitions.when_settled(found)
+            broker, lambda: wish.name in broker.image.topics, lambda: broker.partitions.when_open(found)
         )
 
     def found() -> None:

@@ -33,13 +33,13 @@ from tidelog.log.storage import Storage
 from tidelog.protocol.batch import iterate
 from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.ballot_file import BallotFile
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.modes import METADATA
 from tidelog.replication.replica import Limits, Replica
-from tidelog.replication.snapshots import Snapshots
+from tidelog.replication.snapshots import ReplicaSnapshots
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, decode_set, sets_in
 from tidelog.replication.votes import Timing
 from tidelog.services import Services
@@ -125,25 +125,25 @@ def open_metadata(
         base_epoch=base_epoch,
         open_to_observers=True,
     )
-    hosted = Hosted(METADATA_KEY, log, replica, services, host, ports.before_cut)
-    hosted.adopt(METADATA)
-    voter = Elected(hosted, election, ballots)
-    arriving = Snapshots(
+    driver = ReplicaDriver(METADATA_KEY, log, replica, services, host, ports.before_cut)
+    driver.adopt(METADATA)
+    voter = Elected(driver, election, ballots)
+    arriving = ReplicaSnapshots(
         METADATA_KEY, me.voter_id, store, services, lambda *what: quorum.snapshots.received(*what)
     )
-    voters = MetadataVoters(hosted, election, history, me, services, ports.on_voters)
+    voters = MetadataVoters(driver, election, history, me, services, ports.on_voters)
     for attachment in (voter, arriving, voters):
-        hosted.attach(attachment)
+        driver.attach(attachment)
 
     def make_snapshots(owner: SnapshotPorts) -> MetadataSnapshots:
         between, interval_ms = settings.snapshot_bytes, settings.snapshot_interval_ms
-        return MetadataSnapshots(hosted, store, voters, services, between, interval_ms, owner)
+        return MetadataSnapshots(driver, store, voters, services, between, interval_ms, owner)
 
     applied = Applied(ClusterImage() if contents is None else contents.image, applied_offset)
-    quorum = MetadataQuorum(hosted, election, services, voters, make_snapshots, applied, ports)
-    hosted.observer = quorum
-    host.add(hosted)
-    host.voting.add(hosted, voter)
+    quorum = MetadataQuorum(driver, election, services, voters, make_snapshots, applied, ports)
+    driver.observer = quorum
+    host.add(driver)
+    host.voting.add(driver, voter)
     return quorum
 
 

@@ -19,8 +19,8 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant
 from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import Record, decode_batch, encode_batch
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import VoterSet
 from tidelog.services import Services, ignore
@@ -46,7 +46,7 @@ class MetadataQuorum:
 
     def __init__(
         self,
-        hosted: Hosted,
+        driver: ReplicaDriver,
         election: Election,
         services: Services,
         voters: MetadataVoters,
@@ -55,7 +55,7 @@ class MetadataQuorum:
         ports: MetadataPorts,
     ) -> None:
         """``applied``: what a snapshot on this node's disk tells."""
-        self.hosted = hosted
+        self.driver = driver
         self.election = election
         self.voters = voters
         self._services = services
@@ -107,7 +107,7 @@ class MetadataQuorum:
         # All or nothing: what cannot be read must not take what came before it along.
         found, size, self._applied_offset = self._read_committed()
         self.slices += 1
-        if self._applied_offset < self.hosted.replica.high_watermark and not self._goes_on:
+        if self._applied_offset < self.driver.replica.high_watermark and not self._goes_on:
             self._goes_on = True
             self._services.soon(self._go_on)
         if found:
@@ -120,7 +120,7 @@ class MetadataQuorum:
 
     def _go_on(self) -> None:
         self._goes_on = False
-        if self.hosted.closed or self._applied_offset >= self.hosted.replica.high_watermark:
+        if self.driver.closed or self._applied_offset >= self.driver.replica.high_watermark:
             return
         try:
             self.committed()
@@ -131,10 +131,10 @@ class MetadataQuorum:
         """What is committed and not applied yet, how many bytes of the log that is, and where it ends. Only
         the first of it, if that is much: always whole decisions.
         """
-        log, high_watermark = self.hosted.log, self.hosted.replica.high_watermark
+        log, high_watermark = self.driver.log, self.driver.replica.high_watermark
         found: list[MetadataRecord] = []
         size, offset = 0, self._applied_offset
-        limit = LONG_MAX if self.hosted.replica.role is Role.LEADER else APPLIED_AT_ONCE
+        limit = LONG_MAX if self.driver.replica.role is Role.LEADER else APPLIED_AT_ONCE
         while offset < high_watermark and len(found) < limit:
             region = log.read(offset, READ_AT_ONCE_BYTES, high_watermark, at_least_one_batch=True)
             view = memoryview(region.read())
@@ -149,13 +149,13 @@ class MetadataQuorum:
         return found, size, offset
 
     def role_changed(self) -> None:
-        if self.hosted.replica.role is not Role.LEADER and self.active:
+        if self.driver.replica.role is not Role.LEADER and self.active:
             self.active = False
             self._ports.on_active(False)
         self.voters.role_changed()
 
     def _maybe_activate(self) -> None:
-        replica = self.hosted.replica
+        replica = self.driver.replica
         if (
             self.active
             or replica.role is not Role.LEADER
@@ -180,20 +180,20 @@ class MetadataQuorum:
             return
         self._decided = self._decided.apply(decided)
         # Even when nothing was decided, the answer rests on earlier decisions that may not be committed yet.
-        self.hosted.wait(self.hosted.log.end_offset, -1, SUBMIT_TIMEOUT_MS, lambda code: _tell(done, code))
+        self.driver.wait(self.driver.log.end_offset, -1, SUBMIT_TIMEOUT_MS, lambda code: _tell(done, code))
 
     def _write(self, decided: Sequence[MetadataRecord]) -> None:
         """One batch per decision: it is committed as a whole or not at all."""
         now_ms = self._services.now_ms()
-        first = self.hosted.log.end_offset
+        first = self.driver.log.end_offset
         batch = encode_batch(
             [
                 Record(first + place, now_ms, None, records.encode(record), ())
                 for place, record in enumerate(decided)
             ],
-            leader_epoch=self.hosted.replica.epoch,
+            leader_epoch=self.driver.replica.epoch,
         )
-        self.hosted.append(memoryview(batch), first + len(decided) - 1, now_ms, now_ms)
+        self.driver.append(memoryview(batch), first + len(decided) - 1, now_ms, now_ms)
 
 
 def _tell(done: Done, code: ErrorCode) -> None:

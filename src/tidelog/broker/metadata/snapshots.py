@@ -14,7 +14,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.snapshot_file import Contents
 from tidelog.controller.snapshot_store import KEPT, SnapshotStore
 from tidelog.errors import StorageError
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.voters import decode_set, encode_set
 from tidelog.services import Services, Timer
 from tidelog.types import SnapshotId
@@ -39,7 +39,7 @@ class SnapshotPorts(NamedTuple):
 class MetadataSnapshots:
     def __init__(
         self,
-        hosted: Hosted,
+        driver: ReplicaDriver,
         store: SnapshotStore,
         voters: MetadataVoters,
         services: Services,
@@ -47,7 +47,7 @@ class MetadataSnapshots:
         interval_ms: int,
         ports: SnapshotPorts,
     ) -> None:
-        self._hosted = hosted
+        self._driver = driver
         self._store = store
         self._voters = voters
         self._services = services
@@ -84,7 +84,7 @@ class MetadataSnapshots:
             self._write()
 
     def _write(self) -> None:
-        log = self._hosted.log
+        log = self._driver.log
         image, end_offset = self._ports.applied()
         if self._writing or log.failure is not None or end_offset <= log.start_offset:
             return
@@ -113,16 +113,16 @@ class MetadataSnapshots:
 
     def _drop_beginning(self) -> None:
         """Raises StorageError, OSError."""
-        log, now_ms = self._hosted.log, self._services.now_ms()
+        log, now_ms = self._driver.log, self._services.now_ms()
         self._store.remove_old()
         oldest = self._store.oldest
         if self._store.count >= KEPT and oldest is not None and oldest.end_offset > log.start_offset:
             log.advance_start(oldest.end_offset)
-            self._hosted.replica.set_base_epoch(oldest.epoch)
+            self._driver.replica.set_base_epoch(oldest.epoch)
             self._voters.history.forget_before(oldest.end_offset)
         log.roll(now_ms)  # So that the next time whole segments can go.
         log.remove_deleted(now_ms)
-        log.enforce_retention(now_ms, self._hosted.replica.high_watermark)
+        log.enforce_retention(now_ms, self._driver.replica.high_watermark)
 
     # --- receiving ------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class MetadataSnapshots:
         """A snapshot of the leader is on our disk: it takes the place of our log."""
         _, applied_offset = self._ports.applied()
         self._store.written(snapshot)
-        if snapshot.end_offset >= applied_offset and self._hosted.install(snapshot):
+        if snapshot.end_offset >= applied_offset and self._driver.install(snapshot):
             if contents.voters:
                 self._voters.restarted(decode_set(contents.voters))
             self._bytes = 0
@@ -139,4 +139,4 @@ class MetadataSnapshots:
                 self._store.remove_old()
             except OSError as error:
                 logger.warning("old snapshots of the metadata cannot be removed: %s", error)
-        self._hosted.go_on()
+        self._driver.go_on()

@@ -24,8 +24,8 @@ import msgspec
 
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.replication.attachments.voters import LogVoters
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, sets_in
 from tidelog.services import Services
@@ -37,7 +37,7 @@ Change = Callable[[VoterSet], VoterSet | None]
 """The set after a change; None: not yet. Refuses by raising a TidelogError."""
 
 
-class Wish(NamedTuple):
+class VoterChange(NamedTuple):
     """A change that somebody asked for and that waits for its turn."""
 
     change: Change
@@ -49,16 +49,16 @@ class Wish(NamedTuple):
 class MetadataVoters(LogVoters):
     def __init__(
         self,
-        hosted: Hosted,
+        driver: ReplicaDriver,
         election: Election,
         history: VoterHistory,
         me: Voter,
         services: Services,
         on_change: Callable[[VoterSet], None],
     ) -> None:
-        super().__init__(hosted, election, history, services, on_change)
+        super().__init__(driver, election, history, services, on_change)
         self._me = me
-        self._wishes: deque[Wish] = deque()
+        self._wishes: deque[VoterChange] = deque()
         election.set_needed(self.is_needed())
 
     @property
@@ -97,7 +97,7 @@ class MetadataVoters(LogVoters):
     def committed(self) -> None:
         """The high watermark has moved."""
         self._election.set_needed(self.is_needed())
-        if not self.is_settled:
+        if not self.is_committed:
             return
         if self._me.voter_id not in self.latest:
             logger.info("this node is no controller any more: it steps down")
@@ -106,18 +106,18 @@ class MetadataVoters(LogVoters):
         self.tick()
 
     def role_changed(self) -> None:
-        if self._hosted.replica.role is not Role.LEADER:
+        if self._driver.replica.role is not Role.LEADER:
             wishes, self._wishes = self._wishes, deque()
             for wish in wishes:
                 wish.done(_not_leading())
 
     def tick(self) -> None:
         """Go on with what was waited for."""
-        if self._hosted.replica.role is not Role.LEADER:
+        if self._driver.replica.role is not Role.LEADER:
             return
         now_ms = self._services.uptime_ms()
         self._expire(now_ms)
-        if not self.is_settled:
+        if not self.is_committed:
             return
         try:
             wanted = self._learnt() or self._returned() or self._forgotten(now_ms)
@@ -147,15 +147,15 @@ class MetadataVoters(LogVoters):
                 self._write_for(wish, wanted)
                 return
 
-    def _write_for(self, wish: Wish, voters: VoterSet) -> None:
+    def _write_for(self, wish: VoterChange, voters: VoterSet) -> None:
         """Raises StorageError."""
-        hosted = self._hosted
+        driver = self._driver
         try:
             self._write(voters)
         except StorageError as error:
             wish.done(error)
             raise
-        hosted.wait(hosted.log.end_offset, -1, COMMIT_TIMEOUT_MS, lambda code: wish.done(_outcome(code)))
+        driver.wait(driver.log.end_offset, -1, COMMIT_TIMEOUT_MS, lambda code: wish.done(_outcome(code)))
 
     # --- changes by themselves ------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ class MetadataVoters(LogVoters):
     def _as_known(self, voter: Voter) -> Voter:
         if voter.voter_id == self._me.voter_id:
             return self._me if self._me.host else msgspec.structs.replace(voter, directory=self._me.directory)
-        seen = self._hosted.voter.seen.get(voter.voter_id)
+        seen = self._driver.voter.seen.get(voter.voter_id)
         if voter.directory is None and seen is not None and seen.directory is not None:
             return msgspec.structs.replace(voter, directory=seen.directory)
         return voter
@@ -182,7 +182,7 @@ class MetadataVoters(LogVoters):
     def _forgotten(self, now_ms: int) -> VoterSet | None:
         """A voter's number is used with another disk, and the old one is silent."""
         for voter in self.latest:
-            seen = self._hosted.voter.seen.get(voter.voter_id)
+            seen = self._driver.voter.seen.get(voter.voter_id)
             if seen is None or seen.directory in (None, voter.directory):
                 continue
             anew = msgspec.structs.replace(voter, directory=seen.directory)
@@ -231,11 +231,11 @@ class MetadataVoters(LogVoters):
         self._wish(change, timeout_ms, NOT_ENOUGH, done)
 
     def _wish(self, change: Change, timeout_ms: int, waiting_for: str, done: Done) -> None:
-        if self._hosted.replica.role is not Role.LEADER:
+        if self._driver.replica.role is not Role.LEADER:
             done(_not_leading())
             return
         deadline_ms = self._services.uptime_ms() + timeout_ms
-        self._wishes.append(Wish(change, deadline_ms, waiting_for, done))
+        self._wishes.append(VoterChange(change, deadline_ms, waiting_for, done))
         self.tick()
 
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from tidelog.controller.messages import HeartbeatGot
 from tidelog.errors import ErrorCode
-from tidelog.replication.hosted import Hosted
-from tidelog.replication.serving import Serving
+from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.fetch_server import FetchServer
 
 
 class Held(NamedTuple):
@@ -27,7 +27,7 @@ class Held(NamedTuple):
 
 
 class HeartbeatGate:
-    def __init__(self, metadata: Hosted, serving: Serving) -> None:
+    def __init__(self, metadata: ReplicaDriver, serving: FetchServer) -> None:
         self._metadata = metadata
         self._serving = serving
         serving.confirming = metadata

@@ -14,7 +14,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.messages import ControllerAsk, KeptAsk
 from tidelog.controller.promises import Kept
 from tidelog.controller.successions import acting_leader
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
 from tidelog.services import Services
 from tidelog.types import NO_EPOCH
@@ -26,7 +26,7 @@ AT_ONCE_MAX = 1000
 Key = tuple[UUID, int]
 
 
-class Standing(Protocol):
+class NodeState(Protocol):
     """What a node knows of itself and of the cluster."""
 
     @property
@@ -51,13 +51,13 @@ class Mark(NamedTuple):
 class KeptPromises:
     def __init__(
         self,
-        standing: Standing,
-        hosted: Callable[[PartitionKey], Hosted | None],
+        node_state: NodeState,
+        driver: Callable[[PartitionKey], ReplicaDriver | None],
         services: Services,
         ask_controller: Callable[[ControllerAsk], None],
     ) -> None:
-        self._standing = standing
-        self._hosted = hosted
+        self._node_state = node_state
+        self._driver = driver
         self._services = services
         self._ask_controller = ask_controller
         self._open: dict[Key, Mark] = {}  # What is not so yet, or not known to be so.
@@ -82,19 +82,19 @@ class KeptPromises:
             self._services.soon(self._look)
 
     def _concerns(self, partition: PartitionImage) -> bool:
-        return self._standing.me in partition.unsynced or self._has_to_copy(partition)
+        return self._node_state.me in partition.unsynced or self._has_to_copy(partition)
 
     def _has_to_copy(self, partition: PartitionImage) -> bool:
         wanted = partition.copies > 0 or partition.ending
-        return wanted and acting_leader(partition) == self._standing.me
+        return wanted and acting_leader(partition) == self._node_state.me
 
     def _note(self, key: Key, partition: PartitionImage) -> None:
-        hosted = self._hosted(key)
+        driver = self._driver(key)
         known = self._open.get(key)
-        if hosted is None:
+        if driver is None:
             self._unopened.add(key)
         elif known is None or known[:2] != self._heard(partition):
-            self._open[key] = Mark(*self._heard(partition), hosted.log.end_offset)
+            self._open[key] = Mark(*self._heard(partition), driver.log.end_offset)
 
     def _heard(self, partition: PartitionImage) -> tuple[int, int]:
         """A leader that has just begun may have got back what nobody else has."""
@@ -102,7 +102,7 @@ class KeptPromises:
         return partition.promise_epoch, epoch
 
     def _look(self) -> None:
-        if self._standing.stopped:
+        if self._node_state.stopped:
             return
         self._note_opened()
         kept = tuple(self._kept())[:AT_ONCE_MAX]
@@ -111,9 +111,9 @@ class KeptPromises:
             return
         now_ms = self._services.uptime_ms()
         due = kept != self._asked or now_ms - self._asked_ms >= REPEAT_MS
-        if kept and due and self._standing.broker_epoch >= 0:
+        if kept and due and self._node_state.broker_epoch >= 0:
             self._asked, self._asked_ms = kept, now_ms
-            self._ask_controller(KeptAsk(self._standing.me, self._standing.broker_epoch, kept))
+            self._ask_controller(KeptAsk(self._node_state.me, self._node_state.broker_epoch, kept))
         # A backup that is away may keep many partitions waiting for long.
         self._pause_ms = min(2 * self._pause_ms, REPEAT_MS)
         self._services.later(self._pause_ms, self._look)
@@ -121,26 +121,26 @@ class KeptPromises:
     def _note_opened(self) -> None:
         unopened, self._unopened = self._unopened, set()
         for key in sorted(unopened):
-            topic = self._standing.image.topic_by_id(key[0])
+            topic = self._node_state.image.topic_by_id(key[0])
             if topic is not None and self._concerns(topic.partitions[key[1]]):
                 self._note(key, topic.partitions[key[1]])
 
     def _kept(self) -> Iterator[Kept]:
         """What is so, and the metadata does not say it yet."""
-        image, me = self._standing.image, self._standing.me
+        image, me = self._node_state.image, self._node_state.me
         for key, mark in list(self._open.items()):
-            topic, hosted = image.topic_by_id(key[0]), self._hosted(key)
-            if topic is None or hosted is None or not self._concerns(topic.partitions[key[1]]):
+            topic, driver = image.topic_by_id(key[0]), self._driver(key)
+            if topic is None or driver is None or not self._concerns(topic.partitions[key[1]]):
                 del self._open[key]
-                if topic is not None and hosted is None:
+                if topic is not None and driver is None:
                     self._unopened.add(key)
                 continue
             partition = topic.partitions[key[1]]
             if mark[:2] != self._heard(partition):
                 continue  # The replica has not heard of it yet, and may acknowledge without it.
             # The end may have been dropped since, with what another leader did not have.
-            end_offset = min(mark.end_offset, hosted.log.end_offset)
-            synced = me in partition.unsynced and hosted.is_synced_to(end_offset)
-            copied = self._has_to_copy(partition) and hosted.replica.has_copies_of(end_offset)
+            end_offset = min(mark.end_offset, driver.log.end_offset)
+            synced = me in partition.unsynced and driver.is_synced_to(end_offset)
+            copied = self._has_to_copy(partition) and driver.replica.has_copies_of(end_offset)
             if synced or copied:
                 yield Kept(*key, mark.promise_epoch, synced, copied)

@@ -16,7 +16,7 @@ from tidelog.broker.metadata.quorum import MetadataPorts, MetadataQuorum
 from tidelog.broker.node.failed_logs import FailedLogs
 from tidelog.broker.node.heartbeat_gate import HeartbeatGate
 from tidelog.broker.node.kept_promises import KeptPromises
-from tidelog.broker.node.membership import Membership
+from tidelog.broker.node.lifecycle import BrokerLifecycle
 from tidelog.broker.node.ports import Answered, Asked, NodeMessage, NodePeers, NodePorts
 from tidelog.broker.node.proposals import Proposals
 from tidelog.broker.node.sightings import Sightings
@@ -41,9 +41,9 @@ from tidelog.errors import StorageError
 from tidelog.log.directory import METADATA_PARTITION
 from tidelog.log.log import Log
 from tidelog.log.storage import Storage
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.host import Host, HostPorts
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import LeaderBegan
 from tidelog.services import Services
 from tidelog.types import NO_BROKER
@@ -79,7 +79,7 @@ class Node:
         self._peers = peers
         self.host = self._new_host(chance)
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance, logs)
-        self._heartbeats = HeartbeatGate(self.metadata.hosted, self.host.serving)
+        self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.serving)
         self.controller = ControllerDriver.of(self.metadata, config, session)
         self.membership = self._new_membership(registration, session)
         self.quorum = QuorumPartitions(
@@ -92,8 +92,8 @@ class Node:
         failed = self._failed_logs
         table = TablePorts(self.membership.alone, self._may_be_decided, failed.went_offline, failed.lost)
         self.partitions = PartitionTable(self.host, logs, services, self.quorum, table)
-        self._kept_promises = KeptPromises(self, self.host.hosted.get, services, self._ask_controller)
-        self._proposals = Proposals(self, self.host.hosted, services, self._ask_controller)
+        self._kept_promises = KeptPromises(self, self.host.drivers.get, services, self._ask_controller)
+        self._proposals = Proposals(self, self.host.drivers, services, self._ask_controller)
         self.sightings = Sightings(self.me, services, lambda: self.metadata.voters.latest, session.session_ms)
         self.serving: set[int] = set()  # brokers that are not fenced
         self._able: set[tuple[int, int]] = set()  # of them, with their runs, those that may become members
@@ -130,8 +130,8 @@ class Node:
         )
         return open_metadata(storage, log, settings, self._services, self.host, chance, ports)
 
-    def _new_membership(self, registration: RegisterAsk, session: SessionTiming) -> Membership:
-        return Membership(
+    def _new_membership(self, registration: RegisterAsk, session: SessionTiming) -> BrokerLifecycle:
+        return BrokerLifecycle(
             registration,
             self._services,
             self._ask_controller,
@@ -293,21 +293,21 @@ class Node:
         them: it could be made leader for records that it has lost.
         """
         if self.membership.fenced and not (
-            self._registered and self.partitions.is_settled and self._failed_logs.have_told
+            self._registered and self.partitions.all_open and self._failed_logs.have_told
         ):
             return -1
         return self.metadata.committed_offset
 
     # --- the metadata log -----------------------------------------------------------------------------------
 
-    def _role_changed(self, hosted: Hosted) -> None:
-        self._proposals.forget(hosted)
-        self.quorum.role_changed(hosted)
-        if hosted is self.metadata.hosted and self.metadata.leader >= 0:
+    def _role_changed(self, driver: ReplicaDriver) -> None:
+        self._proposals.forget(driver)
+        self.quorum.role_changed(driver)
+        if driver is self.metadata.driver and self.metadata.leader >= 0:
             if self.metadata.leader != self.me:
                 self._last_active = self.metadata.leader
             self.membership.show_life()
-        self.ports.on_role(hosted)
+        self.ports.on_role(driver)
 
     def _activity_changed(self, active: bool) -> None:
         if active:
@@ -358,15 +358,15 @@ class Node:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self._invite_returned(image)
         self._failed_logs.metadata_changed(image)
-        self.partitions.when_settled(lambda: self._kept_promises.metadata_changed(self.image))
+        self.partitions.when_open(lambda: self._kept_promises.metadata_changed(self.image))
         self.membership.hurry()
 
     def _come_back(self) -> None:
         """The controllers have heard what this process said of its disk; now every log is looked at."""
-        if self.partitions.is_settled:
+        if self.partitions.all_open:
             self.ports.on_registered()
         else:
-            self.partitions.when_settled(self._came_back)
+            self.partitions.when_open(self._came_back)
 
     def _came_back(self) -> None:
         self.ports.on_registered()
@@ -393,9 +393,9 @@ class Node:
         if lost:
             self.membership.show_life()
         if returned:
-            for hosted in list(self.host.hosted.values()):
-                if not returned.isdisjoint(hosted.replica.progress):
-                    hosted.run(hosted.replica.invite())
+            for driver in list(self.host.drivers.values()):
+                if not returned.isdisjoint(driver.replica.progress):
+                    driver.run(driver.replica.invite())
 
     def follow(self, image: ClusterImage) -> None:
         """Take up the replicas that the metadata gives this process."""
@@ -404,16 +404,16 @@ class Node:
         else:
             self.partitions.follow(image, self.config)
 
-    def _proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
-        self._proposals.proposed(hosted, proposal, self._broker_epochs)
+    def _proposed(self, driver: ReplicaDriver, proposal: ProposeInSync) -> None:
+        self._proposals.proposed(driver, proposal, self._broker_epochs)
 
-    def _failed(self, hosted: Hosted, error: StorageError) -> None:
-        if hosted is not self.metadata.hosted:
-            self._failed_logs.failed(hosted)
+    def _failed(self, driver: ReplicaDriver, error: StorageError) -> None:
+        if driver is not self.metadata.driver:
+            self._failed_logs.failed(driver)
 
-    def _damaged(self, hosted: Hosted) -> None:
-        if hosted is not self.metadata.hosted:
-            self._failed_logs.damaged(hosted)
+    def _damaged(self, driver: ReplicaDriver) -> None:
+        if driver is not self.metadata.driver:
+            self._failed_logs.damaged(driver)
 
     def _registered_epoch(self, broker_id: int) -> int:
         broker = self.metadata.image.brokers.get(broker_id)

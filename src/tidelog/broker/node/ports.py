@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import ControllerAsk, ControllerGot
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Contradicted, raise_contradiction
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, Peers
 from tidelog.services import ignore
 
@@ -37,7 +37,7 @@ class NodePorts(NamedTuple):
     on_metadata: Callable[[ClusterImage], None] | None = None
     on_applied: Callable[[ClusterImage], None] = ignore  # metadata is new here; before the node acts on it
     on_registered: Callable[[], None] = ignore  # and all logs are open
-    on_role: Callable[[Hosted], None] = ignore
-    on_committed: Callable[[Hosted], None] = ignore
+    on_role: Callable[[ReplicaDriver], None] = ignore
+    on_committed: Callable[[ReplicaDriver], None] = ignore
     on_turned_away: Callable[[str], None] = ignore  # told why, when there is no point in asking again
     on_contradiction: Contradicted = raise_contradiction

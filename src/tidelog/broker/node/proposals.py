@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 from uuid import UUID
 
-from tidelog.controller import elections
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller import leader_assignment
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import ControllerAsk, InSyncAsk, InSyncGot
 from tidelog.errors import ErrorCode
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.services import Services
 
@@ -39,22 +39,24 @@ class Proposals:
     def __init__(
         self,
         node: Proposer,
-        hosted: Mapping[PartitionKey, Hosted],
+        driver: Mapping[PartitionKey, ReplicaDriver],
         services: Services,
         ask_controller: Callable[[ControllerAsk], None],
     ) -> None:
         self._node = node
-        self._hosted = hosted
+        self._driver = driver
         self._services = services
         self._ask_controller = ask_controller
-        self._open: dict[PartitionKey, InSyncWish] = {}
+        self._open: dict[PartitionKey, InSyncProposal] = {}
 
-    def proposed(self, hosted: Hosted, proposal: ProposeInSync, member_epochs: Mapping[int, int]) -> None:
+    def proposed(
+        self, driver: ReplicaDriver, proposal: ProposeInSync, member_epochs: Mapping[int, int]
+    ) -> None:
         """``member_epochs``: as of now, however often it is asked. What is known of a member was said by this
         run of it.
         """
-        topic_id, index = cast(tuple[UUID, int], hosted.key)
-        wish = InSyncWish(
+        topic_id, index = cast(tuple[UUID, int], driver.key)
+        wish = InSyncProposal(
             self._node.me,
             self._node.broker_epoch,
             topic_id,
@@ -65,60 +67,60 @@ class Proposals:
             tuple(member_epochs.get(member, -1) for member in proposal.members),
             sealed=proposal.sealed,
         )
-        self._open[hosted.key] = wish
-        if self._asks_in_vain(hosted, wish):
+        self._open[driver.key] = wish
+        if self._asks_in_vain(driver, wish):
             # It would be refused; but every write would wait for that member until the controller has said
             # so, and when the controller is the one that is stopping, until there is another one.
-            self._services.soon(lambda: self._think_again(hosted, wish))
+            self._services.soon(lambda: self._think_again(driver, wish))
         else:
-            self._ask(hosted, wish)
+            self._ask(driver, wish)
 
-    def forget(self, hosted: Hosted) -> None:
+    def forget(self, driver: ReplicaDriver) -> None:
         """Its role has changed."""
-        self._open.pop(hosted.key, None)
+        self._open.pop(driver.key, None)
 
-    def _asks_in_vain(self, hosted: Hosted, wish: InSyncWish) -> bool:
+    def _asks_in_vain(self, driver: ReplicaDriver, wish: InSyncProposal) -> bool:
         """Whether a new member cannot be one, as far as the metadata is known here."""
         image, newcomers = (
             self._node.image,
-            set(wish.members).difference(hosted.replica.in_sync, (self._node.me,)),
+            set(wish.members).difference(driver.replica.in_sync, (self._node.me,)),
         )
         topic = image.topic_by_id(wish.topic_id)
         if topic is None or wish.sealed:
             return False
         partition = topic.partitions[wish.partition]
-        return any(elections.why_ineligible(image, partition, wish, member) for member in newcomers)
+        return any(leader_assignment.why_ineligible(image, partition, wish, member) for member in newcomers)
 
-    def _think_again(self, hosted: Hosted, wish: InSyncWish) -> None:
+    def _think_again(self, driver: ReplicaDriver, wish: InSyncProposal) -> None:
         # Whoever has come back in this very moment was not invited, because it was proposed already.
-        if self._asks_in_vain(hosted, wish):
-            self._give_up(hosted, wish)
+        if self._asks_in_vain(driver, wish):
+            self._give_up(driver, wish)
         else:
-            self._ask(hosted, wish)
+            self._ask(driver, wish)
 
-    def _give_up(self, hosted: Hosted, wish: InSyncWish, *, recorded: bool = False) -> None:
-        if self._open.get(hosted.key) is wish:
-            del self._open[hosted.key]
-            hosted.run(hosted.replica.proposal_refused(recorded=recorded))
+    def _give_up(self, driver: ReplicaDriver, wish: InSyncProposal, *, recorded: bool = False) -> None:
+        if self._open.get(driver.key) is wish:
+            del self._open[driver.key]
+            driver.run(driver.replica.proposal_refused(recorded=recorded))
 
-    def _ask(self, hosted: Hosted, wish: InSyncWish) -> None:
+    def _ask(self, driver: ReplicaDriver, wish: InSyncProposal) -> None:
         """Until there is an answer or new metadata, again and again: either may be lost on its way."""
-        if self._node.stopped or self._open.get(hosted.key) is not wish:
+        if self._node.stopped or self._open.get(driver.key) is not wish:
             return
-        replica = hosted.replica
+        replica = driver.replica
         if (replica.proposed, replica.partition_epoch) != (wish.members, wish.partition_epoch):
-            del self._open[hosted.key]
-            self._invite_again(hosted)
+            del self._open[driver.key]
+            self._invite_again(driver)
             return
         # It may have been made before the controllers' answer to our registration, or before a later one:
         # what an earlier run of the broker wants is refused for ever.
         present = wish._replace(broker_epoch=self._node.broker_epoch)
-        self._open[hosted.key] = present
+        self._open[driver.key] = present
         if not self._services.perturb("proposal skipped"):
             self._ask_controller(InSyncAsk(present))
         if self._services.perturb("proposal doubled"):
             self._ask_controller(InSyncAsk(present))
-        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask(hosted, present))
+        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask(driver, present))
 
     def answered(self, got: InSyncGot) -> None:
         """Only a refusal that was judged on the present state ends a proposal. It is committed, and has moved
@@ -128,15 +130,15 @@ class Proposals:
         been taken: the leader keeps waiting for the proposed members until the metadata log tells what holds.
         """
         key = (got.wish.topic_id, got.wish.partition)
-        hosted = self._hosted.get(key)
-        if hosted is None or self._open.get(key) != got.wish:
+        driver = self._driver.get(key)
+        if driver is None or self._open.get(key) != got.wish:
             return
         if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
-            self._give_up(hosted, self._open[key], recorded=True)
+            self._give_up(driver, self._open[key], recorded=True)
             # What made the controller refuse may have been over before its answer came: then nobody else
             # would bring that follower up again.
-            self._services.later(PROPOSAL_REPEAT_MS, lambda: self._invite_again(hosted))
+            self._services.later(PROPOSAL_REPEAT_MS, lambda: self._invite_again(driver))
 
-    def _invite_again(self, hosted: Hosted) -> None:
-        if not self._node.stopped and self._hosted.get(hosted.key) is hosted:
-            hosted.run(hosted.replica.invite())
+    def _invite_again(self, driver: ReplicaDriver) -> None:
+        if not self._node.stopped and self._driver.get(driver.key) is driver:
+            driver.run(driver.replica.invite())

@@ -12,8 +12,8 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.controller.image import PartitionImage
 from tidelog.errors import StorageError
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.modes import MODES
 from tidelog.replication.restoring import Mandate
 
@@ -23,7 +23,7 @@ Key = tuple[UUID, int]
 
 
 class Assigner(Protocol):
-    def ends_role(self, hosted: Hosted) -> bool:
+    def ends_role(self, driver: ReplicaDriver) -> bool:
         """The controllers know of a later epoch than the replica. Whether its role is over."""
 
     def assign(self, mine: Partition, partition: PartitionImage) -> None:
@@ -39,30 +39,30 @@ class Assigner(Protocol):
 class Polls(Protocol):
     """Looks after replicas that vote."""
 
-    def dissolve(self, hosted: Hosted) -> None:
+    def dissolve(self, driver: ReplicaDriver) -> None:
         """The controllers name the leader from now on."""
 
-    def outvoted(self, hosted: Hosted, partition: PartitionImage) -> None:
+    def outvoted(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
         """The controllers name the leader, but in an epoch below that of the replica."""
 
-    def note_drop(self, hosted: Hosted, noted: Callable[[], None]) -> None:
+    def note_drop(self, driver: ReplicaDriver, noted: Callable[[], None]) -> None:
         """Its log is about to drop damaged records. Calls back when it may."""
 
-    def gone(self, hosted: Hosted) -> None:
+    def gone(self, driver: ReplicaDriver) -> None:
         """Its topic is deleted, or it has been moved."""
 
 
 class NoPolls:
     """No replica votes."""
 
-    def dissolve(self, hosted: Hosted) -> None: ...
+    def dissolve(self, driver: ReplicaDriver) -> None: ...
 
-    def outvoted(self, hosted: Hosted, partition: PartitionImage) -> None: ...
+    def outvoted(self, driver: ReplicaDriver, partition: PartitionImage) -> None: ...
 
-    def note_drop(self, hosted: Hosted, noted: Callable[[], None]) -> None:
+    def note_drop(self, driver: ReplicaDriver, noted: Callable[[], None]) -> None:
         noted()
 
-    def gone(self, hosted: Hosted) -> None: ...
+    def gone(self, driver: ReplicaDriver) -> None: ...
 
 
 class Naming(Protocol):
@@ -82,36 +82,36 @@ class Named:
         self._polls = polls
         self._naming = naming
 
-    def ends_role(self, hosted: Hosted) -> bool:
-        self._polls.dissolve(hosted)
+    def ends_role(self, driver: ReplicaDriver) -> bool:
+        self._polls.dissolve(driver)
         return True
 
     def assign(self, mine: Partition, partition: PartitionImage) -> None:
-        hosted = mine.hosted
-        if partition.leader_epoch < hosted.replica.epoch:
-            self._polls.outvoted(hosted, partition)
+        driver = mine.driver
+        if partition.leader_epoch < driver.replica.epoch:
+            self._polls.outvoted(driver, partition)
             return
-        self._polls.dissolve(hosted)
-        hosted.adopt(MODES[partition.mode])
+        self._polls.dissolve(driver)
+        driver.adopt(MODES[partition.mode])
         self._naming.take_settings(mine, partition)
-        hosted.unclean_epoch = partition.unclean_epoch
-        hosted.stand_in.told(self._naming.is_stand_in(partition))
-        self._play(hosted, partition)
-        stand_in(hosted, partition)
+        driver.unclean_epoch = partition.unclean_epoch
+        driver.stand_in.told(self._naming.is_stand_in(partition))
+        self._play(driver, partition)
+        stand_in(driver, partition)
 
-    def _play(self, hosted: Hosted, partition: PartitionImage) -> None:
+    def _play(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
         """Lead, restore or follow, as the controllers have decided."""
-        replica, replicas, epoch = hosted.replica, partition.replicas, partition.leader_epoch
+        replica, replicas, epoch = driver.replica, partition.replicas, partition.leader_epoch
         leads, is_member = partition.leader == self._me, self._me in partition.in_sync
         if not leads or is_member:
-            hosted.end_restoring()
+            driver.end_restoring()
         if leads and not is_member:
-            self._host.restore(hosted, _mandate(partition))
+            self._host.restore(driver, _mandate(partition))
         elif leads:
             if not replica.has_resigned(epoch):
-                hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
+                driver.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
-            hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
+            driver.follow(epoch, partition.leader, replicas, partition.partition_epoch)
 
     def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
         return partition
@@ -134,15 +134,15 @@ class Voted:
         self._on_offline = on_offline
         self._on_lost = on_lost
 
-    def ends_role(self, hosted: Hosted) -> bool:
-        return not self._quorum.has(hosted)
+    def ends_role(self, driver: ReplicaDriver) -> bool:
+        return not self._quorum.has(driver)
 
     def assign(self, mine: Partition, partition: PartitionImage) -> None:
-        hosted = mine.hosted
-        hosted.adopt(MODES[partition.mode])
-        key = cast(Key, hosted.key)
+        driver = mine.driver
+        driver.adopt(MODES[partition.mode])
+        key = cast(Key, driver.key)
         try:
-            begins = self._quorum.assign(hosted, partition)
+            begins = self._quorum.assign(driver, partition)
         except StorageError as error:
             # Who cannot know how it voted must not vote.
             logger.error("partition %s is offline: %s", mine.name, error.message)
@@ -171,10 +171,10 @@ class Voted:
         return True
 
 
-def stand_in(hosted: Hosted, partition: PartitionImage) -> None:
+def stand_in(driver: ReplicaDriver, partition: PartitionImage) -> None:
     """Not where an operator has decided since that what cannot be had is given up."""
     if partition.unclean_epoch <= partition.acted_epoch:
-        hosted.stand_in.stand_in(partition.acted_epoch)
+        driver.stand_in.stand_in(partition.acted_epoch)
 
 
 def _mandate(partition: PartitionImage) -> Mandate:

@@ -27,7 +27,7 @@ class OpeningQueue:
         self._to_open: deque[tuple[UUID, int]] = deque()
         self._next_slice_is_due = False
         self.slices = 0  # so far
-        self._when_settled: list[Callable[[], None]] = []
+        self._when_open: list[Callable[[], None]] = []
 
     def drop(self, topic_id: UUID, partition: Partition) -> None:
         self._to_drop.append((topic_id, partition))
@@ -41,14 +41,14 @@ class OpeningQueue:
             self._do_slice()
 
     @property
-    def is_settled(self) -> bool:
+    def all_open(self) -> bool:
         return not self._to_open and not self._to_drop
 
-    def when_settled(self, callback: Callable[[], None]) -> None:
-        if self.is_settled:
+    def when_open(self, callback: Callable[[], None]) -> None:
+        if self.all_open:
             callback()
         else:
-            self._when_settled.append(callback)
+            self._when_open.append(callback)
 
     def _do_slice(self) -> None:
         self._next_slice_is_due = False
@@ -63,10 +63,10 @@ class OpeningQueue:
                 break
             if self._services.uptime_ms() >= until_ms:
                 break
-        if not self.is_settled:
+        if not self.all_open:
             self._next_slice_is_due = True
             self._services.soon(self._do_slice)
             return
-        callbacks, self._when_settled = self._when_settled, []
+        callbacks, self._when_open = self._when_open, []
         for callback in callbacks:
             callback()

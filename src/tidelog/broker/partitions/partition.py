@@ -8,12 +8,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from tidelog.broker.partitions.validation import AppendRules, Checked, check_batch, is_costly, recompressed
+from tidelog.broker.partitions.validation import (
+    AppendRules,
+    ValidatedBatch,
+    check_batch,
+    is_costly,
+    recompressed,
+)
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import batch as batches
 from tidelog.protocol.markers import Marker, encode_marker
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.replica import Limits, Role
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_EPOCH, TopicPartition
@@ -69,7 +75,7 @@ class Partition:
         "_fetch_waiters",
         "_may_be_decided",
         "config",
-        "hosted",
+        "driver",
         "log",
         "name",
         "on_role",
@@ -80,7 +86,7 @@ class Partition:
     def __init__(
         self,
         name: TopicPartition,
-        hosted: Hosted,
+        driver: ReplicaDriver,
         config: TopicConfig,
         alone: Callable[[], bool],
         on_role: Callable[["Partition"], None],
@@ -88,9 +94,9 @@ class Partition:
     ) -> None:
         """``alone``: the controllers may have given this broker up; ``may_be_decided``: there may be some."""
         self.name = name
-        self.hosted = hosted
-        self.log = hosted.log
-        self.replica = hosted.replica
+        self.driver = driver
+        self.log = driver.log
+        self.replica = driver.replica
         self._alone = alone
         self._may_be_decided = may_be_decided
         self.replica.ask_before_commit(self._is_doubted)
@@ -99,18 +105,18 @@ class Partition:
         self._committed_bytes = 0  # of all that was ever written, when all of it was last committed
         self.config = config
         self.rules = AppendRules.of(config)
-        hosted.observer = self
+        driver.observer = self
 
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
         self.config = config
         self.log.config = config
         self.rules = AppendRules.of(config)
-        self.hosted.set_limits(limits)
+        self.driver.set_limits(limits)
 
     @property
     def stands_in(self) -> bool:
         """Readers come here while nobody leads."""
-        return self.hosted.stand_in.serves
+        return self.driver.stand_in.serves
 
     @property
     def high_watermark(self) -> int:
@@ -154,12 +160,12 @@ class Partition:
         successor stops fetching from us: while everybody who could be one still does, nobody is. An operator
         can make any replica one, once the controllers have given us up.
         """
-        return not self.hosted.successors.all_follow(by_hand=self._may_be_decided())
+        return not self.driver.successors.all_follow(by_hand=self._may_be_decided())
 
     @property
     def is_sure(self) -> bool:
         """Whether nobody can lead in our place now, and we need not ask."""
-        return not (self._alone() and self.hosted.successors.may_be)
+        return not (self._alone() and self.driver.successors.may_be)
 
     def when_sure(self, then: Callable[[bool], None]) -> None:
         """Tell whether nobody led in our place when this was asked: what we know to be committed is all that
@@ -170,7 +176,7 @@ class Partition:
         elif self.is_sure:
             then(True)
         else:
-            self.hosted.successors.when_all_follow(then, by_hand=self._may_be_decided())
+            self.driver.successors.when_all_follow(then, by_hand=self._may_be_decided())
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -184,7 +190,7 @@ class Partition:
         now_ms: int,
         produce_version: int,
         acks: int = ACKS_ALL,
-        checked: Checked | TidelogError | None = None,
+        checked: ValidatedBatch | TidelogError | None = None,
         *,
         coordinators: bool = False,
         in_transaction: bool = False,
@@ -230,7 +236,7 @@ class Partition:
             max_timestamp = append_time = now_ms
         else:
             max_timestamp, append_time = header.max_timestamp, -1
-        self.hosted.append(records, base_offset + header.last_offset_delta, max_timestamp, now_ms)
+        self.driver.append(records, base_offset + header.last_offset_delta, max_timestamp, now_ms)
         return _new_appended((base_offset, log.end_offset, append_time))
 
     def _check_leads(self, acks: int) -> None:
@@ -259,7 +265,7 @@ class Partition:
             encode_marker(marker, producer_id, epoch, offset=self.log.end_offset, now_ms=now_ms)
         )
         batches.assign(batch, 0, self.log.end_offset, self.replica.epoch)
-        self.hosted.append(batch, self.log.end_offset, now_ms, now_ms)
+        self.driver.append(batch, self.log.end_offset, now_ms, now_ms)
         return Marked(self.log.end_offset, is_new=True)
 
     def when_acknowledged(
@@ -268,7 +274,7 @@ class Partition:
         """Call ``done`` once everything before ``end_offset`` has as many copies as ``acks`` asks for, or
         never will.
         """
-        self.hosted.wait(end_offset, acks, timeout_ms, done)
+        self.driver.wait(end_offset, acks, timeout_ms, done)
 
     def delete_records(self, before: int | None) -> int:
         """Give up everything before an offset; None means everything committed. What has to be committed
@@ -285,12 +291,12 @@ class Partition:
             raise OffsetOutOfRange(
                 f"offset {offset} is not between 0 and the high watermark {self.high_watermark}"
             )
-        return self.hosted.deletions.delete_before(offset)
+        return self.driver.deletions.delete_before(offset)
 
     @property
     def low_watermark(self) -> int:
         """Records before it are gone for good, whoever leads next."""
-        return self.hosted.deletions.low_watermark
+        return self.driver.deletions.low_watermark
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -310,11 +316,11 @@ class Partition:
         return self.replica.check_epoch(epoch)
 
     def _serves_beside(self, follower: bool, rack: str) -> bool:
-        if self.hosted.restorer.gathers:
+        if self.driver.restorer.gathers:
             return False  # It may lack what readers have seen.
         if self.stands_in:
             return True
-        return follower and (bool(rack) or not self.hosted.stand_in.sends_readers_back)
+        return follower and (bool(rack) or not self.driver.stand_in.sends_readers_back)
 
     def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
         """Where the log a reader knows parts from ours: (epoch, its end offset); None where it does not.

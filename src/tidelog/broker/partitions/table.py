@@ -3,7 +3,7 @@
 The metadata says which replicas this broker has and what their roles are; the table opens, assigns and drops
 them. Opening and dropping a log touches the disk, so after a change of metadata both happen in slices
 (:mod:`~tidelog.broker.partitions.opening_queue`). Whoever must not answer before the new partitions are there
-waits with :meth:`PartitionTable.when_settled`.
+waits with :meth:`PartitionTable.when_open`.
 """
 
 import logging
@@ -29,8 +29,8 @@ from tidelog.controller.successions import stand_in
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.modes import MODES, Leaders
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.throttle import throttled_followers
@@ -200,20 +200,20 @@ class PartitionTable:
         """A leader whose time is over leads no more before it hears of later settings. With fewer copies to
         an acknowledgement it would take its own tail for committed, which its successor never had.
         """
-        hosted, replica = mine.hosted, mine.replica
-        if partition.leader_epoch <= replica.epoch or not self._assigner(partition).ends_role(hosted):
+        driver, replica = mine.driver, mine.replica
+        if partition.leader_epoch <= replica.epoch or not self._assigner(partition).ends_role(driver):
             return
         if replica.role is Role.LEADER:
-            hosted.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
+            driver.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
 
     def take_settings(self, mine: Partition, partition: PartitionImage) -> None:
         """Of the topic and of the partition, as they are where the controllers name the leader."""
-        hosted, replica = mine.hosted, mine.replica
+        driver, replica = mine.driver, mine.replica
         limits, uncounted = self._limits(mine.config, partition), frozenset(partition.uncounted)
         if (limits, uncounted) != (replica.limits, replica.uncounted):
             self._end_role(mine, partition)
-            hosted.set_limits(limits, uncounted)
-        hosted.successors.named = self._successors(mine.config, partition)
+            driver.set_limits(limits, uncounted)
+        driver.successors.named = self._successors(mine.config, partition)
 
     def is_stand_in(self, partition: PartitionImage) -> bool:
         there = frozenset(partition.replicas) - self._orphaning
@@ -228,16 +228,16 @@ class PartitionTable:
         self._orphaning = frozenset(orphaning)
         for topic in self._topics.values():
             for index, mine in self._rows[topic.topic_id].items():
-                partition, hosted = topic.partitions[index], mine.hosted
-                hosted.stand_in.told(self.is_stand_in(partition))
-                confirm_as_stand_in(hosted, partition)
+                partition, driver = topic.partitions[index], mine.driver
+                driver.stand_in.told(self.is_stand_in(partition))
+                confirm_as_stand_in(driver, partition)
 
     def _update_seal(self, mine: Partition, topic: TopicImage, partition: PartitionImage) -> None:
         """Leaders say who holds what before the topic is replicated in another way."""
-        if not mine.hosted.has_adopted(MODES[partition.mode]):
+        if not mine.driver.has_adopted(MODES[partition.mode]):
             return  # It votes on, above the epoch of the leader that was named: its seal must not be void.
         wanted = mode_of(topic.configs) != partition.mode
-        mine.hosted.seal.update(wanted=wanted, since_epoch=partition.mode_epoch)
+        mine.driver.seal.update(wanted=wanted, since_epoch=partition.mode_epoch)
 
     def _successors(self, config: TopicConfig, partition: PartitionImage) -> frozenset[int]:
         """Who could be made leader in this broker's place."""
@@ -247,13 +247,13 @@ class PartitionTable:
         return frozenset(able) - {self._me}
 
     @property
-    def is_settled(self) -> bool:
+    def all_open(self) -> bool:
         """Whether everything known so far is open, and nothing else."""
-        return self.queue.is_settled
+        return self.queue.all_open
 
-    def when_settled(self, callback: Callable[[], None]) -> None:
+    def when_open(self, callback: Callable[[], None]) -> None:
         """Call back when everything known so far is open."""
-        self.queue.when_settled(callback)
+        self.queue.when_open(callback)
 
     def _open_if_wanted(self, topic_id: UUID, index: int) -> None:
         topic = self._topics.get(topic_id)
@@ -295,28 +295,28 @@ class PartitionTable:
             self._logs.high_watermark(name),
             is_sure=self._logs.was_sure(name) and not log.damage,
         )
-        hosted = Hosted(
+        driver = ReplicaDriver(
             (topic.topic_id, index), log, replica, self._services, self._host,
             lambda offset: self._logs.lower_claims(name, offset),
         )  # fmt: skip
-        hosted.adopt(MODES[image.mode])
-        self._host.add(hosted)
-        hosted.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
+        driver.adopt(MODES[image.mode])
+        self._host.add(driver)
+        driver.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
         ports = self._ports
-        mine = Partition(name, hosted, config, ports.alone, self._role_changed, ports.may_be_decided)
+        mine = Partition(name, driver, config, ports.alone, self._role_changed, ports.may_be_decided)
         self._rows[topic.topic_id][index] = mine
         if log.damage:
-            self._came_back_damaged(hosted, image)
+            self._came_back_damaged(driver, image)
         self._assigner(image).assign(mine, image)
         self._update_seal(mine, topic, image)
 
-    def _came_back_damaged(self, hosted: Hosted, image: PartitionImage) -> None:
+    def _came_back_damaged(self, driver: ReplicaDriver, image: PartitionImage) -> None:
         if image.replicas == (self._me,):
             # Nobody has what is missing, and nobody else can lead: what is left goes on being served.
-            logger.error("%s: the only replica lost records: %s", hosted.key, hosted.log.damage)
-            hosted.log.damage_is_known()
+            logger.error("%s: the only replica lost records: %s", driver.key, driver.log.damage)
+            driver.log.damage_is_known()
         else:
-            hosted.damage.came_back()
+            driver.damage.came_back()
 
     def _is_sure(self, name: TopicPartition) -> bool:
         mine = self._rows.get(name.topic, {}).get(name.partition)
@@ -338,7 +338,7 @@ class PartitionTable:
 
     def _drop(self, topic_id: UUID, partition: Partition) -> None:
         self._host.remove((topic_id, partition.name.partition), ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._polls.gone(partition.hosted)
+        self._polls.gone(partition.driver)
         try:
             self._logs.remove_log(partition.name, self._services.now_ms())
         except TidelogError as error:
@@ -348,9 +348,9 @@ class PartitionTable:
         image = topic.partitions[index]
         config = self._topic_config(topic, image)
         partition.reconfigure(config, self._limits(config, image))
-        partition.hosted.successors.named = self._successors(config, image)
+        partition.driver.successors.named = self._successors(config, image)
         named = config.leader_replication_throttled_replicas
-        partition.hosted.throttled = throttled_followers(named, index)
+        partition.driver.throttled = throttled_followers(named, index)
         self._limit_producers(partition.log)
         self._update_seal(partition, topic, image)
 

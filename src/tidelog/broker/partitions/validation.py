@@ -63,7 +63,7 @@ class AppendRules(NamedTuple):
         )
 
 
-class Checked(NamedTuple):
+class ValidatedBatch(NamedTuple):
     """What became of a batch that was opened before its turn."""
 
     rules: AppendRules  # by which it was checked; others may be in force by now
@@ -87,7 +87,7 @@ def is_costly(records: memoryview, rules: AppendRules) -> bool:
 
 def check_opened(
     records: memoryview, rules: AppendRules, now_ms: int, produce_version: int, pace: Callable[[], None]
-) -> Checked | TidelogError:
+) -> ValidatedBatch | TidelogError:
     """All checks of a batch and its recompression; safe in any thread that nobody else uses the batch in.
     ``pace`` is called about once a millisecond.
     """
@@ -96,7 +96,7 @@ def check_opened(
         if rules.codec >= 0 and header.codec != rules.codec:
             records = recompressed(records, header, rules)
             header = batches.parse_header(records)
-        return Checked(rules, header, records)
+        return ValidatedBatch(rules, header, records)
     except TidelogError as refusal:
         return refusal
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from tidelog.broker.partitions.table import PartitionTable
-from tidelog.broker.partitions.validation import AppendRules, Checked, check_opened
+from tidelog.broker.partitions.validation import AppendRules, ValidatedBatch, check_opened
 from tidelog.broker.requests.request import HangUp, RequestContext
 from tidelog.errors import TidelogError
 from tidelog.protocol.produce import ProduceRequest, TopicKey
@@ -17,8 +17,8 @@ from tidelog.services import Services, ignore
 
 logger = logging.getLogger(__name__)
 
-Work = Callable[[], list[Checked | TidelogError]]
-Compute = Callable[[Work, Callable[[list[Checked | TidelogError] | BaseException], None]], None]
+Work = Callable[[], list[ValidatedBatch | TidelogError]]
+Compute = Callable[[Work, Callable[[list[ValidatedBatch | TidelogError] | BaseException], None]], None]
 """Runs work in a thread; what comes of it, or its exception, comes back in order with events."""
 
 
@@ -31,7 +31,7 @@ class Costly(NamedTuple):
     rules: AppendRules
 
 
-class Asker(Protocol):
+class RequestSource(Protocol):
     """Whoever sent a request: its connection."""
 
     def hold(self) -> None:
@@ -42,7 +42,7 @@ class Asker(Protocol):
     def close(self, reason: str) -> None: ...
 
 
-class _Nobody:
+class _NoSource:
     def hold(self) -> None: ...
 
     def resume(self) -> None: ...
@@ -50,10 +50,10 @@ class _Nobody:
     def close(self, reason: str) -> None: ...
 
 
-NOBODY = _Nobody()
+NOBODY = _NoSource()
 
 
-class Opening:
+class BatchOpening:
     def __init__(
         self,
         partitions: PartitionTable,
@@ -92,7 +92,7 @@ class Opening:
         self,
         costly: Sequence[Costly],
         context: RequestContext,
-        asker: Asker,
+        asker: RequestSource,
         go_on: Callable[[RequestContext], None],
     ) -> None:
         """What may happen meanwhile: the log is cut, rolled or deleted, another broker leads. All of that is
@@ -101,7 +101,7 @@ class Opening:
         """
         now_ms, version, pace = self._services.now_ms(), context.version, self._give_way
 
-        def opened(found: list[Checked | TidelogError] | BaseException) -> None:
+        def opened(found: list[ValidatedBatch | TidelogError] | BaseException) -> None:
             try:
                 if isinstance(found, BaseException):
                     raise found

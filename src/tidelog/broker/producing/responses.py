@@ -10,8 +10,8 @@ from tidelog.errors import ErrorCode
 from tidelog.protocol import produce
 from tidelog.protocol.produce import (
     NodeAddress,
-    PartitionAnswer,
     PlainEncoder,
+    ProducePartitionResponse,
     ProduceRequest,
     TopicAnswers,
     TopicKey,
@@ -46,7 +46,7 @@ class ProduceResponses:
     @staticmethod
     def refuse_all(request: ProduceRequest, error: ErrorCode) -> TopicAnswers:
         return [
-            (key, [PartitionAnswer(index, error) for index, _ in partitions])
+            (key, [ProducePartitionResponse(index, error) for index, _ in partitions])
             for key, partitions in request.topics
         ]
 
@@ -66,10 +66,12 @@ def _with_hints(broker: BrokerPorts, answers: TopicAnswers) -> tuple[TopicAnswer
     return hinted, list(nodes.values())
 
 
-def outcome_of(partition: Partition, index: int, appended: Appended, error: ErrorCode) -> PartitionAnswer:
+def outcome_of(
+    partition: Partition, index: int, appended: Appended, error: ErrorCode
+) -> ProducePartitionResponse:
     if error:
-        return PartitionAnswer(index, error, message=_WHY_NOT.get(error))
-    return PartitionAnswer(
+        return ProducePartitionResponse(index, error, message=_WHY_NOT.get(error))
+    return ProducePartitionResponse(
         index, ErrorCode.NONE, appended.base_offset, appended.log_append_time_ms, partition.log.start_offset
     )
 

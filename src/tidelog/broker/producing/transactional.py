@@ -8,16 +8,16 @@ from typing import Protocol, cast
 from tidelog.broker.partitions.partition import Appended, Partition
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.broker.partitions.validation import MustOpen
-from tidelog.broker.producing.opening import Asker, Costly, Opening
+from tidelog.broker.producing.opening import BatchOpening, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.promise import Gather
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.transactions.admission import Admission
 from tidelog.broker.transactions.produce import when_admitted
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.protocol.produce import PartitionAnswer, ProduceRequest, TopicAnswers, TopicKey
+from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, TopicAnswers, TopicKey
 
-Outcome = tuple[Partition | None, Appended | None, PartitionAnswer | None]
+Outcome = tuple[Partition | None, Appended | None, ProducePartitionResponse | None]
 """A batch's partition, where it was appended, or why not."""
 
 
@@ -26,7 +26,7 @@ class Appender(Protocol):
 
     def handle_one(
         self, key: TopicKey, index: int, records: memoryview | None, acks: int, timeout_ms: int,
-        context: RequestContext, send: Send, asker: Asker, *, in_transaction: bool = False,
+        context: RequestContext, send: Send, asker: RequestSource, *, in_transaction: bool = False,
     ) -> None:  # fmt: skip
         """Append one batch and answer the request, which has no other."""
 
@@ -47,7 +47,7 @@ class TransactionalProduce:
         self,
         partitions: PartitionTable,
         admission: Admission,
-        opening: Opening,
+        opening: BatchOpening,
         answers: ProduceResponses,
         appender: Appender,
     ) -> None:
@@ -63,7 +63,7 @@ class TransactionalProduce:
         transactional_id: str,
         context: RequestContext,
         send: Send,
-        asker: Asker,
+        asker: RequestSource,
     ) -> None:
         """Each partition for itself: one may have to wait for the coordinator, the next must not."""
         if is_single(request):
@@ -72,7 +72,7 @@ class TransactionalProduce:
         answers: TopicAnswers = []
         gather = Gather(sum(len(partitions) for _, partitions in request.topics))
         for key, partitions in request.topics:
-            results = [PartitionAnswer(index) for index, _ in partitions]
+            results = [ProducePartitionResponse(index) for index, _ in partitions]
             answers.append((key, results))
             for place, (index, records) in enumerate(partitions):
                 settle = _settle_at(results, place, gather)
@@ -87,7 +87,7 @@ class TransactionalProduce:
         transactional_id: str,
         context: RequestContext,
         send: Send,
-        asker: Asker,
+        asker: RequestSource,
     ) -> None:
         key, [(index, records)] = request.topics[0]
 
@@ -98,7 +98,7 @@ class TransactionalProduce:
             )
 
         def refuse(refusal: TidelogError) -> None:
-            answer = PartitionAnswer(index, refusal.code, message=refusal.message)
+            answer = ProducePartitionResponse(index, refusal.code, message=refusal.message)
             self._responses.send(context, send, [(key, [answer])])
 
         partition, _ = self._partitions.find(key, index)
@@ -117,8 +117,8 @@ class TransactionalProduce:
         index: int,
         records: memoryview | None,
         context: RequestContext,
-        settle: Callable[[PartitionAnswer], None],
-        asker: Asker,
+        settle: Callable[[ProducePartitionResponse], None],
+        asker: RequestSource,
     ) -> None:
         def append(batch: memoryview | None, in_transaction: bool, known: RequestContext = context) -> None:
             try:
@@ -132,7 +132,7 @@ class TransactionalProduce:
                 )
                 return
             if partition is None or appended is None:
-                settle(refusal or PartitionAnswer(index))
+                settle(refusal or ProducePartitionResponse(index))
                 return
 
             def done(error: ErrorCode) -> None:
@@ -151,14 +151,14 @@ class TransactionalProduce:
             records,
             context.version,
             append,
-            lambda refusal: settle(PartitionAnswer(index, refusal.code, message=refusal.message)),
+            lambda refusal: settle(ProducePartitionResponse(index, refusal.code, message=refusal.message)),
         )
 
 
 def _settle_at(
-    results: list[PartitionAnswer], place: int, gather: Gather
-) -> Callable[[PartitionAnswer], None]:
-    def settle(answer: PartitionAnswer) -> None:
+    results: list[ProducePartitionResponse], place: int, gather: Gather
+) -> Callable[[ProducePartitionResponse], None]:
+    def settle(answer: ProducePartitionResponse) -> None:
         results[place] = answer
         gather.one_done()
 

@@ -5,7 +5,7 @@ Nothing is promised: an heir that does not get there in time is tried again late
 meanwhile.
 """
 
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import Peers, StandNow
 from tidelog.replication.replica import Role
 from tidelog.services import Services, Timer
@@ -17,12 +17,12 @@ LATE_MS = 500  # Longer than writes are refused.
 
 
 class HandOver:
-    def __init__(self, hosted: Hosted, heir: int, services: Services, peers: Peers) -> None:
-        self._hosted = hosted
+    def __init__(self, driver: ReplicaDriver, heir: int, services: Services, peers: Peers) -> None:
+        self._driver = driver
         self.heir = heir
         self._services = services
         self._peers = peers
-        self._epoch = hosted.replica.epoch
+        self._epoch = driver.replica.epoch
         self._closed_ms: int | None = None  # since when no records are taken
         self._timer: Timer | None = None
 
@@ -36,11 +36,11 @@ class HandOver:
 
     def _open(self) -> None:
         self._closed_ms = None
-        self._hosted.replica.end_hand_over()
+        self._driver.replica.end_hand_over()
 
     def _look(self) -> None:
-        replica = self._hosted.replica
-        if replica.role is not Role.LEADER or replica.epoch != self._epoch or self._hosted.closed:
+        replica = self._driver.replica
+        if replica.role is not Role.LEADER or replica.epoch != self._epoch or self._driver.closed:
             self._open()
             return
         pause_ms = self._step(self._services.uptime_ms())
@@ -49,7 +49,7 @@ class HandOver:
 
     def _step(self, now_ms: int) -> int:
         """How long until the next look."""
-        replica = self._hosted.replica
+        replica = self._driver.replica
         progress = replica.progress.get(self.heir)
         if progress is None or not progress.seen or replica.high_watermark <= replica.epoch_start_offset:
             return LOOK_MS * 10
@@ -60,6 +60,6 @@ class HandOver:
             self._closed_ms = now_ms
             replica.begin_hand_over()
         if self._closed_ms is not None and progress.end_offset >= replica.log.end_offset:
-            self._peers.send(self.heir, StandNow(replica.me, self._hosted.key, replica.epoch))
+            self._peers.send(self.heir, StandNow(replica.me, self._driver.key, replica.epoch))
             return LOOK_MS * 20
         return LOOK_MS

@@ -14,18 +14,18 @@ from uuid import UUID
 import msgspec
 
 from tidelog.broker.quorum.hand_over import HandOver
-from tidelog.broker.quorum.voters import FORGOT, QuorumVoters, forgot
-from tidelog.controller.elections import InSyncWish
+from tidelog.broker.quorum.voters import FORGOT, PartitionVoters, forgot
 from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
 from tidelog.controller.successions.steps import EPOCHS_AHEAD
 from tidelog.errors import StorageError
 from tidelog.log.storage import Storage
 from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.ballot_book import BallotBook, PartitionBallots
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import LeaderBegan, Peers
 from tidelog.replication.replica import Role
 from tidelog.replication.voter_file import DamagedVoters, VoterFile
@@ -79,7 +79,7 @@ class QuorumPartitions:
         self._timing = timing
         self._book = BallotBook(storage, directory, services, disk, written_survives=written_survives)
         self._elected: dict[Key, Elected] = {}
-        self._voters: dict[Key, QuorumVoters] = {}
+        self._voters: dict[Key, PartitionVoters] = {}
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections that others told us of
         self._untold: dict[Key, int] = {}  # Led here, and the metadata does not say so: when to tell again.
@@ -93,29 +93,29 @@ class QuorumPartitions:
 
     # --- following the metadata -----------------------------------------------------------------------------
 
-    def has(self, hosted: Hosted) -> bool:
+    def has(self, driver: ReplicaDriver) -> bool:
         """Whether it votes."""
-        return _key(hosted) in self._elected
+        return _key(driver) in self._elected
 
-    def assign(self, hosted: Hosted, partition: PartitionImage) -> bool:
+    def assign(self, driver: ReplicaDriver, partition: PartitionImage) -> bool:
         """What the metadata says now. Whether the replica begins to vote with that. Raises StorageError where
         it cannot know how it voted.
         """
-        key = _key(hosted)
-        hosted.unclean_epoch = partition.unclean_epoch
+        key = _key(driver)
+        driver.unclean_epoch = partition.unclean_epoch
         known = self._images.get(key, partition)
         if key in self._elected and known.mode_epoch != partition.mode_epoch:
             # The controllers named its leaders for a while, and this replica has slept through it.
-            self.dissolve(hosted)
+            self.dissolve(driver)
         self._images[key] = partition
         begins = key not in self._elected
         if begins:
-            self._found(hosted, partition)
+            self._found(driver, partition)
         else:
             self._hear(self._elected[key], partition)
-        self._recall(hosted)
-        if hosted.replica.role is Role.LEADER:
-            self._look_after(hosted)
+        self._recall(driver)
+        if driver.replica.role is Role.LEADER:
+            self._look_after(driver)
         return begins
 
     def _hear(self, voter: Elected, partition: PartitionImage) -> None:
@@ -130,10 +130,10 @@ class QuorumPartitions:
             now_ms, epoch = self._services.uptime_ms(), partition.leader_epoch
             voter.elect(voter.election.leader_named(partition.leader, epoch, now_ms, sure=True))
 
-    def _found(self, hosted: Hosted, partition: PartitionImage) -> None:
+    def _found(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
         """The replica begins to vote: it was opened, or was replicated in another way until now."""
-        key = _key(hosted)
-        replica, log = hosted.replica, hosted.log
+        key = _key(driver)
+        replica, log = driver.replica, driver.log
         file = VoterFile(self._storage, log.directory, partition.mode_epoch)
         first = VoterSet.of(each for each in partition.replicas if each not in partition.adding)
         try:
@@ -146,7 +146,7 @@ class QuorumPartitions:
         saved = self._book.of(key)
         if saved is None:
             self._book.log_begun()
-            if _has_followed(hosted, partition) and not self._book.is_lost(key):
+            if _has_followed(driver, partition) and not self._book.is_lost(key):
                 logger.error("%s: its votes are gone; it does not vote before it was readmitted", key)
                 self._book.note_lost(key, lambda result: None)
         if self._book.is_lost(key):
@@ -171,20 +171,20 @@ class QuorumPartitions:
             self._book.name,
             self._first_delay_ms(partition) if is_new else None,
             hearsay_max=EPOCHS_AHEAD // 2,
-            forgot=hosted.damage.is_cut or key in self._lost or forgot(partition, history.latest, self._me),
+            forgot=driver.damage.is_cut or key in self._lost or forgot(partition, history.latest, self._me),
         )
         ballots = PartitionBallots(self._book, key)
-        voter = Elected(hosted, election, ballots, doubtful_epoch=partition.doubtful_epoch)
+        voter = Elected(driver, election, ballots, doubtful_epoch=partition.doubtful_epoch)
         voter.notes_fetches = False
-        hosted.attach(voter)
-        voters = QuorumVoters(hosted, election, history, file, self._services, lambda: self._images[key])
+        driver.attach(voter)
+        voters = PartitionVoters(driver, election, history, file, self._services, lambda: self._images[key])
         voters.unconfessed = key in self._lost
-        hosted.attach(voters)
+        driver.attach(voters)
         self._voters[key], self._elected[key] = voters, voter
         election.set_needed(voters.is_needed())
         replica.admit_observers()
-        hosted.follow(max(ballot.epoch, replica.epoch), NO_BROKER, tuple(sorted(history.latest.ids)), -1)
-        self._host.voting.add(hosted, voter)
+        driver.follow(max(ballot.epoch, replica.epoch), NO_BROKER, tuple(sorted(history.latest.ids)), -1)
+        self._host.voting.add(driver, voter)
         if not is_new:
             self._name_leader(voter, partition)
 
@@ -215,8 +215,8 @@ class QuorumPartitions:
         order = [first, *(each for each in partition.replicas if each != first)]
         return FIRST_STAND_MS * order.index(self._me)
 
-    def _recall(self, hosted: Hosted) -> None:
-        key = _key(hosted)
+    def _recall(self, driver: ReplicaDriver) -> None:
+        key = _key(driver)
         since = self._lost.get(key)
         if since is not None:
             loss = self._images[key].loss_of(self._me)
@@ -244,11 +244,11 @@ class QuorumPartitions:
         """Whether the log was gone, and the controllers have not numbered the loss."""
         return self._book.is_lost(key)
 
-    def note_drop(self, hosted: Hosted, noted: Callable[[], None]) -> None:
+    def note_drop(self, driver: ReplicaDriver, noted: Callable[[], None]) -> None:
         """A log is about to drop damaged records. Where it votes, that is noted first: after a restart nobody
         could tell any more. It is lost from there on.
         """
-        key = _key(hosted)
+        key = _key(driver)
         if key not in self._elected:
             noted()  # It does not vote: the controllers know.
             return
@@ -262,37 +262,37 @@ class QuorumPartitions:
         """Calls back when it is on disk, or cannot be: this broker then votes no more anyway."""
         self._book.note_lost(key, lambda result: noted())
 
-    def dissolve(self, hosted: Hosted) -> None:
+    def dissolve(self, driver: ReplicaDriver) -> None:
         """The controllers name the leader from now on, if the replica has voted until now."""
-        if _key(hosted) not in self._elected:
+        if _key(driver) not in self._elected:
             return
-        self.forget(hosted)
-        self._host.voting.remove(hosted)
-        hosted.appoint()
-        VoterFile(self._storage, hosted.log.directory).remove()
+        self.forget(driver)
+        self._host.voting.remove(driver)
+        driver.appoint()
+        VoterFile(self._storage, driver.log.directory).remove()
 
-    def outvoted(self, hosted: Hosted, partition: PartitionImage) -> None:
+    def outvoted(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
         """The controllers name the leader, but in an epoch below one that was voted in here: they are told so
         until they have gone above it.
         """
-        key = _key(hosted)
+        key = _key(driver)
         if key in self._elected:
             self._elected[key].doubtful_epoch = partition.doubtful_epoch
             self._images[key] = partition
             self._ahead.setdefault(key, 0)
 
     def _tell_epoch(self, key: Key, now_ms: int) -> None:
-        hosted, partition = self._host.hosted[key], self._images[key]
+        driver, partition = self._host.drivers[key], self._images[key]
         self._ahead[key] = now_ms + REPEAT_MS
-        epoch, known = hosted.replica.epoch, partition.partition_epoch
-        wish = InSyncWish(
+        epoch, known = driver.replica.epoch, partition.partition_epoch
+        wish = InSyncProposal(
             self._me, self._cluster.broker_epoch(), key[0], key[1], epoch, known, (), elected=True
         )
         self._cluster.ask_controller(InSyncAsk(wish))
 
-    def forget(self, hosted: Hosted) -> None:
+    def forget(self, driver: ReplicaDriver) -> None:
         """The replica goes away."""
-        key = _key(hosted)
+        key = _key(driver)
         for known in (
             self._elected, self._voters, self._images, self._heard, self._untold, self._changing, self._ahead,
         ):  # fmt: skip
@@ -302,10 +302,10 @@ class QuorumPartitions:
         if hand_over is not None:
             hand_over.stop()
 
-    def gone(self, hosted: Hosted) -> None:
+    def gone(self, driver: ReplicaDriver) -> None:
         """And with it how it voted: its topic is deleted, or it has been moved."""
-        self.forget(hosted)
-        self._book.forget(_key(hosted))
+        self.forget(driver)
+        self._book.forget(_key(driver))
 
     # --- who leads ------------------------------------------------------------------------------------------
 
@@ -325,19 +325,19 @@ class QuorumPartitions:
         return msgspec.structs.replace(partition, leader=leader, leader_epoch=epoch)
 
     def _newest(self, key: Key) -> tuple[int, int]:
-        hosted = self._host.hosted.get(key)
-        if hosted is not None and key in self._elected:
-            return hosted.replica.epoch, hosted.replica.leader
+        driver = self._host.drivers.get(key)
+        if driver is not None and key in self._elected:
+            return driver.replica.epoch, driver.replica.leader
         return self._heard.get(key, (-1, NO_BROKER))
 
-    def role_changed(self, hosted: Hosted) -> None:
-        key = _key(hosted)
+    def role_changed(self, driver: ReplicaDriver) -> None:
+        key = _key(driver)
         if key not in self._voters:
             return
-        self._note_leader(key, hosted.replica.leader)
-        if hosted.replica.role is Role.LEADER:
-            self._tell_brokers(hosted)
-            self._look_after(hosted)
+        self._note_leader(key, driver.replica.leader)
+        if driver.replica.role is Role.LEADER:
+            self._tell_brokers(driver)
+            self._look_after(driver)
         else:
             self._untold.pop(key, None)
             self._changing.pop(key, None)
@@ -358,34 +358,34 @@ class QuorumPartitions:
         """Whether an election is under way as far as our replicas know."""
         return topic_id in self._leaderless
 
-    def _tell_brokers(self, hosted: Hosted) -> None:
+    def _tell_brokers(self, driver: ReplicaDriver) -> None:
         """Voters hear of it by the election; all others would only from the controllers."""
-        voters = self._voters[_key(hosted)].latest
+        voters = self._voters[_key(driver)].latest
         for broker in self._cluster.image().brokers.values():
             if broker.broker_id != self._me and broker.broker_id not in voters and not broker.fenced:
-                self._peers.send(broker.broker_id, LeaderBegan(self._me, hosted.key, hosted.replica.epoch))
+                self._peers.send(broker.broker_id, LeaderBegan(self._me, driver.key, driver.replica.epoch))
 
     # --- leading --------------------------------------------------------------------------------------------
 
-    def _look_after(self, hosted: Hosted) -> None:
+    def _look_after(self, driver: ReplicaDriver) -> None:
         """What a leader has to do that is not done."""
-        key = _key(hosted)
+        key = _key(driver)
         partition, voters = self._images[key], self._voters[key]
-        if self._is_told(hosted, partition, voters):
+        if self._is_told(driver, partition, voters):
             self._untold.pop(key, None)
         elif key not in self._untold:
             self._untold[key] = 0
             self._services.soon(lambda: self._tell_controller(key))
         if not voters.is_done(partition):
             self._changing[key] = None
-            hosted.voter.notes_fetches = True
-        self._hand_over_to(hosted, partition.heir)
+            driver.voter.notes_fetches = True
+        self._hand_over_to(driver, partition.heir)
 
-    def _is_told(self, hosted: Hosted, partition: PartitionImage, voters: QuorumVoters) -> bool:
-        replica = hosted.replica
+    def _is_told(self, driver: ReplicaDriver, partition: PartitionImage, voters: PartitionVoters) -> bool:
+        replica = driver.replica
         if (partition.leader, partition.leader_epoch) != (self._me, replica.epoch):
             return False
-        if not voters.is_settled:
+        if not voters.is_committed:
             return self._me in partition.remember  # The others are told of when it is.
         members = voters.members(partition)
         counted = {voter_id for voter_id, healed in members if healed != FORGOT}
@@ -396,19 +396,19 @@ class QuorumPartitions:
         return counted == partition.remember
 
     def _tell_controller(self, key: Key) -> None:
-        hosted = self._host.hosted.get(key)
-        if hosted is None or key not in self._untold or hosted.replica.role is not Role.LEADER:
+        driver = self._host.drivers.get(key)
+        if driver is None or key not in self._untold or driver.replica.role is not Role.LEADER:
             return
         self._untold[key] = self._services.uptime_ms() + REPEAT_MS
-        partition, voters, replica = self._images[key], self._voters[key], hosted.replica
-        if voters.is_settled:
+        partition, voters, replica = self._images[key], self._voters[key], driver.replica
+        if voters.is_committed:
             members = voters.members(partition)
         else:
             # A set that may be taken back is not told, only who leads. That it is not a whole set shows by
             # somebody in it who does not exist. Who was elected holds everything, settled or not.
             known = sorted({*partition.in_sync, *partition.eligible, self._me})
             members = (*((each, -1) for each in known), (NO_BROKER, FORGOT))
-        wish = InSyncWish(
+        wish = InSyncProposal(
             self._me,
             self._cluster.broker_epoch(),
             key[0],
@@ -427,53 +427,53 @@ class QuorumPartitions:
             return
         self._stepped_ms = now_ms
         for key, due_ms in list(self._untold.items()):
-            hosted = self._host.hosted[key]
-            if self._is_told(hosted, self._images[key], self._voters[key]):
+            driver = self._host.drivers[key]
+            if self._is_told(driver, self._images[key], self._voters[key]):
                 del self._untold[key]
             elif due_ms <= now_ms:
                 self._tell_controller(key)
         for key in [key for key in self._lost if key in self._voters]:
-            self._recall(self._host.hosted[key])  # The log may tell what the metadata told before.
+            self._recall(self._host.drivers[key])  # The log may tell what the metadata told before.
         for key in [key for key, due_ms in self._ahead.items() if due_ms <= now_ms]:
             self._tell_epoch(key, now_ms)
         for key in list(self._changing):
             self._change_voters(key)
 
     def _change_voters(self, key: Key) -> None:
-        hosted, partition, voters = self._host.hosted[key], self._images[key], self._voters[key]
+        driver, partition, voters = self._host.drivers[key], self._images[key], self._voters[key]
         if voters.is_done(partition):
             del self._changing[key]
-            hosted.voter.notes_fetches = False
-            hosted.voter.seen.clear()  # What is noted no more says nothing when voters change again.
+            driver.voter.notes_fetches = False
+            driver.voter.seen.clear()  # What is noted no more says nothing when voters change again.
             return
-        self._host.voting.refresh(hosted)
+        self._host.voting.refresh(driver)
         voters.step(partition, self._cluster.image())
         heir = voters.heir(partition)
         if heir is not None:
-            self._hand_over_to(hosted, heir)
-        if key not in self._untold and not self._is_told(hosted, partition, voters):
+            self._hand_over_to(driver, heir)
+        if key not in self._untold and not self._is_told(driver, partition, voters):
             self._untold[key] = 0
             if not voters.is_known(partition):
                 self._tell_controller(key)  # The next step waits for it.
 
-    def _hand_over_to(self, hosted: Hosted, heir: int) -> None:
-        key = _key(hosted)
+    def _hand_over_to(self, driver: ReplicaDriver, heir: int) -> None:
+        key = _key(driver)
         if heir in (NO_BROKER, self._me) or heir not in self._voters[key].latest:
             return
         under_way = self._hand_overs.get(key)
         if under_way is None or under_way.heir != heir:
             if under_way is not None:
                 under_way.stop()
-            hand_over = HandOver(hosted, heir, self._services, self._peers)
+            hand_over = HandOver(driver, heir, self._services, self._peers)
             self._hand_overs[key] = hand_over
             hand_over.start()
 
 
-def _has_followed(hosted: Hosted, partition: PartitionImage) -> bool:
+def _has_followed(driver: ReplicaDriver, partition: PartitionImage) -> bool:
     """Whether the log holds what a leader wrote who was elected: then its replica has had a ballot."""
-    entries = hosted.log.epochs.entries
+    entries = driver.log.epochs.entries
     return bool(entries) and entries[-1][0] > partition.mode_epoch
 
 
-def _key(hosted: Hosted) -> Key:
-    return cast(Key, hosted.key)
+def _key(driver: ReplicaDriver) -> Key:
+    return cast(Key, driver.key)

@@ -27,8 +27,8 @@ from tidelog.controller.successions.quorum import is_lone
 from tidelog.errors import StorageError
 from tidelog.protocol import batch as batches
 from tidelog.replication.attachments.voters import LogVoters
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, sets_in
@@ -40,12 +40,12 @@ FORGOT = -2
 _ATTRIBUTES = 22  # Where in a batch's header the byte lies that says whether it is a control batch.
 
 
-class QuorumVoters(LogVoters):
+class PartitionVoters(LogVoters):
     """Of one replica."""
 
     def __init__(
         self,
-        hosted: Hosted,
+        driver: ReplicaDriver,
         election: Election,
         history: VoterHistory,
         file: VoterFile,
@@ -53,8 +53,8 @@ class QuorumVoters(LogVoters):
         partition: Callable[[], PartitionImage],
     ) -> None:
         """``partition``: as the metadata has it."""
-        super().__init__(hosted, election, history, services)
-        self._me = hosted.replica.me
+        super().__init__(driver, election, history, services)
+        self._me = driver.replica.me
         self._file = file
         self._partition = partition
         self._arriving: list[tuple[int, VoterSet]] = []
@@ -81,7 +81,7 @@ class QuorumVoters(LogVoters):
         """
         if not self._arriving:
             return
-        self._hosted.sync_now()
+        self._driver.sync_now()
         for offset, voters in self._arriving:
             self.history.appended(offset, voters)
             self._take_force()
@@ -93,11 +93,11 @@ class QuorumVoters(LogVoters):
         for its latest loss, and all that came before is in that log.
         """
         partition, election = self._partition(), self._election
-        if self._hosted.replica.role is Role.LEADER:
+        if self._driver.replica.role is Role.LEADER:
             return  # It holds all that was ever committed; who was elected tells the controllers so.
         if (
             self.unconfessed
-            or self._hosted.damage.is_cut
+            or self._driver.damage.is_cut
             or (election.forgot and self._me in partition.damaged)
         ):
             return  # It has lost records, and the controllers have not numbered that yet.
@@ -109,7 +109,7 @@ class QuorumVoters(LogVoters):
             try:
                 self._file.save(self.history.entries)
             except StorageError as error:
-                logger.error("%s: %s", self._hosted.key, error.message)
+                logger.error("%s: %s", self._driver.key, error.message)
                 self._election.retire()
             self._take_force()
             self.recall()
@@ -148,7 +148,7 @@ class QuorumVoters(LogVoters):
 
     def step(self, partition: PartitionImage, image: ClusterImage) -> None:
         """Go one step towards what the metadata wants, if its time has come."""
-        if not self.is_settled:
+        if not self.is_committed:
             return
         if self._me not in self.latest:
             self.step_down()
@@ -158,9 +158,9 @@ class QuorumVoters(LogVoters):
             try:
                 self._write(wanted)
             except StorageError as error:
-                logger.error("%s: its voters cannot be changed: %s", self._hosted.key, error.message)
-                if self._hosted.log.failure is not None:
-                    self._hosted.sync_failed(error)
+                logger.error("%s: its voters cannot be changed: %s", self._driver.key, error.message)
+                if self._driver.log.failure is not None:
+                    self._driver.sync_failed(error)
 
     def _next(self, partition: PartitionImage, image: ClusterImage) -> VoterSet | None:
         latest, target = self.latest, partition.target
@@ -193,7 +193,7 @@ class QuorumVoters(LogVoters):
 
     def heir(self, partition: PartitionImage) -> int | None:
         """Who leads on, when this leader is the last one that a reassignment takes away."""
-        if self.latest.ids - set(partition.target) != {self._me} or not self.is_settled:
+        if self.latest.ids - set(partition.target) != {self._me} or not self.is_committed:
             return None
         now_ms = self._services.uptime_ms()
         able = [
@@ -209,14 +209,14 @@ class QuorumVoters(LogVoters):
         return Voter(voter_id, self._directory_of(voter_id), heals=-1 if loss is None else loss.number)
 
     def _directory_of(self, voter_id: int) -> UUID | None:
-        seen = self._hosted.voter.seen.get(voter_id)
+        seen = self._driver.voter.seen.get(voter_id)
         return None if seen is None else seen.directory
 
     def _writing(self, offset: int, voters: VoterSet) -> None:
         self._file.save((*self.history.entries, (offset, voters)))
 
     def _written(self, offset: int, voters: VoterSet) -> None:
-        self._hosted.sync_now()
+        self._driver.sync_now()
         self.history.appended(offset, voters)
         self._take_force()
 

@@ -13,7 +13,7 @@ from tidelog.groups.offset_requests import OffsetToCommit
 from tidelog.protocol.messages import ZERO_UUID, Fields
 
 
-class Wanted(NamedTuple):
+class CommitItem(NamedTuple):
     """One partition of a request, in its place in the answer."""
 
     topic: Any  # as the request has it
@@ -22,7 +22,7 @@ class Wanted(NamedTuple):
     error: ErrorCode
 
 
-def read(broker: Broker, topics: Sequence[Any]) -> list[Wanted]:
+def read(broker: Broker, topics: Sequence[Any]) -> list[CommitItem]:
     """Every partition of a request, with the name of its topic."""
     wanted = []
     for topic in topics:
@@ -37,7 +37,7 @@ def read(broker: Broker, topics: Sequence[Any]) -> list[Wanted]:
                     getattr(partition, "committed_leader_epoch", -1),
                     partition.committed_metadata,
                 )
-            wanted.append(Wanted(topic, partition, offset, error))
+            wanted.append(CommitItem(topic, partition, offset, error))
     return wanted
 
 
@@ -52,7 +52,7 @@ def topic_name(broker: Broker, topic: Any) -> tuple[str, ErrorCode]:
     return topic.name, ErrorCode.NONE
 
 
-def commit(wanted: Sequence[Wanted], begin: Callable[[list[OffsetToCommit]], Promise[Any]]) -> Outcome:
+def commit(wanted: Sequence[CommitItem], begin: Callable[[list[OffsetToCommit]], Promise[Any]]) -> Outcome:
     """Commit what can be, and answer for every partition. ``begin`` may raise what refuses all."""
     offsets = [one.offset for one in wanted if one.offset is not None]
     if not offsets:
@@ -68,7 +68,7 @@ def commit(wanted: Sequence[Wanted], begin: Callable[[list[OffsetToCommit]], Pro
         return fields(refusal)
 
 
-def _fields(wanted: Sequence[Wanted], errors: list[ErrorCode]) -> Fields:
+def _fields(wanted: Sequence[CommitItem], errors: list[ErrorCode]) -> Fields:
     """``errors`` are those of the offsets that were tried, in order."""
     told = iter(errors)
     topics: dict[int, dict[str, Any]] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tidelog.broker.partitions.validation import Checked
+from tidelog.broker.partitions.validation import ValidatedBatch
 from tidelog.broker.promise import Promise
 from tidelog.errors import TidelogError
 from tidelog.protocol.messages import Fields
@@ -24,4 +24,4 @@ class RequestContext(NamedTuple):
     peer: str  # address the request came from, for log lines
     kinds: int = 0  # what the connection has sent so far, see client_kinds
     # Of batches that were opened before their turn: what was found, by the identity of their bytes.
-    checked: Mapping[int, Checked | TidelogError] | None = None
+    checked: Mapping[int, ValidatedBatch | TidelogError] | None = None

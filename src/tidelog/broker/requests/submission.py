@@ -62,7 +62,7 @@ def _submit_each(
     refusals: list[TidelogError | None] = [None] * len(decisions)
     gather = Gather(len(decisions))
     # Partitions are open when the client hears "created", so that it can write at once.
-    gather.promise.then(lambda _: broker.partitions.when_settled(lambda: promise.keep(answer(refusals))))
+    gather.promise.then(lambda _: broker.partitions.when_open(lambda: promise.keep(answer(refusals))))
     for place, decide in enumerate(decisions):
         if validate_only:
             refusals[place] = _try(broker, decide)

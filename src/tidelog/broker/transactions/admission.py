@@ -19,7 +19,7 @@ from tidelog.broker.coordinators.transaction_machine import TransactionMachine
 from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.transactions.rules import Producer
+from tidelog.transactions.rules import ProducerIdAndEpoch
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_BROKER, TopicPartition
 
@@ -50,7 +50,7 @@ class _Asked(NamedTuple):
     """A transaction whose coordinator is asked for one or more partitions."""
 
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     client: Client
 
 
@@ -87,11 +87,11 @@ class Admission:
     def __init__(self, broker: BrokerPorts, transactions: Coordinator[TransactionMachine]) -> None:
         self._broker = broker
         self._transactions = transactions
-        self._waiting: dict[tuple[TopicPartition, Producer], _Waiting] = {}
+        self._waiting: dict[tuple[TopicPartition, ProducerIdAndEpoch], _Waiting] = {}
         self._to_ask: dict[_Asked, set[TopicPartition]] = {}  # in this turn of the event loop
 
     def decide(
-        self, partition: Partition, transactional_id: str, producer: Producer, client: Client
+        self, partition: Partition, transactional_id: str, producer: ProducerIdAndEpoch, client: Client
     ) -> TidelogError | bool:
         """Whether the producer may write to the partition inside its transaction: True, or why not; False
         when that takes a while to find out, see :meth:`admit`.
@@ -108,7 +108,7 @@ class Admission:
         return False if code is None else _refusal(code, client) or True
 
     def _verify_here(
-        self, transactional_id: str, producer: Producer, name: TopicPartition
+        self, transactional_id: str, producer: ProducerIdAndEpoch, name: TopicPartition
     ) -> ErrorCode | None:
         """Ask ourselves; None when we must first make sure that nobody coordinates in our place."""
         try:
@@ -123,7 +123,7 @@ class Admission:
         self,
         partition: Partition,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         client: Client,
         then: Then,
         *,

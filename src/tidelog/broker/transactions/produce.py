@@ -10,7 +10,7 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.transactions.admission import Admission, client_of_produce
 from tidelog.errors import TidelogError
 from tidelog.protocol.batch import HEADER_SIZE, TRANSACTIONAL_MASK, parse_header
-from tidelog.transactions.rules import Producer
+from tidelog.transactions.rules import ProducerIdAndEpoch
 
 Append = Callable[[memoryview, bool], None]
 """Append a batch, which belongs to a transaction that its coordinator knows, or claims to belong to none."""
@@ -32,7 +32,7 @@ def when_admitted(
     if not header.attributes & TRANSACTIONAL_MASK or header.producer_id < 0:
         append(records, False)
         return
-    producer = Producer(header.producer_id, header.producer_epoch)
+    producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     client = client_of_produce(version)
     decision = admission.decide(partition, transactional_id, producer, client)
     if isinstance(decision, TidelogError):

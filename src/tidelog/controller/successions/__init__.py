@@ -9,10 +9,10 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.placement import spreading
 from tidelog.controller.placement_groups import Placement, spreading_groups
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions import isr, mode_changes, primary_backup, quorum, steps
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import LeaderReport, Rules, Settle, finish_move, led_by
@@ -22,13 +22,13 @@ from tidelog.types import NO_BROKER
 class Succession(NamedTuple):
     """One mode. What is not named is so in most modes."""
 
-    next_state: Callable[[PartitionImage, Standing, Rules], PartitionImage]
+    next_state: Callable[[PartitionImage, BrokerAvailability, Rules], PartitionImage]
     # What an operator can enforce when nobody can lead without a possible loss.
-    force: Callable[[PartitionImage, Standing, Rules], PartitionImage]
+    force: Callable[[PartitionImage, BrokerAvailability, Rules], PartitionImage]
     # What another in-sync set means.
     with_members: Callable[[PartitionImage, tuple[int, ...], Rules], PartitionImage] = steps.no_members
     # Whether somebody leads or will.
-    is_led: Callable[[PartitionImage, Standing], bool] = steps.is_led
+    is_led: Callable[[PartitionImage, BrokerAvailability], bool] = steps.is_led
     is_restoring: Callable[[PartitionImage], bool] = steps.is_restoring
     # Who serves readers while nobody leads.
     stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.nobody
@@ -84,10 +84,10 @@ BY_MODE: dict[str, Succession] = {
 """``replication.mode`` → who leads. A mode is added by a row."""
 
 
-def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
-    settled = BY_MODE[partition.mode].next_state(partition, standing, rules)
-    stepped = mode_changes.step(settled, standing, rules.mode)
+    settled = BY_MODE[partition.mode].next_state(partition, available, rules)
+    stepped = mode_changes.step(settled, available, rules.mode)
     new = stepped if stepped is partition else promised(partition, rules, stepped, rules)
     return BY_MODE[new.mode].finished(new, founded=new.mode_epoch != partition.mode_epoch)
 
@@ -97,9 +97,11 @@ def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rul
     return BY_MODE[partition.mode].with_members(partition, members, rules)
 
 
-def told(partition: PartitionImage, report: LeaderReport, standing: Standing, rules: Rules) -> PartitionImage:
+def told(
+    partition: PartitionImage, report: LeaderReport, available: BrokerAvailability, rules: Rules
+) -> PartitionImage:
     """Replicas have voted. Raises when that is no news."""
-    return BY_MODE[partition.mode].told(partition, report, lambda new: next_state(new, standing, rules))
+    return BY_MODE[partition.mode].told(partition, report, lambda new: next_state(new, available, rules))
 
 
 def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, partition_epoch: int) -> None:
@@ -107,14 +109,14 @@ def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, part
     BY_MODE[partition.mode].check_leader(partition, leader, leader_epoch, partition_epoch)
 
 
-def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """The partition with somebody who leads, though acknowledged records may be missing then."""
-    return BY_MODE[partition.mode].force(partition, standing, rules)
+    return BY_MODE[partition.mode].force(partition, available, rules)
 
 
-def is_led(partition: PartitionImage, standing: Standing) -> bool:
+def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
     """Whether somebody leads or will, so that nothing has to be forced."""
-    return BY_MODE[partition.mode].is_led(partition, standing)
+    return BY_MODE[partition.mode].is_led(partition, available)
 
 
 def acting_leader(partition: PartitionImage) -> int:

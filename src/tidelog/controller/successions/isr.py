@@ -14,31 +14,31 @@ somebody else can have it.
 
 import msgspec
 
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions.steps import Rules, finish_move, led_by, minimum, serves, union
 from tidelog.types import NO_BROKER
 
 
-def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
     if (
-        partition.leader in standing.willing
+        partition.leader in available.willing
         and partition.leader in partition.in_sync
         and not partition.eligible
         and not partition.offline
         and not partition.is_moving
-        and standing.serving.issuperset(partition.in_sync)
+        and available.serving.issuperset(partition.in_sync)
     ):
         return partition
-    members = tuple(replica for replica in partition.in_sync if serves(partition, replica, standing))
-    if members and len(members) < len(partition.in_sync) and not any(map(standing.hears, members)):
+    members = tuple(replica for replica in partition.in_sync if serves(partition, replica, available))
+    if members and len(members) < len(partition.in_sync) and not any(map(available.hears, members)):
         return _wait_for_word(partition, members)
     if members:
-        settled = _led_by_member(partition, members, standing, rules)
+        settled = _led_by_member(partition, members, available, rules)
     else:
-        settled = _led_by_other(partition, standing, rules)
-    return _look_for_the_end(settled, standing)
+        settled = _led_by_other(partition, available, rules)
+    return _look_for_the_end(settled, available)
 
 
 def _wait_for_word(partition: PartitionImage, members: tuple[int, ...]) -> PartitionImage:
@@ -58,19 +58,19 @@ def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rul
     return msgspec.structs.replace(partition, in_sync=members, eligible=eligible)
 
 
-def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """Anybody who serves leads, whatever it lacks."""
-    return next_state(partition, standing, rules._replace(unclean_allowed=True))
+    return next_state(partition, available, rules._replace(unclean_allowed=True))
 
 
 def _led_by_member(
-    partition: PartitionImage, members: tuple[int, ...], standing: Standing, rules: Rules
+    partition: PartitionImage, members: tuple[int, ...], available: BrokerAvailability, rules: Rules
 ) -> PartitionImage:
     leader = partition.leader
-    if leader not in members or leader not in standing.willing:
-        best = standing.best(replica for replica in partition.replicas if replica in members)
+    if leader not in members or leader not in available.willing:
+        best = available.best(replica for replica in partition.replicas if replica in members)
         # Who would rather not lead goes on when the others would rather not either.
-        if leader not in members or best in standing.willing:
+        if leader not in members or best in available.willing:
             leader = best
     gone = tuple(replica for replica in partition.in_sync if replica not in members)
     eligible: tuple[int, ...] = ()
@@ -80,12 +80,12 @@ def _led_by_member(
     return led_by(partition, leader, members, eligible)
 
 
-def _led_by_other(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def _led_by_other(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """Nobody of the in-sync set serves."""
-    present = [replica for replica in partition.replicas if serves(partition, replica, standing)]
+    present = [replica for replica in partition.replicas if serves(partition, replica, available)]
     complete = [replica for replica in present if replica in partition.eligible]
     if complete:
-        leader = standing.best(complete)
+        leader = available.best(complete)
         rest: tuple[int, ...] = ()
         if minimum(partition, rules) > 1:
             rest = union(partition.eligible, partition.in_sync, without=(leader,))
@@ -95,14 +95,14 @@ def _led_by_other(partition: PartitionImage, standing: Standing, rules: Rules) -
         members = (last,) if partition.replicas == (last,) else ()  # Nobody else could have kept more.
         return led_by(partition, last, members, (), unclean=True)
     if rules.unclean_allowed and present:
-        leader = standing.best(present)
+        leader = available.best(present)
         return led_by(partition, leader, (leader,), (), unclean=True)
-    if partition.leader in standing.serving:
+    if partition.leader in available.serving:
         return partition  # Its log takes no writes any more, but whoever reads has nobody else.
     return led_by(partition, NO_BROKER, partition.in_sync, partition.eligible)
 
 
-def _look_for_the_end(partition: PartitionImage, standing: Standing) -> PartitionImage:
+def _look_for_the_end(partition: PartitionImage, available: BrokerAvailability) -> PartitionImage:
     """When every replica of the target is in sync, the others leave; a leader that is one of them hands
     over.
     """
@@ -111,5 +111,5 @@ def _look_for_the_end(partition: PartitionImage, standing: Standing) -> Partitio
         return partition
     if not set(target) <= set(partition.in_sync):
         return partition
-    leader = partition.leader if partition.leader in target else standing.best(target)
+    leader = partition.leader if partition.leader in target else available.best(target)
     return finish_move(led_by(partition, leader, partition.in_sync, ()))

@@ -25,9 +25,9 @@ import msgspec
 
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.config.topic import mode_of
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.controller.records import PartitionChanged
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions.steps import EPOCHS_AHEAD, record_of
 from tidelog.errors import InvalidRequest
 from tidelog.types import NO_BROKER, majority
@@ -35,7 +35,7 @@ from tidelog.types import NO_BROKER, majority
 
 class Step(NamedTuple):
     safe_when: str  # in words, for people
-    waits_for: Callable[[PartitionImage, Standing], str | None]  # None: nothing, it can be taken
+    waits_for: Callable[[PartitionImage, BrokerAvailability], str | None]  # None: nothing, it can be taken
     # Who leads then. Where there is none, the controllers cannot know whether it is safe: the present leader
     # says so, and leads on.
     leader: Callable[[PartitionImage], int] | None = None
@@ -47,13 +47,13 @@ def towards(now: str, wanted: str) -> str:
     return wanted if ISR in (now, wanted) else ISR
 
 
-def step(partition: PartitionImage, standing: Standing, wanted: str | None) -> PartitionImage:
+def step(partition: PartitionImage, available: BrokerAvailability, wanted: str | None) -> PartitionImage:
     """The partition one step closer to the wanted mode, or as it is while it has to wait."""
     if wanted is None or partition.mode == wanted:
         return partition
     mode = towards(partition.mode, wanted)
     chosen = STEPS[partition.mode, mode]
-    if chosen.leader is None or chosen.waits_for(partition, standing) is not None:
+    if chosen.leader is None or chosen.waits_for(partition, available) is not None:
         return partition
     epoch = partition.leader_epoch + chosen.epochs_ahead
     return _changed(partition, mode, chosen.leader(partition), partition.in_sync, epoch)
@@ -80,22 +80,22 @@ def _changed(
 # --- what each step waits for -------------------------------------------------------------------------------
 
 
-def _majority_in_sync(partition: PartitionImage, standing: Standing) -> str | None:
-    there = [member for member in partition.in_sync if _serves(partition, member, standing)]
+def _majority_in_sync(partition: PartitionImage, available: BrokerAvailability) -> str | None:
+    there = [member for member in partition.in_sync if _serves(partition, member, available)]
     needed = majority(len(partition.replicas))
     if len(there) >= needed:
         return _no_move(partition)
     return f"a majority in sync: {len(there)} of {len(partition.replicas)} replicas are, {needed} must be"
 
 
-def _primary_in_sync(partition: PartitionImage, standing: Standing) -> str | None:
+def _primary_in_sync(partition: PartitionImage, available: BrokerAvailability) -> str | None:
     primary = partition.target[0]
-    if primary in partition.in_sync and _serves(partition, primary, standing):
+    if primary in partition.in_sync and _serves(partition, primary, available):
         return _no_move(partition)
     return f"broker {primary}, which is to be the primary: it is not in sync"
 
 
-def _pause(partition: PartitionImage, standing: Standing) -> str | None:
+def _pause(partition: PartitionImage, available: BrokerAvailability) -> str | None:
     if partition.leader == NO_BROKER:
         return f"broker {partition.target[0]}, the primary: it may hold what nobody else has"
     if partition.leader not in partition.in_sync:
@@ -103,12 +103,12 @@ def _pause(partition: PartitionImage, standing: Standing) -> str | None:
     return "the primary, which pauses until as many hold its log as make an ok"
 
 
-def _seal(partition: PartitionImage, standing: Standing) -> str | None:
+def _seal(partition: PartitionImage, available: BrokerAvailability) -> str | None:
     return "its leader, which ends the log with a seal that a majority must have"
 
 
-def _serves(partition: PartitionImage, replica: int, standing: Standing) -> bool:
-    return replica in standing.serving and replica not in partition.offline
+def _serves(partition: PartitionImage, replica: int, available: BrokerAvailability) -> bool:
+    return replica in available.serving and replica not in partition.offline
 
 
 def _no_move(partition: PartitionImage) -> str | None:
@@ -158,13 +158,13 @@ class PendingChange(NamedTuple):
     waits_for: str
 
 
-def waiting(topic: TopicImage, standing: Standing) -> Iterator[PendingChange]:
+def waiting(topic: TopicImage, available: BrokerAvailability) -> Iterator[PendingChange]:
     """What is left to do for a change of mode, and why it is not done yet."""
     wanted = mode_of(topic.configs)
     for index, partition in enumerate(topic.partitions):
         if partition.mode != wanted:
             mode = towards(partition.mode, wanted)
-            reason = STEPS[partition.mode, mode].waits_for(partition, standing)
+            reason = STEPS[partition.mode, mode].waits_for(partition, available)
             yield PendingChange(index, partition.mode, mode, reason or "the controllers")
 
 

@@ -23,17 +23,17 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions.steps import Rules, finish_move, serves, union
 from tidelog.types import NO_BROKER
 
 
-def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
     primary = _primary(partition)
-    members = tuple(replica for replica in partition.in_sync if serves(partition, replica, standing))
-    if not serves(partition, primary, standing):
+    members = tuple(replica for replica in partition.in_sync if serves(partition, replica, available))
+    if not serves(partition, primary, available):
         return _led_by(partition, NO_BROKER, members)
     if _is_whole(partition, primary):
         if partition.leader != primary:
@@ -48,10 +48,10 @@ def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rul
     return _led_by(partition, partition.leader, members)
 
 
-def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """By an operator's wish: the primary leads with what it can gather, whatever is missing then."""
     primary = partition.target[0]
-    if not serves(partition, primary, standing):
+    if not serves(partition, primary, available):
         return _led_by(partition, NO_BROKER, partition.in_sync)
     epoch = partition.leader_epoch + 1
     forced = _led_by(partition, primary, _without(partition.in_sync, primary))

@@ -24,9 +24,9 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions.steps import (
     EPOCHS_AHEAD,
     LeaderReport,
@@ -39,19 +39,19 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER, majority
 
 
-def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
     members = (*partition.in_sync, *partition.eligible)
     voters = tuple(voter for voter in partition.replicas if voter in members)
-    in_sync = tuple(voter for voter in voters if serves(partition, voter, standing))
+    in_sync = tuple(voter for voter in voters if serves(partition, voter, available))
     eligible = tuple(voter for voter in voters if voter not in in_sync)
-    leader = partition.leader if partition.leader in standing.serving else NO_BROKER
+    leader = partition.leader if partition.leader in available.serving else NO_BROKER
     settled = msgspec.structs.replace(partition, leader=leader, in_sync=in_sync, eligible=eligible)
-    heir = _heir(settled, standing)
+    heir = _heir(settled, available)
     return settled if heir == settled.heir else msgspec.structs.replace(settled, heir=heir)
 
 
-def _heir(partition: PartitionImage, standing: Standing) -> int:
+def _heir(partition: PartitionImage, available: BrokerAvailability) -> int:
     """Who shall lead instead of the present leader: who was asked for, as long as it could; else somebody
     else where the leader is drained or about to stop.
     """
@@ -59,15 +59,15 @@ def _heir(partition: PartitionImage, standing: Standing) -> int:
     if leader == NO_BROKER:
         return NO_BROKER
     others = [voter for voter in partition.in_sync if voter != leader]
-    able = [voter for voter in others if voter in standing.willing]
+    able = [voter for voter in others if voter in available.willing]
     if not able and leader in partition.offline:
         # A damaged log is repaired only once another replica leads. One that would rather not lead, because
         # its broker is drained or stops, is better than a leader that stays damaged for ever.
         able = others
     if partition.heir in able:
         return partition.heir
-    stays = leader in standing.willing and leader not in partition.offline
-    return NO_BROKER if stays or not able else standing.best(able)
+    stays = leader in available.willing and leader not in partition.offline
+    return NO_BROKER if stays or not able else available.best(able)
 
 
 def hand_over(partition: PartitionImage, heir: int) -> PartitionImage:
@@ -75,12 +75,12 @@ def hand_over(partition: PartitionImage, heir: int) -> PartitionImage:
     return msgspec.structs.replace(partition, heir=heir)
 
 
-def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """By an operator's wish: the first replica that serves votes alone, in a new time of votes, and goes on
     with the records it has. All others begin as newcomers and are taken in as they catch up, so every voter
     set that an earlier log tells of is void. What the others hold beyond is given up.
     """
-    serving = [replica for replica in partition.target if serves(partition, replica, standing)]
+    serving = [replica for replica in partition.target if serves(partition, replica, available)]
     if not serving:
         return msgspec.structs.replace(partition, leader=NO_BROKER)
     first = serving[0]
@@ -106,7 +106,7 @@ def force(partition: PartitionImage, standing: Standing, rules: Rules) -> Partit
     return numbered(alone, founded=True)
 
 
-def is_led(partition: PartitionImage, standing: Standing) -> bool:
+def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
     """Whether enough voters that remember are there to elect a leader. Whether one leads at this moment says
     less: it steps down without a word to the controllers when it hears no majority. While replicas are moved,
     they must be enough also in the set that a leader may have written since it told of the last one:
@@ -116,7 +116,7 @@ def is_led(partition: PartitionImage, standing: Standing) -> bool:
     late = {loss.replica for loss in partition.losses if loss.late}
     if not is_lone(partition):
         late.difference_update(partition.adding)
-    able = {voter for voter in partition.remember | late if serves(partition, voter, standing)}
+    able = {voter for voter in partition.remember | late if serves(partition, voter, available)}
     return all(len(able & each) >= majority(len(each)) for each in (voters, *_next_sets(partition, voters)))
 
 

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import msgspec
 
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.controller.records import PartitionChanged
-from tidelog.controller.standing import Standing
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
@@ -43,8 +43,8 @@ def minimum(partition: PartitionImage, rules: Rules) -> int:
     return min(rules.min_in_sync, len(partition.target))
 
 
-def serves(partition: PartitionImage, replica: int, standing: Standing) -> bool:
-    return replica in standing.serving and replica not in partition.offline
+def serves(partition: PartitionImage, replica: int, available: BrokerAvailability) -> bool:
+    return replica in available.serving and replica not in partition.offline
 
 
 def led_by(
@@ -115,7 +115,7 @@ def is_restoring(partition: PartitionImage) -> bool:
     return partition.leader not in (NO_BROKER, *partition.in_sync)
 
 
-def is_led(partition: PartitionImage, standing: Standing) -> bool:
+def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
     return partition.leader in partition.in_sync
 
 

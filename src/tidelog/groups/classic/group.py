@@ -8,13 +8,13 @@ from tidelog.groups.classic.joining import Joining
 from tidelog.groups.classic.leaving import Leaving
 from tidelog.groups.classic.messages import (
     NO_MEMBER,
-    DescribedMember,
-    Description,
-    JoinAnswer,
-    SyncAnswer,
+    ClassicGroupDescription,
+    ClassicMemberDescription,
+    JoinResponse,
+    SyncResponse,
 )
-from tidelog.groups.classic.states import State
-from tidelog.groups.classic.syncing import Syncing
+from tidelog.groups.classic.states import ClassicGroupState
+from tidelog.groups.classic.syncing import AssignmentSyncing
 from tidelog.groups.deadlines import Deadlines
 from tidelog.groups.effects import Effects, KeyValue, Now
 from tidelog.groups.group import CLASSIC
@@ -23,7 +23,7 @@ from tidelog.groups.records import GroupState, group_record
 from tidelog.groups.subscriptions import CONSUMER_PROTOCOL
 
 
-class ClassicGroup(Joining, Syncing, Leaving):
+class ClassicGroup(Joining, AssignmentSyncing, Leaving):
     kind = CLASSIC
 
     def __init__(self, group_id: str, deadlines: Deadlines, config: Callable[[], BrokerConfig]) -> None:
@@ -47,7 +47,7 @@ class ClassicGroup(Joining, Syncing, Leaving):
             member.protocols = ((state.protocol or "", record.subscription),)
             member.assignment = record.assignment
         self.leader = state.leader if state.leader in self.members else next(iter(self.members), None)
-        self.state = State.STABLE if self.members else State.EMPTY
+        self.state = ClassicGroupState.STABLE if self.members else ClassicGroupState.EMPTY
         self.subscribed = self._topics()
 
     def resume(self, now: Now) -> Effects:
@@ -60,8 +60,8 @@ class ClassicGroup(Joining, Syncing, Leaving):
 
     def abandon(self) -> Effects:
         for member in self.members.values():
-            self._answer_join(member, JoinAnswer(ErrorCode.NOT_COORDINATOR, member.member_id))
-            self._answer_sync(member, SyncAnswer(ErrorCode.NOT_COORDINATOR))
+            self._answer_join(member, JoinResponse(ErrorCode.NOT_COORDINATOR, member.member_id))
+            self._answer_sync(member, SyncResponse(ErrorCode.NOT_COORDINATOR))
         self._proposed = None
         return self._drain()
 
@@ -70,16 +70,16 @@ class ClassicGroup(Joining, Syncing, Leaving):
     def dissolve(self, now: Now) -> Effects:
         """Its members continue in a group of the other kind: pending members rejoin there."""
         for member in list(self.members.values()):
-            self._answer_join(member, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-            self._answer_sync(member, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+            self._answer_join(member, JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            self._answer_sync(member, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
             self._forget(member)
         self._proposed = None
         self._join_deadline.clear()
         self._sync_deadline.clear()
-        if self.state in (State.STABLE, State.COMPLETING):
-            self._move(State.PREPARING, now)
-        if self.state is State.PREPARING:
-            self._move(State.EMPTY, now)
+        if self.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING):
+            self._move(ClassicGroupState.PREPARING, now)
+        if self.state is ClassicGroupState.PREPARING:
+            self._move(ClassicGroupState.EMPTY, now)
         self.removed(now)
         return self._drain()
 
@@ -96,14 +96,14 @@ class ClassicGroup(Joining, Syncing, Leaving):
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool, version: int
     ) -> None:
-        if generation < 0 and self.state is State.EMPTY:
+        if generation < 0 and self.state is ClassicGroupState.EMPTY:
             return  # From outside the group, which has no members.
         if generation >= 0 or member_id != NO_MEMBER or instance_id is not None:
             self.check_member(member_id, instance_id)
             self._check_generation(generation)
         elif not transactional:
             raise self._unknown(member_id)
-        if self.state is State.COMPLETING and not transactional:
+        if self.state is ClassicGroupState.COMPLETING and not transactional:
             raise TidelogError("the group is rebalancing", ErrorCode.REBALANCE_IN_PROGRESS)
 
     def committed_by(self, member_id: str, now: Now) -> None:
@@ -126,9 +126,9 @@ class ClassicGroup(Joining, Syncing, Leaving):
     def expires_from_ms(self, committed: Committed) -> int | None:
         if not self.protocol_type:
             return committed.commit_ms
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return committed.commit_ms if self.since_ms < 0 else self.since_ms
-        if self.state is State.STABLE and self.protocol_type == CONSUMER_PROTOCOL:
+        if self.state is ClassicGroupState.STABLE and self.protocol_type == CONSUMER_PROTOCOL:
             return None if self.subscribed is None else committed.commit_ms
         return None
 
@@ -140,10 +140,10 @@ class ClassicGroup(Joining, Syncing, Leaving):
 
     @property
     def is_vacant(self) -> bool:
-        return self.state is State.EMPTY and not self.pending
+        return self.state is ClassicGroupState.EMPTY and not self.pending
 
     def check_delete(self) -> None:
-        if self.state is not State.EMPTY:
+        if self.state is not ClassicGroupState.EMPTY:
             raise self._not_empty()
 
     def _not_empty(self) -> TidelogError:
@@ -155,17 +155,17 @@ class ClassicGroup(Joining, Syncing, Leaving):
     def removed(self, now: Now) -> None:
         for member_id in list(self.pending):
             self._forget_pending(member_id)
-        self._move(State.DEAD, now)
+        self._move(ClassicGroupState.DEAD, now)
 
-    def describe(self) -> Description:
-        stable = self.state is State.STABLE
+    def describe(self) -> ClassicGroupDescription:
+        stable = self.state is ClassicGroupState.STABLE
         members = tuple(
-            DescribedMember(
+            ClassicMemberDescription(
                 member.member_id, member.instance_id, member.client_id, member.client_host,
                 member.metadata(self.protocol) if stable else b"", member.assignment if stable else b"",
             )
             for member in self.members.values()
         )  # fmt: skip
-        return Description(
+        return ClassicGroupDescription(
             self.state_name, self.protocol_type, (self.protocol or "") if stable else "", members
         )

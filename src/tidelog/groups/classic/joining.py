@@ -2,10 +2,10 @@
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.membership import Member, write_error
-from tidelog.groups.classic.messages import NO_MEMBER, JoinAnswer, JoinRequest, SyncAnswer
+from tidelog.groups.classic.messages import NO_MEMBER, JoinRequest, JoinResponse, SyncResponse
 from tidelog.groups.classic.rebalancing import Rebalancing
-from tidelog.groups.classic.states import State
-from tidelog.groups.effects import Answer, Effects, Now, Waiter, Write
+from tidelog.groups.classic.states import ClassicGroupState
+from tidelog.groups.effects import AppendRecords, Effects, Now, Respond, Waiter
 from tidelog.groups.records import group_record
 
 # A new member does not send heartbeats before its first generation, and that may take a rebalance timeout.
@@ -31,10 +31,14 @@ class Joining(Rebalancing):
         """
         member = self.members.get(member_id)
         size = len(self.members)
-        if self.state is State.PREPARING:
+        if self.state is ClassicGroupState.PREPARING:
             size = sum(other.join_waiter is not None for other in self.members.values())
             member = member if member is not None and member.join_waiter is not None else None
-        if member is None and size >= self._config().group_max_size and self.state is not State.EMPTY:
+        if (
+            member is None
+            and size >= self._config().group_max_size
+            and self.state is not ClassicGroupState.EMPTY
+        ):
             raise TidelogError(
                 f"group {self.group_id[:80]!r} has reached group.max.size",
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -56,7 +60,7 @@ class Joining(Rebalancing):
         deadline = self._deadlines.new(lambda now: self._pending_over(member_id, now))
         deadline.set(now.uptime_ms + request.session_timeout_ms)
         self.pending[member_id] = deadline
-        self._do(Answer(waiter, JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id)))
+        self._do(Respond(waiter, JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id)))
 
     def _pending_over(self, member_id: str, now: Now) -> Effects:
         self.pending.pop(member_id, None)
@@ -70,14 +74,14 @@ class Joining(Rebalancing):
         member.is_new = True
         self._update(member, request, waiter)
         member.session.set(now.uptime_ms + NEW_MEMBER_TIMEOUT_MS)
-        if self.state is State.PREPARING:
+        if self.state is ClassicGroupState.PREPARING:
             self._grew = True
         self._rebalance(now, "a member joined")
 
     def _update(self, member: Member, request: JoinRequest, waiter: Waiter) -> None:
         """Take over what a member joins with; its response is sent with the next generation."""
         # The same member sends a second request: the first cannot wait for ever.
-        self._answer_join(member, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        self._answer_join(member, JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -94,19 +98,19 @@ class Joining(Rebalancing):
         member = self.check_member(request.member_id, request.instance_id)
         if self._stays(member, request):
             member.alive(now)
-            leads = self.state is State.COMPLETING and member.member_id == self.leader
-            self._do(Answer(waiter, self._joined(member, leads=leads)))
+            leads = self.state is ClassicGroupState.COMPLETING and member.member_id == self.leader
+            self._do(Respond(waiter, self._joined(member, leads=leads)))
             return
         self._update(member, request, waiter)
         self._rebalance(now, "a member joined again")
 
     def _stays(self, member: Member, request: JoinRequest) -> bool:
         """Whether a member that rejoins only missed the response, and this generation continues."""
-        if self.state is State.COMPLETING:
+        if self.state is ClassicGroupState.COMPLETING:
             return member.protocols == request.protocols
         # The leader rejoins to assign again, for example because a topic has grown.
         return (
-            self.state is State.STABLE
+            self.state is ClassicGroupState.STABLE
             and member.member_id != self.leader
             and member.protocols == request.protocols
         )
@@ -121,14 +125,14 @@ class Joining(Rebalancing):
         member = self._take_over(old, request)
         self._update(member, request, waiter)
         member.alive(now)
-        if self.state is State.STABLE and self._vote() == self.protocol:
+        if self.state is ClassicGroupState.STABLE and self._vote() == self.protocol:
             self._keep_generation(member, request, old_leader, now)
-        elif self.state in (State.STABLE, State.COMPLETING):
+        elif self.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING):
             self._rebalance(now, "a static member came back")
 
     def _take_over(self, old: Member, request: JoinRequest) -> Member:
-        self._answer_join(old, JoinAnswer(ErrorCode.FENCED_INSTANCE_ID))
-        self._answer_sync(old, SyncAnswer(ErrorCode.FENCED_INSTANCE_ID))
+        self._answer_join(old, JoinResponse(ErrorCode.FENCED_INSTANCE_ID))
+        self._answer_sync(old, SyncResponse(ErrorCode.FENCED_INSTANCE_ID))
         old.session.clear()
         del self.members[old.member_id]
         member_id = request.new_member_id
@@ -154,7 +158,7 @@ class Joining(Rebalancing):
             if self.members.get(member.member_id) is not member or self.generation != generation:
                 error = error or ErrorCode.REBALANCE_IN_PROGRESS
             if error:
-                return [Answer(waiter, JoinAnswer(write_error(error)))]
+                return [Respond(waiter, JoinResponse(write_error(error)))]
             leads = member.member_id == self.leader and request.can_skip_assignment
             answer = self._joined(member, leads=leads)
             if leads:
@@ -162,6 +166,6 @@ class Joining(Rebalancing):
             elif not request.can_skip_assignment:
                 # An older client would assign again if it became leader; so its previous id is named.
                 answer = answer._replace(leader=old_leader or "")
-            return [Answer(waiter, answer)]
+            return [Respond(waiter, answer)]
 
-        self._do(Write([group_record(self.group_id, self._record_of())], then))
+        self._do(AppendRecords([group_record(self.group_id, self._record_of())], then))

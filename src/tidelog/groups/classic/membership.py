@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.classic.messages import JoinAnswer, JoinedMember, Protocols, SyncAnswer
-from tidelog.groups.classic.states import TRANSITIONS, State
+from tidelog.groups.classic.messages import JoinedMember, JoinResponse, Protocols, SyncResponse
+from tidelog.groups.classic.states import TRANSITIONS, ClassicGroupState
 from tidelog.groups.deadlines import Deadline, Deadlines
-from tidelog.groups.effects import Answer, Effect, Effects, Now, Waiter
-from tidelog.groups.records import GroupState, MemberRecord
+from tidelog.groups.effects import Effect, Effects, Now, Respond, Waiter
+from tidelog.groups.records import ClassicMemberRecord, GroupState
 from tidelog.groups.subscriptions import CONSUMER_PROTOCOL, topics_of
 from tidelog.invariant import invariant
 
@@ -50,12 +50,12 @@ class Member:
         self.session.set(now.uptime_ms + self.session_timeout_ms)
 
 
-class Membership:
+class GroupMembership:
     """The state of a classic group. Everything that changes it is in the classes built on this one."""
 
     def __init__(self, group_id: str, deadlines: Deadlines, config: Callable[[], BrokerConfig]) -> None:
         self.group_id = group_id
-        self.state = State.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.since_ms = -1  # wall clock: when it entered its state
         self.generation = 0
         self.protocol_type: str = ""  # of the present or former members
@@ -78,19 +78,19 @@ class Membership:
         effects, self._effects = self._effects, []
         return effects
 
-    def _answer_join(self, member: Member, answer: JoinAnswer) -> None:
+    def _answer_join(self, member: Member, answer: JoinResponse) -> None:
         if member.join_waiter is not None:
-            self._do(Answer(member.join_waiter, answer))
+            self._do(Respond(member.join_waiter, answer))
             member.join_waiter = None
 
-    def _answer_sync(self, member: Member, answer: SyncAnswer) -> None:
+    def _answer_sync(self, member: Member, answer: SyncResponse) -> None:
         if member.sync_waiter is not None:
-            self._do(Answer(member.sync_waiter, answer))
+            self._do(Respond(member.sync_waiter, answer))
             member.sync_waiter = None
 
     # -- states ------------------------------------------------------------------------
 
-    def _move(self, state: State, now: Now) -> None:
+    def _move(self, state: ClassicGroupState, now: Now) -> None:
         invariant(
             (self.state, state) in TRANSITIONS,
             "a group goes only where it can",
@@ -172,13 +172,13 @@ class Membership:
             topics |= of_member
         return topics
 
-    def _joined(self, member: Member, *, leads: bool) -> JoinAnswer:
+    def _joined(self, member: Member, *, leads: bool) -> JoinResponse:
         """The current generation, as sent to a member."""
         members = tuple(
             JoinedMember(other.member_id, other.instance_id, other.metadata(self.protocol))
             for other in (self.members.values() if leads else ())
         )
-        return JoinAnswer(
+        return JoinResponse(
             ErrorCode.NONE, member.member_id, self.generation, self.protocol_type, self.protocol,
             self.leader or "", members,
         )  # fmt: skip
@@ -203,8 +203,8 @@ class Membership:
 
     def _forget(self, member: Member) -> None:
         """Remove a member; a pending request of it is refused."""
-        self._answer_join(member, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
-        self._answer_sync(member, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
+        self._answer_join(member, JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID))
+        self._answer_sync(member, SyncResponse(ErrorCode.UNKNOWN_MEMBER_ID))
         member.session.clear()
         del self.members[member.member_id]
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.member_id:
@@ -226,7 +226,7 @@ class Membership:
             self.leader,
             self.since_ms,
             tuple(
-                MemberRecord(
+                ClassicMemberRecord(
                     member.member_id, member.instance_id, member.client_id, member.client_host,
                     member.rebalance_timeout_ms, member.session_timeout_ms, member.metadata(self.protocol),
                     member.assignment if assignments is None else assignments.get(member.member_id, b""),

@@ -32,7 +32,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-class JoinAnswer(NamedTuple):
+class JoinResponse(NamedTuple):
     error: ErrorCode
     member_id: str = NO_MEMBER
     generation: int = NO_GENERATION
@@ -53,21 +53,21 @@ class SyncRequest(NamedTuple):
     assignments: tuple[tuple[str, bytes], ...]  # (member, assignment), from the leader only
 
 
-class SyncAnswer(NamedTuple):
+class SyncResponse(NamedTuple):
     error: ErrorCode
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
 
 
-class Leaving(NamedTuple):
+class LeavingMember(NamedTuple):
     """One member that leaves; without a member id: the holder of the instance id."""
 
     member_id: str
     instance_id: str | None
 
 
-class DescribedMember(NamedTuple):
+class ClassicMemberDescription(NamedTuple):
     member_id: str
     instance_id: str | None
     client_id: str
@@ -76,8 +76,8 @@ class DescribedMember(NamedTuple):
     assignment: bytes
 
 
-class Description(NamedTuple):
+class ClassicGroupDescription(NamedTuple):
     state: str
     protocol_type: str
     protocol: str
-    members: tuple[DescribedMember, ...]
+    members: tuple[ClassicMemberDescription, ...]

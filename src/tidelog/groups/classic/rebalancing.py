@@ -10,16 +10,16 @@ Static members that have not rejoined stay: they are expected back, and keep the
 import logging
 
 from tidelog.errors import ErrorCode
-from tidelog.groups.classic.membership import Member, Membership
-from tidelog.groups.classic.messages import SyncAnswer
-from tidelog.groups.classic.states import State
-from tidelog.groups.effects import Effects, Now, Write
+from tidelog.groups.classic.membership import GroupMembership, Member
+from tidelog.groups.classic.messages import SyncResponse
+from tidelog.groups.classic.states import ClassicGroupState
+from tidelog.groups.effects import AppendRecords, Effects, Now
 from tidelog.groups.records import group_record
 
 logger = logging.getLogger(__name__)
 
 
-class Rebalancing(Membership):
+class Rebalancing(GroupMembership):
     def _begin(self) -> None:
         self._join_deadline = self._deadlines.new(self._joining_over)
         self._sync_deadline = self._deadlines.new(self._syncing_over)
@@ -33,20 +33,20 @@ class Rebalancing(Membership):
 
     def _rebalance(self, now: Now, reason: str) -> None:
         """Ask all members to rejoin, unless that is already happening."""
-        if self.state in (State.PREPARING, State.DEAD):
+        if self.state in (ClassicGroupState.PREPARING, ClassicGroupState.DEAD):
             return
         logger.debug("group %s rebalances: %s", self.group_id, reason)
-        if self.state is State.COMPLETING:
+        if self.state is ClassicGroupState.COMPLETING:
             self._drop_assignment(ErrorCode.REBALANCE_IN_PROGRESS)
         self._sync_deadline.clear()
-        self._is_first = self.state is State.EMPTY
+        self._is_first = self.state is ClassicGroupState.EMPTY
         self._grew = False
         timeout_ms = self.rebalance_timeout_ms
         if self._is_first:
             delay_ms = self._config().group_initial_rebalance_delay_ms
             self._wait_left_ms = max(0, timeout_ms - delay_ms)
             timeout_ms = delay_ms
-        self._move(State.PREPARING, now)
+        self._move(ClassicGroupState.PREPARING, now)
         self._join_deadline.set(now.uptime_ms + timeout_ms)
 
     def _drop_assignment(self, error: ErrorCode) -> None:
@@ -54,10 +54,10 @@ class Rebalancing(Membership):
         self._proposed = None
         for member in self.members.values():
             member.assignment = b""
-            self._answer_sync(member, SyncAnswer(error))
+            self._answer_sync(member, SyncResponse(error))
 
     def _joining_over(self, now: Now) -> Effects:
-        if self.state is not State.PREPARING:
+        if self.state is not ClassicGroupState.PREPARING:
             return []
         if self._is_first and self._grew and self._wait_left_ms > 0:
             self._grew = False
@@ -69,7 +69,7 @@ class Rebalancing(Membership):
         return self._drain()
 
     def _try_to_complete_join(self, now: Now) -> None:
-        if self.state is not State.PREPARING or self._is_first or self.pending:
+        if self.state is not ClassicGroupState.PREPARING or self._is_first or self.pending:
             return
         if all(member.join_waiter is not None for member in self.members.values()):
             self._complete_join(now)
@@ -93,7 +93,7 @@ class Rebalancing(Membership):
             self.leader = joined[0].member_id
         self.protocol = self._vote()
         self.subscribed = self._topics()
-        self._move(State.COMPLETING, now)
+        self._move(ClassicGroupState.COMPLETING, now)
         self._not_synced = set(self.members)
         self._sync_deadline.set(now.uptime_ms + self.rebalance_timeout_ms)
         for member in list(self.members.values()):
@@ -105,10 +105,10 @@ class Rebalancing(Membership):
         self.protocol = None
         self.leader = None
         self.subscribed = frozenset()
-        self._move(State.EMPTY, now)
+        self._move(ClassicGroupState.EMPTY, now)
         # Not critical: without this record the next coordinator expects the old members for the length of
         # their sessions.
-        self._do(Write([group_record(self.group_id, self._record_of())], lambda error, now: []))
+        self._do(AppendRecords([group_record(self.group_id, self._record_of())], lambda error, now: []))
 
     # -- phase two: members fetch their assignment -------------------------------------
 
@@ -119,7 +119,7 @@ class Rebalancing(Membership):
 
     def _syncing_over(self, now: Now) -> Effects:
         """A member that joined but never asked for its partitions holds them without reading."""
-        if self.state not in (State.COMPLETING, State.STABLE) or not self._not_synced:
+        if self.state not in (ClassicGroupState.COMPLETING, ClassicGroupState.STABLE) or not self._not_synced:
             return []
         for member_id in sorted(self._not_synced):
             if member_id in self.members:

@@ -2,28 +2,28 @@
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.membership import Member, write_error
-from tidelog.groups.classic.messages import SyncAnswer, SyncRequest
+from tidelog.groups.classic.messages import SyncRequest, SyncResponse
 from tidelog.groups.classic.rebalancing import Rebalancing
-from tidelog.groups.classic.states import State
-from tidelog.groups.effects import Answer, Effects, Now, Waiter, Write
+from tidelog.groups.classic.states import ClassicGroupState
+from tidelog.groups.effects import AppendRecords, Effects, Now, Respond, Waiter
 from tidelog.groups.records import group_record
 
 
-class Syncing(Rebalancing):
+class AssignmentSyncing(Rebalancing):
     def sync(self, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
         """The response is sent when the leader's assignment is committed. Raises the refusal."""
         member = self.check_member(request.member_id, request.instance_id)
         self._check_generation(request.generation)
         self._check_agreement(request)
-        if self.state is State.PREPARING:
+        if self.state is ClassicGroupState.PREPARING:
             raise _rebalancing()
         self._synced(member)
-        if self.state is State.STABLE:
+        if self.state is ClassicGroupState.STABLE:
             member.alive(now)
-            self._do(Answer(waiter, self._assigned(member)))
+            self._do(Respond(waiter, self._assigned(member)))
             return self._drain()
         # The same member sends a second request: the first cannot wait for ever.
-        self._answer_sync(member, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+        self._answer_sync(member, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_waiter = waiter
         if member.member_id == self.leader and self._proposed is None:
             self._propose(dict(request.assignments))
@@ -54,7 +54,7 @@ class Syncing(Rebalancing):
 
         def then(error: ErrorCode, now: Now) -> Effects:
             # Another rebalance began meanwhile: pending members were told.
-            if self._proposed is not proposed or self.state is not State.COMPLETING:
+            if self._proposed is not proposed or self.state is not ClassicGroupState.COMPLETING:
                 return []
             if error:
                 self._drop_assignment(write_error(error))
@@ -65,19 +65,19 @@ class Syncing(Rebalancing):
             return self._drain()
 
         record = self._record_of(proposed)
-        self._do(Write([group_record(self.group_id, record)], then))
+        self._do(AppendRecords([group_record(self.group_id, record)], then))
 
     def _take_up(self, proposed: dict[str, bytes], now: Now) -> None:
         self._proposed = None
-        self._move(State.STABLE, now)
+        self._move(ClassicGroupState.STABLE, now)
         for member in self.members.values():
             member.assignment = proposed.get(member.member_id, b"")
             if member.sync_waiter is not None:
                 member.alive(now)
                 self._answer_sync(member, self._assigned(member))
 
-    def _assigned(self, member: Member) -> SyncAnswer:
-        return SyncAnswer(ErrorCode.NONE, self.protocol_type, self.protocol, member.assignment)
+    def _assigned(self, member: Member) -> SyncResponse:
+        return SyncResponse(ErrorCode.NONE, self.protocol_type, self.protocol, member.assignment)
 
     # -- heartbeats --------------------------------------------------------------------
 
@@ -86,7 +86,7 @@ class Syncing(Rebalancing):
         member = self.check_member(member_id, instance_id)
         self._check_generation(generation)
         member.alive(now)
-        if self.state is State.PREPARING:
+        if self.state is ClassicGroupState.PREPARING:
             raise _rebalancing()
 
 

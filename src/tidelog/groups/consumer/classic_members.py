@@ -10,28 +10,28 @@ from collections.abc import Sequence
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.messages import (
     NO_MEMBER,
-    JoinAnswer,
     JoinRequest,
-    Leaving,
-    SyncAnswer,
+    JoinResponse,
+    LeavingMember,
     SyncRequest,
+    SyncResponse,
 )
 from tidelog.groups.consumer import embedded, progress
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.heartbeats import MEMBER_ID_MAX, check_room, known_member
 from tidelog.groups.consumer.partitions import is_in
 from tidelog.groups.consumer.records import ClassicProtocols, MemberRecord, MemberState
-from tidelog.groups.consumer.view import View
-from tidelog.groups.consumer.waits import Wait
+from tidelog.groups.consumer.view import GroupContext
+from tidelog.groups.consumer.waits import WaitReason
 from tidelog.protocol.wire import Malformed
 
 
-def join(group: ConsumerGroup, request: JoinRequest, view: View) -> JoinAnswer:
+def join(group: ConsumerGroup, request: JoinRequest, view: GroupContext) -> JoinResponse:
     member_id = request.member_id or request.new_member_id
     subscription = _check_protocols(group, request)
     replaced = _admit(group, request, view)
     if request.member_id == NO_MEMBER and request.instance_id is None and request.needs_known_id:
-        return JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        return JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     if replaced is not None:
         progress.take_over(group, replaced, member_id)
     record = MemberRecord(
@@ -45,10 +45,10 @@ def join(group: ConsumerGroup, request: JoinRequest, view: View) -> JoinAnswer:
     )
     progress.set_member(group, member_id, record, view)
     progress.advance(group, member_id, embedded.by_topic_id(subscription.owned, view.topics), view)
-    group.waits.cancel(member_id, Wait.JOIN)
-    group.waits.set(member_id, Wait.SYNC, view.now.uptime_ms + request.rebalance_timeout_ms)
+    group.waits.cancel(member_id, WaitReason.JOIN)
+    group.waits.set(member_id, WaitReason.SYNC, view.now.uptime_ms + request.rebalance_timeout_ms)
     _alive(group, member_id, request.session_timeout_ms, view)
-    return JoinAnswer(
+    return JoinResponse(
         ErrorCode.NONE,
         member_id,
         group.current(member_id).epoch,
@@ -57,7 +57,7 @@ def join(group: ConsumerGroup, request: JoinRequest, view: View) -> JoinAnswer:
     )
 
 
-def sync(group: ConsumerGroup, request: SyncRequest, view: View) -> SyncAnswer:
+def sync(group: ConsumerGroup, request: SyncRequest, view: GroupContext) -> SyncResponse:
     member_id, classic = _classic_member(group, request.member_id, request.instance_id, request.generation)
     current = group.current(member_id)
     if group.epoch > current.epoch and current.state is not MemberState.UNREVOKED:
@@ -68,15 +68,15 @@ def sync(group: ConsumerGroup, request: SyncRequest, view: View) -> SyncAnswer:
         protocol,
     ):
         raise TidelogError("the member joined with another protocol", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    group.waits.cancel(member_id, Wait.SYNC)
+    group.waits.cancel(member_id, WaitReason.SYNC)
     _alive(group, member_id, classic.session_timeout_ms, view)
     held = embedded.by_name(current.held, view.topics)
     assignment = embedded.write_assignment(embedded.version_of(metadata), held)
-    return SyncAnswer(ErrorCode.NONE, embedded.PROTOCOL_TYPE, protocol, assignment)
+    return SyncResponse(ErrorCode.NONE, embedded.PROTOCOL_TYPE, protocol, assignment)
 
 
 def heartbeat(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, view: View
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, view: GroupContext
 ) -> None:
     """A member is alive. Raises the error for it: it may have to rejoin. Its session is extended
     in any case.
@@ -87,7 +87,7 @@ def heartbeat(
         raise _rejoin(group, member_id, view)
 
 
-def leave(group: ConsumerGroup, members: Sequence[Leaving], view: View) -> list[ErrorCode]:
+def leave(group: ConsumerGroup, members: Sequence[LeavingMember], view: GroupContext) -> list[ErrorCode]:
     """The result for each one, in order."""
     answers = []
     leaving: list[str] = []
@@ -119,14 +119,14 @@ def _may_stay(group: ConsumerGroup, member_id: str) -> bool:
     return any(group.owner(topic_id, index) is not None for topic_id, index in missing)
 
 
-def _rejoin(group: ConsumerGroup, member_id: str, view: View) -> TidelogError:
+def _rejoin(group: ConsumerGroup, member_id: str, view: GroupContext) -> TidelogError:
     at_ms = view.now.uptime_ms + group.members[member_id].rebalance_timeout_ms
-    group.waits.set_if_absent(member_id, Wait.JOIN, at_ms)
+    group.waits.set_if_absent(member_id, WaitReason.JOIN, at_ms)
     return TidelogError("the group is rebalancing: join again", ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def _alive(group: ConsumerGroup, member_id: str, session_timeout_ms: int, view: View) -> None:
-    group.waits.set(member_id, Wait.HEARTBEAT, view.now.uptime_ms + session_timeout_ms)
+def _alive(group: ConsumerGroup, member_id: str, session_timeout_ms: int, view: GroupContext) -> None:
+    group.waits.set(member_id, WaitReason.HEARTBEAT, view.now.uptime_ms + session_timeout_ms)
 
 
 # -- who may -------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> embedded.Sub
         raise TidelogError(error.message, ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
 
 
-def _admit(group: ConsumerGroup, request: JoinRequest, view: View) -> str | None:
+def _admit(group: ConsumerGroup, request: JoinRequest, view: GroupContext) -> str | None:
     """The previous member id of a static member that returns under a new one."""
     if request.instance_id is None:
         if len(request.member_id.encode()) > MEMBER_ID_MAX:
@@ -179,7 +179,7 @@ def _classic_member(
     return member_id, classic
 
 
-def _leaving_member(group: ConsumerGroup, leaving: Leaving) -> str:
+def _leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> str:
     if leaving.member_id == NO_MEMBER and leaving.instance_id is not None:
         # An administrator identifies a static member by its instance id only.
         return known_member(group, group.instances.get(leaving.instance_id, NO_MEMBER), leaving.instance_id)

@@ -7,13 +7,13 @@ from tidelog.groups.consumer import progress
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.partitions import Held, Partitions
 from tidelog.groups.consumer.records import MemberRecord
-from tidelog.groups.consumer.view import Topics, View
+from tidelog.groups.consumer.view import GroupContext, Topics
 
 DescribedPartitions = tuple[tuple[UUID, str, tuple[int, ...]], ...]
 """(topic id, topic name, partitions) of topics that exist."""
 
 
-class DescribedMember(NamedTuple):
+class ConsumerMemberDescription(NamedTuple):
     member_id: str
     epoch: int
     facts: MemberRecord
@@ -21,24 +21,24 @@ class DescribedMember(NamedTuple):
     target: DescribedPartitions
 
 
-class Description(NamedTuple):
+class ConsumerGroupDescription(NamedTuple):
     group_id: str
     state: str
     epoch: int
     assignment_epoch: int
     assignor: str
-    members: tuple[DescribedMember, ...]
+    members: tuple[ConsumerMemberDescription, ...]
 
 
-def describe(group: ConsumerGroup, view: View) -> Description:
-    return Description(
+def describe(group: ConsumerGroup, view: GroupContext) -> ConsumerGroupDescription:
+    return ConsumerGroupDescription(
         group.group_id,
         group.state_name,
         group.epoch,
         group.target_epoch,
         progress.assignor_name(group, view),
         tuple(
-            DescribedMember(
+            ConsumerMemberDescription(
                 member_id,
                 group.current(member_id).epoch,
                 facts,

@@ -35,7 +35,7 @@ from tidelog.groups.consumer.records import (
 from tidelog.groups.consumer.view import Topic
 from tidelog.groups.consumer.waits import Waits
 from tidelog.groups.deadlines import Deadline
-from tidelog.groups.effects import Answer, Effects, KeyValue, Now
+from tidelog.groups.effects import Effects, KeyValue, Now, Respond
 from tidelog.groups.group import CONSUMER
 from tidelog.groups.offsets import Committed
 from tidelog.groups.subscriptions import CONSUMER_PROTOCOL
@@ -69,7 +69,7 @@ class ConsumerGroup:
         self.seen_topics: Mapping[str, Topic] = {}  # what the regular expressions were last resolved against
         self.retargeted_ms = -(1 << 62)  # when the target was computed, on the monotonic clock
         # What follows when the newest change is in the log; None if none is being written.
-        self.waiting: list[Answer] | None = None
+        self.waiting: list[Respond] | None = None
         self._state: str | None = None  # None: unknown since the last record
         self.updates: list[Update] = []  # put, and not yet taken
         self._before: list[Update] = []  # what the updates replaced

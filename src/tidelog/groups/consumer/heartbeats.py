@@ -15,8 +15,8 @@ from tidelog.groups.consumer import progress, regex
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.partitions import Held, Partitions, within
 from tidelog.groups.consumer.records import CurrentMemberRecord, MemberRecord, RecordKind
-from tidelog.groups.consumer.view import View
-from tidelog.groups.consumer.waits import Wait
+from tidelog.groups.consumer.view import GroupContext
+from tidelog.groups.consumer.waits import WaitReason
 
 JOIN, LEAVE, AWAY = 0, -1, -2
 UNCHANGED = -1
@@ -48,7 +48,7 @@ class Heartbeat(NamedTuple):
         )
 
 
-class HeartbeatAnswer(NamedTuple):
+class HeartbeatResponse(NamedTuple):
     member_id: str
     epoch: int
     heartbeat_interval_ms: int = 0
@@ -87,7 +87,7 @@ def _check_join(request: Heartbeat) -> None:
         raise InvalidRequest("a member that joins must subscribe to topics, or to a regular expression")
 
 
-def heartbeat(group: ConsumerGroup, request: Heartbeat, view: View) -> HeartbeatAnswer:
+def heartbeat(group: ConsumerGroup, request: Heartbeat, view: GroupContext) -> HeartbeatResponse:
     if request.epoch in (LEAVE, AWAY):
         return _leave(group, request, view)
     member_id = request.member_id
@@ -102,10 +102,12 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat, view: View) -> Heartbeat
     # It owns what it must revoke: the response that said so was lost, perhaps with its coordinator.
     unaware = request.owned is not None and not within(request.owned, current.held)
     tell = request.asks_for_everything or current.held != held_before or unaware
-    return HeartbeatAnswer(member_id, current.epoch, interval_ms(group, view), current.held if tell else None)
+    return HeartbeatResponse(
+        member_id, current.epoch, interval_ms(group, view), current.held if tell else None
+    )
 
 
-def interval_ms(group: ConsumerGroup, view: View) -> int:
+def interval_ms(group: ConsumerGroup, view: GroupContext) -> int:
     """The heartbeat interval: short while partitions move, and a little longer, because members that are
     started together join one after another.
     """
@@ -116,7 +118,7 @@ def interval_ms(group: ConsumerGroup, view: View) -> int:
     return min(usual_ms, view.config.group_consumer_rebalance_heartbeat_interval_ms)
 
 
-def expire(group: ConsumerGroup, view: View) -> dict[str, Wait]:
+def expire(group: ConsumerGroup, view: GroupContext) -> dict[str, WaitReason]:
     """Remove members that missed a deadline; returns them with the reasons."""
     missed = group.waits.missed(view.now.uptime_ms)
     if missed:
@@ -124,22 +126,22 @@ def expire(group: ConsumerGroup, view: View) -> dict[str, Wait]:
     return missed
 
 
-def resume(group: ConsumerGroup, view: View) -> None:
+def resume(group: ConsumerGroup, view: GroupContext) -> None:
     """The group was loaded from the log: every member has a new session."""
     for member_id, member in group.members.items():
         if member.classic is None:
             _expect_heartbeat(group, member_id, view)
             if group.current(member_id).revoking:
                 at_ms = view.now.uptime_ms + member.rebalance_timeout_ms
-                group.waits.set(member_id, Wait.REVOCATION, at_ms)
+                group.waits.set(member_id, WaitReason.REVOCATION, at_ms)
         else:
             at_ms = view.now.uptime_ms + member.classic.session_timeout_ms
-            group.waits.set(member_id, Wait.HEARTBEAT, at_ms)
+            group.waits.set(member_id, WaitReason.HEARTBEAT, at_ms)
 
 
-def _expect_heartbeat(group: ConsumerGroup, member_id: str, view: View) -> None:
+def _expect_heartbeat(group: ConsumerGroup, member_id: str, view: GroupContext) -> None:
     at_ms = view.now.uptime_ms + view.config.group_consumer_session_timeout_ms
-    group.waits.set(member_id, Wait.HEARTBEAT, at_ms)
+    group.waits.set(member_id, WaitReason.HEARTBEAT, at_ms)
 
 
 # -- who may -------------------------------------------------------------------------------------------------
@@ -226,7 +228,7 @@ def _member_record(old: MemberRecord | None, request: Heartbeat) -> MemberRecord
 # -- leaving -------------------------------------------------------------------------------------------------
 
 
-def _leave(group: ConsumerGroup, request: Heartbeat, view: View) -> HeartbeatAnswer:
+def _leave(group: ConsumerGroup, request: Heartbeat, view: GroupContext) -> HeartbeatResponse:
     member_id = known_member(group, request.member_id, request.instance_id)
     if request.epoch == AWAY:
         current = group.current(member_id)
@@ -236,4 +238,4 @@ def _leave(group: ConsumerGroup, request: Heartbeat, view: View) -> HeartbeatAns
         _expect_heartbeat(group, member_id, view)
     else:
         progress.remove(group, [member_id], view)
-    return HeartbeatAnswer(member_id, request.epoch)
+    return HeartbeatResponse(member_id, request.epoch)

@@ -24,7 +24,7 @@ from tidelog.groups.consumer.records import (
     TargetMemberRecord,
     TargetRecord,
 )
-from tidelog.groups.consumer.view import View
+from tidelog.groups.consumer.view import GroupContext
 from tidelog.protocol.wire import Malformed
 
 _UPWARD = ("bidirectional", "upgrade")
@@ -36,7 +36,7 @@ _WELL_KNOWN_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 # -- upward --------------------------------------------------------------------------------------------------
 
 
-def upgraded(classic: ClassicGroup, view: View) -> ConsumerGroup:
+def upgraded(classic: ClassicGroup, view: GroupContext) -> ConsumerGroup:
     """A consumer group with the members of a classic one; refuses if that is not possible. The classic group
     stays unchanged.
     """
@@ -78,7 +78,9 @@ def _refused(reason: str) -> TidelogError:
     )
 
 
-def _read_member(classic: ClassicGroup, member: Member, view: View) -> tuple[MemberRecord, Partitions]:
+def _read_member(
+    classic: ClassicGroup, member: Member, view: GroupContext
+) -> tuple[MemberRecord, Partitions]:
     metadata = member.metadata(classic.protocol) or member.protocols[0][1]
     subscription = embedded.read_subscription(metadata)
     assignment = embedded.read_assignment(member.assignment)
@@ -118,7 +120,7 @@ def must_downgrade(group: ConsumerGroup, config: BrokerConfig) -> bool:
     )
 
 
-def downgraded(group: ConsumerGroup, view: View) -> classic_records.GroupState:
+def downgraded(group: ConsumerGroup, view: GroupContext) -> classic_records.GroupState:
     """The members as a classic group, each with its partitions: as if its leader had assigned them."""
     protocol = _common_protocol(group)
     members = tuple(
@@ -140,12 +142,12 @@ def _common_protocol(group: ConsumerGroup) -> str:
 
 
 def _written(
-    group: ConsumerGroup, member_id: str, record: MemberRecord, protocol: str, view: View
-) -> classic_records.MemberRecord:
+    group: ConsumerGroup, member_id: str, record: MemberRecord, protocol: str, view: GroupContext
+) -> classic_records.ClassicMemberRecord:
     classic = record.classic or ClassicProtocols(0, ())
     metadata = dict(classic.protocols).get(protocol, b"")
     held = embedded.by_name(group.current(member_id).held, view.topics)
-    return classic_records.MemberRecord(
+    return classic_records.ClassicMemberRecord(
         member_id,
         record.instance_id,
         record.client_id,

@@ -21,11 +21,11 @@ from tidelog.groups.consumer.records import (
     TargetMemberRecord,
     TargetRecord,
 )
-from tidelog.groups.consumer.view import View
-from tidelog.groups.consumer.waits import Wait
+from tidelog.groups.consumer.view import GroupContext
+from tidelog.groups.consumer.waits import WaitReason
 
 
-def set_member(group: ConsumerGroup, member_id: str, record: MemberRecord, view: View) -> None:
+def set_member(group: ConsumerGroup, member_id: str, record: MemberRecord, view: GroupContext) -> None:
     """A member joined, or changed its description."""
     old = group.members.get(member_id)
     group.put(RecordKind.MEMBER, member_id, record)
@@ -44,7 +44,7 @@ def take_over(group: ConsumerGroup, old_id: str, new_id: str) -> None:
     group.put(RecordKind.CURRENT_MEMBER, new_id, back)
 
 
-def remove(group: ConsumerGroup, member_ids: Iterable[str], view: View) -> None:
+def remove(group: ConsumerGroup, member_ids: Iterable[str], view: GroupContext) -> None:
     """Members leave or are removed; their partitions are free."""
     for member_id in member_ids:
         _drop(group, member_id)
@@ -57,7 +57,7 @@ def _drop(group: ConsumerGroup, member_id: str) -> None:
     group.waits.forget(member_id)
 
 
-def follow_topics(group: ConsumerGroup, view: View, *, changed: bool = False) -> None:
+def follow_topics(group: ConsumerGroup, view: GroupContext, *, changed: bool = False) -> None:
     """Begin a new epoch if members, subscriptions, or the subscribed topics have changed."""
     if not changed and group.seen_topics is view.topics.topics:
         return
@@ -67,7 +67,7 @@ def follow_topics(group: ConsumerGroup, view: View, *, changed: bool = False) ->
         group.put(RecordKind.GROUP, "", GroupRecord(group.epoch + 1, metadata_hash))
 
 
-def advance(group: ConsumerGroup, member_id: str, owned: Partitions | None, view: View) -> None:
+def advance(group: ConsumerGroup, member_id: str, owned: Partitions | None, view: GroupContext) -> None:
     """Move a member as far towards the newest target as possible now."""
     if group.epoch > group.target_epoch:
         _retarget(group, view)
@@ -79,13 +79,13 @@ def advance(group: ConsumerGroup, member_id: str, owned: Partitions | None, view
     after = next_step(before, group.target_epoch, group.target(member_id), owned, is_free)
     group.put(RecordKind.CURRENT_MEMBER, member_id, after)
     if after.state is not MemberState.UNREVOKED:
-        group.waits.cancel(member_id, Wait.REVOCATION)
+        group.waits.cancel(member_id, WaitReason.REVOCATION)
     elif after != before and group.members[member_id].classic is None:
         timeout_ms = group.members[member_id].rebalance_timeout_ms
-        group.waits.set(member_id, Wait.REVOCATION, view.now.uptime_ms + timeout_ms)
+        group.waits.set(member_id, WaitReason.REVOCATION, view.now.uptime_ms + timeout_ms)
 
 
-def _retarget(group: ConsumerGroup, view: View) -> None:
+def _retarget(group: ConsumerGroup, view: GroupContext) -> None:
     """A target for the newest epoch; only differences from the last one are written."""
     targets = ASSIGNORS[assignor_name(group, view)](_spec(group, view))
     for member_id, partitions in targets.items():
@@ -95,14 +95,14 @@ def _retarget(group: ConsumerGroup, view: View) -> None:
     group.retargeted_ms = view.now.uptime_ms
 
 
-def assignor_name(group: ConsumerGroup, view: View) -> str:
+def assignor_name(group: ConsumerGroup, view: GroupContext) -> str:
     """The assignor that most members ask for; in a tie the first one in the settings."""
     names = view.config.group_consumer_assignors
     votes = Counter(member.assignor for member in group.members.values() if member.assignor in names)
     return max(names, key=lambda name: votes[name])
 
 
-def _spec(group: ConsumerGroup, view: View) -> GroupSpec:
+def _spec(group: ConsumerGroup, view: GroupContext) -> GroupSpec:
     members = {
         member_id: MemberSpec(
             member.instance_id,

@@ -13,14 +13,14 @@ from typing import Any
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.groups.classic.group import ClassicGroup
-from tidelog.groups.classic.messages import JoinRequest, Leaving, SyncRequest
+from tidelog.groups.classic.messages import JoinRequest, LeavingMember, SyncRequest
 from tidelog.groups.consumer import classic_members, heartbeats, migration
-from tidelog.groups.consumer.description import Description, describe
+from tidelog.groups.consumer.description import ConsumerGroupDescription, describe
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.heartbeats import JOIN, Heartbeat
 from tidelog.groups.consumer.record_format import KINDS, decode, encode
-from tidelog.groups.consumer.view import NO_TOPICS, Topics, View
-from tidelog.groups.effects import Answer, Effects, KeyValue, Now, Reload, Waiter, Write
+from tidelog.groups.consumer.view import NO_TOPICS, GroupContext, Topics
+from tidelog.groups.effects import AppendRecords, Effects, KeyValue, Now, Reload, Respond, Waiter
 from tidelog.groups.records import group_record
 from tidelog.groups.shard_state import ShardState
 
@@ -79,7 +79,7 @@ class ConsumerRequests(ShardState):
         return [*replaced.dissolve(now), *self._changed(group, records, waiter, answer, view)]
 
     def _find(
-        self, group_id: str, request: Heartbeat, view: View
+        self, group_id: str, request: Heartbeat, view: GroupContext
     ) -> tuple[ConsumerGroup, ClassicGroup | None]:
         """The group, and the classic one that it replaces if it continues from here."""
         group = self.groups.get(group_id)
@@ -95,7 +95,7 @@ class ConsumerRequests(ShardState):
         heartbeats.resume(upgraded, view)
         return upgraded, group
 
-    def consumer_describe(self, group_id: str, now: Now) -> Description:
+    def consumer_describe(self, group_id: str, now: Now) -> ConsumerGroupDescription:
         group = self.group(group_id)
         if not isinstance(group, ConsumerGroup):
             raise TidelogError(
@@ -124,7 +124,7 @@ class ConsumerRequests(ShardState):
         classic_members.heartbeat(group, member_id, instance_id, generation, self._view(now))
 
     def consumer_leave(
-        self, group: ConsumerGroup, members: Sequence[Leaving], now: Now
+        self, group: ConsumerGroup, members: Sequence[LeavingMember], now: Now
     ) -> tuple[list[ErrorCode], Effects]:
         view = self._view(now)
         errors = classic_members.leave(group, members, view)
@@ -150,8 +150,8 @@ class ConsumerRequests(ShardState):
 
     # -- the log -----------------------------------------------------------------------
 
-    def _view(self, now: Now) -> View:
-        return View(now, self.topics(), self.config())
+    def _view(self, now: Now) -> GroupContext:
+        return GroupContext(now, self.topics(), self.config())
 
     def _changed(
         self,
@@ -159,7 +159,7 @@ class ConsumerRequests(ShardState):
         records: Sequence[KeyValue],
         waiter: Waiter | None,
         answer: Any,
-        view: View,
+        view: GroupContext,
     ) -> Effects:
         """Write what the group has put; the response, if one is pending, follows."""
         if records and migration.must_downgrade(group, view.config):
@@ -173,7 +173,7 @@ class ConsumerRequests(ShardState):
         records: Sequence[KeyValue],
         waiter: Waiter | None,
         answer: Any,
-        view: View,
+        view: GroupContext,
     ) -> Effects:
         """Only members of the classic protocol are left: it becomes a classic group again."""
         logger.info("group %s uses the classic protocol again", group.group_id)
@@ -205,7 +205,7 @@ def _fitting(group: ConsumerGroup) -> list[KeyValue]:
 def _written(
     group: ConsumerGroup, records: Sequence[KeyValue], waiter: Waiter | None, answer: Any
 ) -> Effects:
-    answers: list[Answer] = [] if waiter is None else [Answer(waiter, answer)]
+    answers: list[Respond] = [] if waiter is None else [Respond(waiter, answer)]
     if not records:
         if group.waiting is None:
             return list(answers)
@@ -221,6 +221,6 @@ def _written(
         if not error:
             return list(answers)
         refusal = TidelogError("the group could not be written", error)
-        return [*(Answer(each.waiter, refusal) for each in answers), Reload()]
+        return [*(Respond(each.waiter, refusal) for each in answers), Reload()]
 
-    return [Write(records, then)]
+    return [AppendRecords(records, then)]

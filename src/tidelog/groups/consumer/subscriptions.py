@@ -11,7 +11,7 @@ from uuid import UUID
 from tidelog.groups.consumer import regex
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.records import MemberRecord, RecordKind, RegexRecord
-from tidelog.groups.consumer.view import Topics, View
+from tidelog.groups.consumer.view import GroupContext, Topics
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -22,7 +22,7 @@ def topic_ids(group: ConsumerGroup, member: MemberRecord, topics: Topics) -> fro
     return frozenset(known[name].topic_id for name in group.topic_names(member) if name in known)
 
 
-def resolve(group: ConsumerGroup, view: View) -> bool:
+def resolve(group: ConsumerGroup, view: GroupContext) -> bool:
     """Resolve the regular expressions again; returns whether subscriptions changed."""
     wanted = {member.regex for member in group.members.values() if member.regex}
     for pattern in group.regexes.keys() - wanted:

@@ -38,7 +38,7 @@ class NoTopics:
 NO_TOPICS = NoTopics()
 
 
-class View(NamedTuple):
+class GroupContext(NamedTuple):
     now: Now
     topics: Topics
     config: BrokerConfig

@@ -3,7 +3,7 @@
 from enum import Enum
 
 
-class Wait(Enum):
+class WaitReason(Enum):
     """What is expected of a member; the text is the reason for its removal."""
 
     HEARTBEAT = "it sent no heartbeat within its session timeout"
@@ -20,28 +20,28 @@ class Waits:
     __slots__ = ("_at_ms", "next_check_ms")
 
     def __init__(self) -> None:
-        self._at_ms: dict[tuple[str, Wait], int] = {}
+        self._at_ms: dict[tuple[str, WaitReason], int] = {}
         # No deadline expires before this; None if there are none. It lags behind postponed deadlines: an
         # unnecessary check now and then is cheaper than finding the earliest with every heartbeat.
         self.next_check_ms: int | None = None
 
-    def set(self, member_id: str, wait: Wait, at_ms: int) -> None:
+    def set(self, member_id: str, wait: WaitReason, at_ms: int) -> None:
         self._at_ms[member_id, wait] = at_ms
         if self.next_check_ms is None or at_ms < self.next_check_ms:
             self.next_check_ms = at_ms
 
-    def set_if_absent(self, member_id: str, wait: Wait, at_ms: int) -> None:
+    def set_if_absent(self, member_id: str, wait: WaitReason, at_ms: int) -> None:
         if (member_id, wait) not in self._at_ms:
             self.set(member_id, wait, at_ms)
 
-    def cancel(self, member_id: str, wait: Wait) -> None:
+    def cancel(self, member_id: str, wait: WaitReason) -> None:
         self._at_ms.pop((member_id, wait), None)
 
     def forget(self, member_id: str) -> None:
-        for wait in Wait:
+        for wait in WaitReason:
             self.cancel(member_id, wait)
 
-    def missed(self, uptime_ms: int) -> dict[str, Wait]:
+    def missed(self, uptime_ms: int) -> dict[str, WaitReason]:
         """Members that missed a deadline; their deadlines are removed."""
         missed = {member_id: wait for (member_id, wait), at_ms in self._at_ms.items() if at_ms <= uptime_ms}
         for member_id in missed:

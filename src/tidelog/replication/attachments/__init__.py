@@ -1,8 +1,8 @@
 """What a replica has besides its log and its state machine, one slot of the driver for each.
 
-The driver (:class:`~tidelog.replication.hosted.Hosted`) tells its attachments what happens to the log, and
-asks them what only they know. It never asks which mode a topic has: a mode that lacks something has the null
-object in that slot. :mod:`tidelog.replication.modes` is the table of what a mode has.
+The driver (:class:`~tidelog.replication.driver.ReplicaDriver`) tells its attachments what happens to the log,
+and asks them what only they know. It never asks which mode a topic has: a mode that lacks something has the
+null object in that slot. :mod:`tidelog.replication.modes` is the table of what a mode has.
 
 =========== ============================================== ===================================================
 slot        null object                                    attachments

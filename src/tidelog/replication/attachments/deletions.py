@@ -8,7 +8,7 @@ from tidelog.protocol.records import ControlType
 from tidelog.replication.attachments.attachment import Attachment
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 LOG_START = Struct(">hq")  # version, the offset before which all is deleted
 LOG_START_VERSION = 0
@@ -19,14 +19,14 @@ class Deletions(Attachment):
 
     slot: ClassVar[str] = "deletions"
 
-    def __init__(self, hosted: "Hosted") -> None:
-        self._hosted = hosted
+    def __init__(self, driver: "ReplicaDriver") -> None:
+        self._driver = driver
 
     def delete_before(self, offset: int) -> int:
         """Delete all records before an offset that is committed. The end offset that has to be committed
         before that is sure to stay so, whoever leads next. Raises TidelogError.
         """
-        self._hosted.begin_at(offset)
+        self._driver.begin_at(offset)
         return 0
 
     @property
@@ -35,13 +35,13 @@ class Deletions(Attachment):
         that is not heard of may be the next leader for as long as it is one. Where such members stay for
         ever, they are not waited for: they raise theirs when they follow again.
         """
-        hosted = self._hosted
-        replica = hosted.replica
-        starts, leave = [hosted.log.start_offset], replica.policy.drops_laggards
+        driver = self._driver
+        replica = driver.replica
+        starts, leave = [driver.log.start_offset], replica.policy.drops_laggards
         for member, progress in replica.progress.items():
             if member not in replica.maximal_in_sync:
                 continue
-            if leave or hosted.listener.is_followed_by(hosted, member):
+            if leave or driver.listener.is_followed_by(driver, member):
                 starts.append(progress.log_start_offset)
         return min(starts)
 
@@ -54,20 +54,20 @@ class LoggedDeletions(Deletions):
     holds the record has no records from before.
     """
 
-    def __init__(self, hosted: "Hosted") -> None:
-        super().__init__(hosted)
+    def __init__(self, driver: "ReplicaDriver") -> None:
+        super().__init__(driver)
         self._deleted_before = 0  # Up to where a record of this leadership says that all is deleted.
 
     def role_ended(self) -> None:
         self._deleted_before = 0
 
     def delete_before(self, offset: int) -> int:
-        hosted = self._hosted
+        driver = self._driver
         if offset > self._deleted_before:
-            refusal = hosted.replica.before_append(-1)
+            refusal = driver.replica.before_append(-1)
             if refusal is not ErrorCode.NONE:
                 raise TidelogError("nothing can be written now", refusal)
-            hosted.write_control(ControlType.LOG_START, LOG_START.pack(LOG_START_VERSION, offset))
+            driver.write_control(ControlType.LOG_START, LOG_START.pack(LOG_START_VERSION, offset))
             self._deleted_before = offset
-        hosted.begin_at(offset)
-        return hosted.log.end_offset
+        driver.begin_at(offset)
+        return driver.log.end_offset

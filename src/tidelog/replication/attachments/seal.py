@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tidelog.replication.attachments.attachment import Attachment
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 
 class NoSeal(Attachment):
@@ -18,7 +18,7 @@ class NoSeal(Attachment):
     slot: ClassVar[str] = "seal"
     since_epoch: int = 0  # the leader epoch with which the partition began to be replicated in this mode
 
-    def __init__(self, hosted: "Hosted") -> None: ...
+    def __init__(self, driver: "ReplicaDriver") -> None: ...
 
     def update(self, *, wanted: bool, since_epoch: int) -> None:
         """What the metadata says now; ``wanted``: the topic is to be replicated in another way."""

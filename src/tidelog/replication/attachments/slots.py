@@ -14,7 +14,7 @@ from tidelog.replication.attachments.voters import NoVoters
 from tidelog.replication.replica import Replica
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
     from tidelog.replication.modes import Mode
 
 _NO_VOTERS, _NO_RESTORER, _NO_SNAPSHOTS = NoVoters(), NoRestorer(), NoSnapshots()
@@ -25,7 +25,7 @@ class Slots:
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
-        driver = cast("Hosted", self)
+        driver = cast("ReplicaDriver", self)
         self.voter = Appointed(driver)
         self.voters: Attachment = _NO_VOTERS
         self.restorer = _NO_RESTORER
@@ -41,7 +41,7 @@ class Slots:
         """From now on the partition is replicated in this way."""
         self.replica.set_policy(mode.policy)
         if mode is not self._mode:
-            self._mode, driver = mode, cast("Hosted", self)
+            self._mode, driver = mode, cast("ReplicaDriver", self)
             self.seal = mode.seal(driver)
             self.stand_in = mode.stand_in(driver)
             self.successors = mode.successors(driver)
@@ -59,7 +59,7 @@ class Slots:
     def appoint(self) -> None:
         """From now on the controllers name the leader."""
         self.voters = _NO_VOTERS
-        self.attach(Appointed(cast("Hosted", self)))
+        self.attach(Appointed(cast("ReplicaDriver", self)))
 
     def end_restoring(self) -> None:
         """It leads, or somebody else is to."""

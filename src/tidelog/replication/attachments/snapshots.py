@@ -6,7 +6,7 @@ from tidelog.replication.attachments.attachment import Attachment
 from tidelog.types import SnapshotId
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
     from tidelog.replication.messages import Peers, SnapshotAsk, SnapshotGot
 
 
@@ -27,10 +27,10 @@ class NoSnapshots(Attachment):
         """While it is, the replica asks for no records."""
         return False
 
-    def asked(self, ask: "SnapshotAsk", hosted: "Hosted", peers: "Peers") -> None:
+    def asked(self, ask: "SnapshotAsk", driver: "ReplicaDriver", peers: "Peers") -> None:
         """A follower wants a piece."""
 
-    def fetch(self, hosted: "Hosted", leader: int, snapshot: SnapshotId, peers: "Peers") -> None:
+    def fetch(self, driver: "ReplicaDriver", leader: int, snapshot: SnapshotId, peers: "Peers") -> None:
         """The leader's log begins too late for us."""
 
     def got(self, got: "SnapshotGot") -> bool:

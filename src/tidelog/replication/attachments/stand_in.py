@@ -7,7 +7,7 @@ from tidelog.replication.replica import Role
 from tidelog.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 
 class NoStandIn(Attachment):
@@ -17,8 +17,8 @@ class NoStandIn(Attachment):
     # Whether a reader goes back to the leader when there is one again, unless it means this replica.
     sends_readers_back: ClassVar[bool] = False
 
-    def __init__(self, hosted: "Hosted") -> None:
-        self._hosted = hosted
+    def __init__(self, driver: "ReplicaDriver") -> None:
+        self._driver = driver
 
     @property
     def serves(self) -> bool:
@@ -52,7 +52,7 @@ class AnyVoter(NoStandIn):
 
     @property
     def serves(self) -> bool:
-        replica = self._hosted.replica
+        replica = self._driver.replica
         return replica.role is Role.FOLLOWER and replica.leader == NO_BROKER
 
 
@@ -61,8 +61,8 @@ class Backup(NoStandIn):
 
     sends_readers_back = True
 
-    def __init__(self, hosted: "Hosted") -> None:
-        super().__init__(hosted)
+    def __init__(self, driver: "ReplicaDriver") -> None:
+        super().__init__(driver)
         self._serves = False
 
     @property
@@ -74,15 +74,15 @@ class Backup(NoStandIn):
 
     def stand_in(self, acted_epoch: int) -> None:
         if self._serves:
-            self._hosted.run(self._hosted.replica.stand_in(acted_epoch))
+            self._driver.run(self._driver.replica.stand_in(acted_epoch))
 
     def is_behind(self, last_epoch: int) -> bool:
         """Our disk has lost them, and nobody told the controllers. To answer would be to have the last copy
         cut off.
         """
-        return self._hosted.replica.role is Role.LEADER and last_epoch >= self._hosted.unclean_epoch
+        return self._driver.replica.role is Role.LEADER and last_epoch >= self._driver.unclean_epoch
 
     @property
     def gathers_when_it_leads(self) -> bool:
-        replica = self._hosted.replica
+        replica = self._driver.replica
         return replica.role is Role.FOLLOWER and replica.leader < 0

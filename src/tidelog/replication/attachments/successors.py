@@ -7,7 +7,7 @@ from tidelog.replication.attachments.attachment import Attachment
 from tidelog.replication.election import FOREVER_MS
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 HEARD_WITHIN_MS = 1000  # a follower asks several times in this time, however quiet the partitions are
 
@@ -18,8 +18,8 @@ class NoSuccessors(Attachment):
     slot: ClassVar[str] = "successors"
     may_be: ClassVar[bool] = False  # Whether there can be any.
 
-    def __init__(self, hosted: "Hosted") -> None:
-        self._hosted = hosted
+    def __init__(self, driver: "ReplicaDriver") -> None:
+        self._driver = driver
         self.named: frozenset[int] = frozenset()  # by the metadata
 
     def all_follow(self, *, by_hand: bool = False) -> bool:
@@ -42,24 +42,24 @@ class Successors(NoSuccessors):
         """A moment ago, in our epoch. That an ask has just arrived says nothing: it may have waited while
         this process was frozen. ``by_hand``: whether an operator may have named one.
         """
-        oldest_ms = self._hosted.services.uptime_ms() - HEARD_WITHIN_MS
+        oldest_ms = self._driver.services.uptime_ms() - HEARD_WITHIN_MS
         return self.followed_until_ms(by_hand=by_hand) >= oldest_ms
 
     def followed_until_ms(self, *, by_hand: bool = False) -> int:
         """Until when everybody who could lead instead is known to have followed this replica in its epoch."""
-        hosted = self._hosted
+        driver = self._driver
         able = self._able(by_hand)
-        return min((hosted.listener.followed_until_ms(hosted, each) for each in able), default=FOREVER_MS)
+        return min((driver.listener.followed_until_ms(driver, each) for each in able), default=FOREVER_MS)
 
     def when_all_follow(self, then: Callable[[bool], None], *, by_hand: bool = False) -> None:
-        self._hosted.listener.when_followed(self._hosted, self._able(by_hand), then)
+        self._driver.listener.when_followed(self._driver, self._able(by_hand), then)
 
     def _able(self, by_hand: bool) -> frozenset[int]:
         """Who could lead instead. Who is proposed as a member may be one by now, and we have not heard of it.
         ``by_hand``: whether an operator may have named one, and then it can be any replica: that all members
         follow us is no sign, because they may have been given up together with us.
         """
-        replica = self._hosted.replica
+        replica = self._driver.replica
         able = self.named | replica.maximal_in_sync
         if by_hand:
             able |= frozenset(replica.replicas)

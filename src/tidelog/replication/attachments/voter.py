@@ -14,23 +14,23 @@ from tidelog.invariant import invariant
 from tidelog.protocol.records import ControlType
 from tidelog.replication.attachments.attachment import Attachment
 from tidelog.replication.election import NEVER_MS, Election
-from tidelog.replication.listeners import Ballots, Seen
+from tidelog.replication.listeners import Ballots, QuorumFetcher
 from tidelog.replication.progress import Progress
 from tidelog.replication.votes import (
-    AnswerVote,
     AskVote,
     Ballot,
     ElectionEffect,
     ElectionEffects,
     Follow,
     Lead,
+    RespondToVote,
     SaveBallot,
     TellLeader,
 )
 from tidelog.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 logger = logging.getLogger(__name__)
 
@@ -44,10 +44,10 @@ class Appointed(Attachment):
     # Whether it must know when its leader was last heard of.
     watches_leader: ClassVar[bool] = False
 
-    def __init__(self, hosted: "Hosted") -> None:
-        self._hosted = hosted
+    def __init__(self, driver: "ReplicaDriver") -> None:
+        self._driver = driver
         self.directory: UUID | None = None  # our disk, where that matters
-        self.seen: dict[int, Seen] = {}  # While replicas vote and this one leads.
+        self.seen: dict[int, QuorumFetcher] = {}  # While replicas vote and this one leads.
         self.notes_fetches = False  # Whether voters are seen as well: where they may change.
 
     def counted(self, follower: int, directory: UUID | None, now_ms: int) -> int:
@@ -73,11 +73,11 @@ class Appointed(Attachment):
 
     def newest_leader(self) -> tuple[int, int]:
         """(epoch, leader), as far as we know."""
-        return self._hosted.replica.epoch, self._hosted.replica.leader
+        return self._driver.replica.epoch, self._driver.replica.leader
 
     def elect(self, effects: ElectionEffects) -> None:
         """Carry out an election's effects."""
-        invariant(not effects, "there are elections only where replicas vote", self._hosted.key)
+        invariant(not effects, "there are elections only where replicas vote", self._driver.key)
 
     @property
     def is_forgetful(self) -> bool:
@@ -85,7 +85,7 @@ class Appointed(Attachment):
         return False
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
-        self._hosted.replica.restarted(broker, now_ms)
+        self._driver.replica.restarted(broker, now_ms)
 
 
 class Elected(Appointed):
@@ -95,9 +95,9 @@ class Elected(Appointed):
     watches_leader = True
 
     def __init__(
-        self, hosted: "Hosted", election: Election, ballots: Ballots, *, doubtful_epoch: int = -1
+        self, driver: "ReplicaDriver", election: Election, ballots: Ballots, *, doubtful_epoch: int = -1
     ) -> None:
-        super().__init__(hosted)
+        super().__init__(driver)
         self.election = election
         self.directory = election.directory
         self.notes_fetches = True
@@ -109,7 +109,7 @@ class Elected(Appointed):
 
     @property
     def closed(self) -> bool:
-        return self._hosted.closed
+        return self._driver.closed
 
     # --- who fetches ----------------------------------------------------------------------------------------
 
@@ -132,13 +132,13 @@ class Elected(Appointed):
     def note_fetch(self, sender: int, directory: UUID | None, offset: int, now_ms: int) -> None:
         seen = self.seen.get(sender)
         if seen is None or seen.directory != directory:
-            seen = self.seen[sender] = Seen(directory, Progress(now_ms))
-        seen.progress.fetched(offset, self._hosted.log.end_offset, now_ms)
+            seen = self.seen[sender] = QuorumFetcher(directory, Progress(now_ms))
+        seen.progress.fetched(offset, self._driver.log.end_offset, now_ms)
 
     def note_alive(self, sender: int, directory: UUID | None, now_ms: int) -> None:
         seen = self.seen.get(sender)
         if seen is not None and seen.directory == directory:
-            seen.progress.fetched(seen.progress.end_offset, self._hosted.log.end_offset, now_ms)
+            seen.progress.fetched(seen.progress.end_offset, self._driver.log.end_offset, now_ms)
 
     def newest_leader(self) -> tuple[int, int]:
         return self.election.epoch, self.election.leader
@@ -150,7 +150,7 @@ class Elected(Appointed):
         """Where voters acknowledge before they sync, a majority may forget: whoever it elects may lack what
         we know to be committed.
         """
-        replica = self._hosted.replica
+        replica = self._driver.replica
         return not (replica.limits.durable and replica.last_epoch > self.doubtful_epoch)
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
@@ -177,28 +177,28 @@ class Elected(Appointed):
         as it is now. Whoever went on acknowledging, or leading, in the old epoch meanwhile would help to
         commit what the new leader lacks.
         """
-        hosted = self._hosted
+        driver = self._driver
         for effect in effects:
             if isinstance(effect, Follow) and effect.leader == NO_BROKER:
-                if effect.epoch >= hosted.replica.epoch:
-                    hosted.follow(effect.epoch, NO_BROKER, hosted.replica.replicas, -1)
+                if effect.epoch >= driver.replica.epoch:
+                    driver.follow(effect.epoch, NO_BROKER, driver.replica.replicas, -1)
             else:
                 self._outbox.append(effect)
-        hosted.listener.election_moved(hosted)
+        driver.listener.election_moved(driver)
         self._drain()
 
     def _drain(self) -> None:
-        hosted = self._hosted
-        while self._outbox and not self._saving and not hosted.closed and hosted.voter is self:
+        driver = self._driver
+        while self._outbox and not self._saving and not driver.closed and driver.voter is self:
             match self._outbox.popleft():
                 case SaveBallot(ballot):
                     self._save(ballot)
                 case AskVote() as effect:
-                    hosted.listener.ask_vote(hosted, effect)
-                case AnswerVote() as effect:
-                    hosted.listener.answer_vote(hosted, effect)
+                    driver.listener.ask_vote(driver, effect)
+                case RespondToVote() as effect:
+                    driver.listener.answer_vote(driver, effect)
                 case TellLeader() as effect:
-                    hosted.listener.tell_leader(hosted, effect)
+                    driver.listener.tell_leader(driver, effect)
                 case Lead(epoch):
                     self._begin_to_lead(epoch)
                 case Follow(epoch, leader):
@@ -206,24 +206,24 @@ class Elected(Appointed):
 
     def _begin_to_follow(self, epoch: int, leader: int) -> None:
         if (self.election.epoch, self.election.leader) == (epoch, leader):
-            self._hosted.follow(epoch, leader, self._hosted.replica.replicas, -1)
+            self._driver.follow(epoch, leader, self._driver.replica.replicas, -1)
 
     def _begin_to_lead(self, epoch: int) -> None:
-        hosted, election = self._hosted, self.election
-        replica = hosted.replica
+        driver, election = self._driver, self.election
+        replica = driver.replica
         if election.epoch != epoch or election.leader != replica.me:
             return  # A higher epoch came while the ballot was being written.
-        hosted.lead(epoch, replica.replicas, replica.replicas, -1)
+        driver.lead(epoch, replica.replicas, replica.replicas, -1)
         try:
-            hosted.seal.found()
+            driver.seal.found()
             # A record of the new epoch at once: only with one can what earlier leaders left be committed.
-            hosted.write_control(ControlType.LEADER_CHANGE, b"")
+            driver.write_control(ControlType.LEADER_CHANGE, b"")
         except TidelogError as error:
-            logger.error("%s: cannot lead epoch %s: %s", hosted.key, epoch, error.message)
+            logger.error("%s: cannot lead epoch %s: %s", driver.key, epoch, error.message)
             # Without that record nothing would ever be committed, while everybody hears a leader.
-            self.elect(election.resign(hosted.services.uptime_ms()))
+            self.elect(election.resign(driver.services.uptime_ms()))
             return
-        hosted.seal.began()
+        driver.seal.began()
 
     def _save(self, ballot: Ballot) -> None:
         self._saving = True
@@ -233,7 +233,7 @@ class Elected(Appointed):
         self._saving = False
         if isinstance(result, BaseException):
             # Without its ballot on disk this voter must not say anything more: it could vote twice.
-            self._hosted.closed = True
-            self._hosted.fail(StorageError(f"the ballot cannot be written: {result}"))
+            self._driver.closed = True
+            self._driver.fail(StorageError(f"the ballot cannot be written: {result}"))
             return
         self._drain()

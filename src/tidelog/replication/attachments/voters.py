@@ -21,7 +21,7 @@ from tidelog.replication.voters import VoterHistory, VoterSet, encode_batch_of
 from tidelog.services import Services, ignore
 
 if TYPE_CHECKING:
-    from tidelog.replication.hosted import Hosted
+    from tidelog.replication.driver import ReplicaDriver
 
 logger = logging.getLogger(__name__)
 
@@ -39,18 +39,18 @@ class LogVoters(NoVoters):
 
     def __init__(
         self,
-        hosted: "Hosted",
+        driver: "ReplicaDriver",
         election: Election,
         history: VoterHistory,
         services: Services,
         on_change: Callable[[VoterSet], None] = ignore,
     ) -> None:
-        self._hosted = hosted
+        self._driver = driver
         self._election = election
         self.history = history
         self._services = services
         self._on_change = on_change
-        self._my_id = hosted.replica.me
+        self._my_id = driver.replica.me
 
     @property
     def latest(self) -> VoterSet:
@@ -59,7 +59,7 @@ class LogVoters(NoVoters):
     @property
     def _log_name(self) -> object:
         """For log lines."""
-        return self._hosted.key
+        return self._driver.key
 
     # --- following the log ----------------------------------------------------------------------------------
 
@@ -68,13 +68,13 @@ class LogVoters(NoVoters):
         voters = self.latest
         logger.info("%s: %s vote from now on", self._log_name, sorted(voters.ids))
         self._election.change_voters(voters, self._services.uptime_ms(), needed=self.is_needed())
-        self._hosted.change_replicas(tuple(sorted(voters.ids)))
+        self._driver.change_replicas(tuple(sorted(voters.ids)))
         self._on_change(voters)
 
     def is_needed(self) -> bool:
         """Whether only the latest set, which is not committed, says that this replica votes no more."""
         latest_offset = self.history.latest_offset
-        if latest_offset < self._hosted.replica.high_watermark:
+        if latest_offset < self._driver.replica.high_watermark:
             return False
         return self._voted_in(self.history.before(latest_offset))
 
@@ -85,11 +85,11 @@ class LogVoters(NoVoters):
     # --- leading --------------------------------------------------------------------------------------------
 
     @property
-    def is_settled(self) -> bool:
+    def is_committed(self) -> bool:
         """Whether this leads, and the latest set is committed and known to be the latest: so that it may be
         changed.
         """
-        replica = self._hosted.replica
+        replica = self._driver.replica
         return (
             replica.role is Role.LEADER
             and replica.high_watermark > replica.epoch_start_offset
@@ -98,15 +98,15 @@ class LogVoters(NoVoters):
 
     def step_down(self) -> None:
         """Whoever was elected before it heard that it votes no more, and made sure that all others hear."""
-        self._hosted.voter.elect(self._election.resign(self._services.uptime_ms()))
+        self._driver.voter.elect(self._election.resign(self._services.uptime_ms()))
 
     def _has_caught_up(self, voter_id: int, directory: UUID | None = None) -> bool:
         """It holds all that is committed, with this disk where one is named, and was heard a moment ago."""
-        seen = self._hosted.voter.seen.get(voter_id)
+        seen = self._driver.voter.seen.get(voter_id)
         if seen is None or directory not in (None, seen.directory):
             return False
         age_ms = self._services.uptime_ms() - seen.progress.fetched_ms
-        behind = seen.progress.end_offset < self._hosted.replica.high_watermark
+        behind = seen.progress.end_offset < self._driver.replica.high_watermark
         return not behind and age_ms <= self._election.timing.silence_ms
 
     def _could_decide(self, voters: VoterSet) -> bool:
@@ -118,11 +118,11 @@ class LogVoters(NoVoters):
     def _write(self, voters: VoterSet) -> None:
         """Raises StorageError."""
         invariant(voters.is_safe_after(self.latest), "one voter at a time", voters, self.latest)
-        hosted, now_ms = self._hosted, self._services.now_ms()
-        offset = hosted.log.end_offset
+        driver, now_ms = self._driver, self._services.now_ms()
+        offset = driver.log.end_offset
         self._writing(offset, voters)
-        batch = encode_batch_of(voters, offset, hosted.replica.epoch, now_ms)
-        hosted.append(memoryview(batch), offset, now_ms, now_ms)
+        batch = encode_batch_of(voters, offset, driver.replica.epoch, now_ms)
+        driver.append(memoryview(batch), offset, now_ms, now_ms)
         self._written(offset, voters)
 
     def _writing(self, offset: int, voters: VoterSet) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from tidelog.broker.node.ports import Answered, Asked
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import (
     HeartbeatAsk,
     HeartbeatGot,
@@ -36,7 +36,7 @@ LOST_AT = 4 << 64  # Nor this: it has failed, as reported in the partition epoch
 KEPT, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
 
 
-class Registering(Exchange[Asked, Answered]):
+class RegistrationExchange(Exchange[Asked, Answered]):
     api_key = 62
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
@@ -51,7 +51,7 @@ class Registering(Exchange[Asked, Answered]):
             "listeners": [listener],
             "features": [
                 {"name": name, "min_supported_version": value, "max_supported_version": value}
-                for name, value in ask.alike
+                for name, value in ask.cluster_settings
             ],
             "rack": ask.rack,
             "log_dirs": [] if ask.directory is None else [ask.directory],
@@ -102,7 +102,7 @@ def _known_epoch(memory: int) -> int | None:
     return known - 1 if known else None
 
 
-class Heartbeats(Exchange[Asked, Answered]):
+class HeartbeatExchange(Exchange[Asked, Answered]):
     api_key = 63
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
@@ -148,12 +148,12 @@ class Heartbeats(Exchange[Asked, Answered]):
         return cast(HeartbeatAsk | HeartbeatGot, said).broker_epoch
 
 
-class InSyncChanges(Exchange[Asked, Answered]):
+class AlterPartitionExchange(Exchange[Asked, Answered]):
     api_key = 56
     at_once_max = 500
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
-        def partition(wish: InSyncWish) -> Fields:
+        def partition(wish: InSyncProposal) -> Fields:
             return {
                 "partition_index": wish.partition,
                 "leader_epoch": wish.leader_epoch,
@@ -178,7 +178,7 @@ class InSyncChanges(Exchange[Asked, Answered]):
             Asked(
                 request.broker_id,
                 InSyncAsk(
-                    InSyncWish(
+                    InSyncProposal(
                         request.broker_id,
                         request.broker_epoch,
                         topic.topic_id,
@@ -197,7 +197,7 @@ class InSyncChanges(Exchange[Asked, Answered]):
         ]
 
     def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
-        def partition(pair: tuple[InSyncWish, ErrorCode]) -> Fields:
+        def partition(pair: tuple[InSyncProposal, ErrorCode]) -> Fields:
             wish, error = pair
             return {
                 "partition_index": wish.partition,
@@ -231,7 +231,7 @@ class InSyncChanges(Exchange[Asked, Answered]):
         return cast(InSyncAsk | InSyncGot, said).wish
 
 
-class FailedLogs(Exchange[Asked, Answered]):
+class FailedLogsExchange(Exchange[Asked, Answered]):
     """Kafka's brokers report with this request the disk of each replica; ours have one, and report what is
     lost, and what is kept there as the topic's settings promise.
     """
@@ -297,7 +297,7 @@ class FailedLogs(Exchange[Asked, Answered]):
         return said.broker_epoch, said.partitions, said.healed, said.unwritable
 
 
-def _wish_key(wish: InSyncWish) -> tuple[UUID, int]:
+def _wish_key(wish: InSyncProposal) -> tuple[UUID, int]:
     return wish.topic_id, wish.partition
 
 

@@ -47,20 +47,30 @@ from tidelog.replication.messages import (
     VoteAnswered,
     VoteAsked,
 )
-from tidelog.runtime.peers.controller_exchanges import FailedLogs, Heartbeats, InSyncChanges, Registering
+from tidelog.runtime.peers.controller_exchanges import (
+    AlterPartitionExchange,
+    FailedLogsExchange,
+    HeartbeatExchange,
+    RegistrationExchange,
+)
 from tidelog.runtime.peers.exchange import Exchange
-from tidelog.runtime.peers.replica_exchanges import HandOvers, NewLeaders, Snapshots, Voting
-from tidelog.runtime.peers.tail_exchange import Tails
+from tidelog.runtime.peers.replica_exchanges import (
+    HandOverExchange,
+    NewLeaderExchange,
+    SnapshotExchange,
+    VoteExchange,
+)
+from tidelog.runtime.peers.tail_exchange import TailExchange
 
-VOTING = Voting()
-NEW_LEADERS = NewLeaders()
-HAND_OVERS = HandOvers()
-REGISTERING = Registering()
-HEARTBEATS = Heartbeats()
-IN_SYNC_CHANGES = InSyncChanges()
-FAILED_LOGS = FailedLogs()
-SNAPSHOTS = Snapshots()
-TAILS = Tails()
+VOTING = VoteExchange()
+NEW_LEADERS = NewLeaderExchange()
+HAND_OVERS = HandOverExchange()
+REGISTERING = RegistrationExchange()
+HEARTBEATS = HeartbeatExchange()
+IN_SYNC_CHANGES = AlterPartitionExchange()
+FAILED_LOGS = FailedLogsExchange()
+SNAPSHOTS = SnapshotExchange()
+TAILS = TailExchange()
 
 BY_API: dict[int, Exchange[Any, Any]] = {
     exchange.api_key: exchange

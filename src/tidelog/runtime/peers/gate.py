@@ -3,7 +3,7 @@ active controller can handle.
 """
 
 from tidelog.broker.requests.request import RequestContext
-from tidelog.runtime.peers.inbound import Inbound, Reply, Waiting
+from tidelog.runtime.peers.inbound import Inbound, PendingRequest, Reply
 from tidelog.runtime.peers.relay import Relay
 
 
@@ -29,7 +29,7 @@ class Gate:
 
     def take(
         self, request: memoryview, position: int, context: RequestContext, reply: Reply
-    ) -> Waiting | None:
+    ) -> PendingRequest | None:
         """A request of another node."""
         if self._relay.serves(context.api_key, context.version):
             self._relay.open(request, position, context, reply)
@@ -39,6 +39,8 @@ class Gate:
     def relays(self, api_key: int) -> bool:
         return self._relay.wants(api_key)
 
-    def relay(self, request: memoryview, position: int, context: RequestContext, reply: Reply) -> Waiting:
+    def relay(
+        self, request: memoryview, position: int, context: RequestContext, reply: Reply
+    ) -> PendingRequest:
         """A client's request for the controller, which is not here."""
         return self._relay.pass_on(request, position, context, lambda frame: reply((frame,)))

@@ -39,7 +39,7 @@ FOREIGN_MAX = 64  # clusters that get a line in the log; clients can invent more
 ANSWER_WITHIN_MS = 15_000  # more than the controllers allow themselves for a decision
 
 
-class Waiting(Protocol):
+class PendingRequest(Protocol):
     """A request that is not answered yet."""
 
     def cancel(self) -> None: ...
@@ -57,9 +57,9 @@ class Inbound:
         self._cluster_id = cluster_id
         self.receive: Callable[[NodeMessage], None] = lambda message: None
         self._foreign: set[str] = set()  # clusters whose nodes connected to us by mistake; one log line each
-        self._fetches: dict[tuple[int, int], WaitingFetch] = {}  # by sender and generation
-        self._newest: dict[int, WaitingFetch] = {}  # of each sender
-        self._waiting: dict[Hashable, deque[tuple[WaitingRequest, int]]] = {}  # request and place in it
+        self._fetches: dict[tuple[int, int], PendingFollowerFetch] = {}  # by sender and generation
+        self._newest: dict[int, PendingFollowerFetch] = {}  # of each sender
+        self._waiting: dict[Hashable, deque[tuple[PendingPeerRequest, int]]] = {}  # request and place in it
 
     def serves(self, api_key: int, version: int) -> bool:
         return api_key in BY_API and version == requests.newest(api_key)
@@ -80,7 +80,7 @@ class Inbound:
 
     def fetch(
         self, request: memoryview, position: int, context: RequestContext, reply: Reply
-    ) -> "WaitingFetch | None":
+    ) -> "PendingFollowerFetch | None":
         head, items, forgotten, cluster_id = follower_fetch.decode_ask(request, position, FetchItem)
         if self._is_foreign(cluster_id):
             refusal = follower_fetch.encode_answer(
@@ -89,7 +89,7 @@ class Inbound:
             reply(cast(list[Part | bytes], refusal))
             return None
         sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory, heard, others = head
-        waiting = WaitingFetch(self, sender, generation, context.correlation_id, reply)
+        waiting = PendingFollowerFetch(self, sender, generation, context.correlation_id, reply)
         previous = self._newest.get(sender)
         self._fetches[sender, generation] = self._newest[sender] = waiting
         ask = FetchAsk(
@@ -111,7 +111,7 @@ class Inbound:
         if waiting is not None:
             waiting.answer(got.error, got.parts)
 
-    def forget_fetch(self, waiting: "WaitingFetch") -> None:
+    def forget_fetch(self, waiting: "PendingFollowerFetch") -> None:
         if self._fetches.get((waiting.sender, waiting.generation)) is waiting:
             del self._fetches[waiting.sender, waiting.generation]
         if self._newest.get(waiting.sender) is waiting:
@@ -121,14 +121,14 @@ class Inbound:
 
     def take(
         self, request: memoryview, position: int, context: RequestContext, reply: Reply
-    ) -> "WaitingRequest | None":
+    ) -> "PendingPeerRequest | None":
         exchange = BY_API[context.api_key]
         decoded = messages.decode(context.api_key, context.version, request, position, elements_max=LONG_MAX)
         if self._is_foreign(getattr(decoded, "cluster_id", None)):
             reply((_encode(context, {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID}),))
             return None
         asks = _asks(exchange, decoded)
-        waiting = WaitingRequest(self, exchange, asks, context, reply)
+        waiting = PendingPeerRequest(self, exchange, asks, context, reply)
         if exchange.one_way or not asks:
             for ask in asks:
                 self.receive(ask)
@@ -157,7 +157,7 @@ class Inbound:
             del self._waiting[token]
         waiting.answer(place, message)
 
-    def forget(self, waiting: "WaitingRequest") -> None:
+    def forget(self, waiting: "PendingPeerRequest") -> None:
         for ask in waiting.asks:
             token = (ask.sender, waiting.exchange.api_key, waiting.exchange.token(ask))
             row = self._waiting.get(token)
@@ -186,7 +186,7 @@ def _asks(exchange: Exchange[Any, Any], decoded: Any) -> list[Any]:
         raise Malformed(f"a request that no node sends: {error}") from None
 
 
-class WaitingFetch:
+class PendingFollowerFetch:
     """A follower's fetch that the node has not answered yet."""
 
     __slots__ = ("_correlation_id", "_done", "_inbound", "_reply", "generation", "sender")
@@ -224,7 +224,7 @@ class WaitingFetch:
         self._inbound.forget_fetch(self)
 
 
-class WaitingRequest:
+class PendingPeerRequest:
     """Any other request of a node, with one or more questions in it."""
 
     __slots__ = ("_context", "_done", "_gots", "_inbound", "_missing", "_reply", "asks", "exchange", "timer")

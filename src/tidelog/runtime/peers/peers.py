@@ -46,7 +46,7 @@ Question = VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow | TailAsk
 FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # the purposes of channels
 
 # before each check whether a lost node's address still has a listener
-PROBE_PAUSES_S = (0.0, 0.003, 0.01, 0.03)
+DEATH_CHECK_PAUSES_S = (0.0, 0.003, 0.01, 0.03)
 
 SEVERAL_BATCHES = 16 << 20  # what a response may carry besides the largest batch
 
@@ -74,14 +74,14 @@ class WirePeers:
         self._around = Surroundings(loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES)
         self._channels: dict[tuple[int, str], Channel] = {}
         self._asker_of = ""  # the cluster id that senders name
-        self._askers: dict[int, follower_fetch.Asker] = {}  # by whom it asks
+        self._askers: dict[int, follower_fetch.FetchHeader] = {}  # by whom it asks
         self._together: dict[tuple[int, int], list[NodeMessage]] = {}  # (to, api) → questions of this turn
         self.inbound = Inbound(me, services, self.presence, cluster_id)
         self._receive: Callable[[NodeMessage], None] = ignore
         self._peer_lost: Callable[[int], None] = ignore
         self._peer_dead: Callable[[int], None] = ignore
         self._on_foreign = on_foreign
-        self._probes: set[asyncio.Task[None]] = set()
+        self._death_checks: set[asyncio.Task[None]] = set()
         self._addresses_of = addresses_of or self._one_address
 
     def connect(
@@ -107,20 +107,20 @@ class WirePeers:
 
     def _lost(self, peer: int) -> None:
         self._peer_lost(peer)
-        probe = self._around.loop.create_task(self._probe(peer))
-        self._probes.add(probe)
-        probe.add_done_callback(self._probes.discard)
+        probe = self._around.loop.create_task(self._confirm_death(peer))
+        self._death_checks.add(probe)
+        probe.add_done_callback(self._death_checks.discard)
 
     def _one_address(self, peer: int) -> Sequence[Address]:
         address = self._around.address_of(peer)
         return [] if address is None else [address]
 
-    async def _probe(self, peer: int) -> None:
+    async def _confirm_death(self, peer: int) -> None:
         """All connections of a node have closed. If nothing listens at its address, its process is dead: no
         need to wait for its return. Checked several times: an ending process closes one descriptor after
         another, and its listening socket may outlive the connections.
         """
-        for pause_s in PROBE_PAUSES_S:
+        for pause_s in DEATH_CHECK_PAUSES_S:
             await asyncio.sleep(pause_s)
             if self.presence.is_there(peer):
                 return

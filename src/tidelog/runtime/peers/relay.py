@@ -128,7 +128,7 @@ class Relayed:
         when_known(
             broker,
             lambda: broker.store.committed_offset >= metadata_offset,
-            lambda: broker.partitions.when_settled(lambda: self._answer(frame)),
+            lambda: broker.partitions.when_open(lambda: self._answer(frame)),
         )
 
     def lost(self, *, sent: bool) -> None:

@@ -26,7 +26,7 @@ from tidelog.runtime.peers.exchange import (
 from tidelog.types import SnapshotId
 
 
-class Voting(Exchange[VoteAsked, VoteAnswered]):
+class VoteExchange(Exchange[VoteAsked, VoteAnswered]):
     api_key = 52
     at_once_max = 500
 
@@ -100,7 +100,7 @@ class Voting(Exchange[VoteAsked, VoteAnswered]):
         return message.key, pre
 
 
-class NewLeaders(Exchange[LeaderBegan, LeaderBegan]):
+class NewLeaderExchange(Exchange[LeaderBegan, LeaderBegan]):
     api_key = 53
     at_once_max = 500
     one_way = True
@@ -134,7 +134,7 @@ class NewLeaders(Exchange[LeaderBegan, LeaderBegan]):
         return ()
 
 
-class HandOvers(Exchange[StandNow, StandNow]):
+class HandOverExchange(Exchange[StandNow, StandNow]):
     api_key = 54
     at_once_max = 500
     one_way = True
@@ -169,7 +169,7 @@ class HandOvers(Exchange[StandNow, StandNow]):
         return ()
 
 
-class Snapshots(Exchange[SnapshotAsk, SnapshotGot]):
+class SnapshotExchange(Exchange[SnapshotAsk, SnapshotGot]):
     api_key = 59
 
     def body(self, to: int, cluster_id: str, asks: Sequence[SnapshotAsk]) -> Fields:

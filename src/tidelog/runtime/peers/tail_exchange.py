@@ -11,7 +11,7 @@ from tidelog.runtime.peers.exchange import UNANSWERED, Exchange, by_topic, index
 ANY_EPOCH = (1 << 31) - 1
 
 
-class Tails(Exchange[TailAsk, TailGot]):
+class TailExchange(Exchange[TailAsk, TailGot]):
     api_key = 23
     at_once_max = 500
 

@@ -8,7 +8,7 @@ from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
 from tidelog.broker.metadata.opening import METADATA_KEY
 from tidelog.broker.node.node import Node
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.batches import Entry, batches_between, end_on_disk, entries_between, newest_of
@@ -144,21 +144,21 @@ class ClusterChecker:
 
     # --- while it happens -----------------------------------------------------------------------------------
 
-    def role_changed(self, hosted: Hosted) -> None:
-        self.replicas.role_changed(hosted)
+    def role_changed(self, driver: ReplicaDriver) -> None:
+        self.replicas.role_changed(driver)
         self.syncing.look()
-        if hosted.replica.role is Role.LEADER and hosted.key != METADATA_KEY:
-            place = self._place_of(hosted.key)
+        if driver.replica.role is Role.LEADER and driver.key != METADATA_KEY:
+            place = self._place_of(driver.key)
             if place is not None:
-                self.promise(place).leads(place, hosted)
+                self.promise(place).leads(place, driver)
 
-    def committed(self, hosted: Hosted) -> None:
-        self.replicas.committed(hosted)
-        self._look_at_deceived(hosted)
-        if hosted.replica.role is Role.LEADER and hosted.key != METADATA_KEY:
-            place = self._place_of(hosted.key)
+    def committed(self, driver: ReplicaDriver) -> None:
+        self.replicas.committed(driver)
+        self._look_at_deceived(driver)
+        if driver.replica.role is Role.LEADER and driver.key != METADATA_KEY:
+            place = self._place_of(driver.key)
             if place is not None:
-                self.promise(place).committed(place, hosted)
+                self.promise(place).committed(place, driver)
 
     def applied(self, node: Node, image: ClusterImage) -> None:
         """A node is about to act on new metadata."""
@@ -214,9 +214,9 @@ class ClusterChecker:
             node_id in place.partition.replicas and elects_itself(place.partition) for place in self.places()
         )
 
-    def _look_at_deceived(self, hosted: Hosted) -> None:
-        place = cast(Key, hosted.key), hosted.replica.me
-        if hosted.log.end_offset >= self._deceptions.get(place, ANYWHERE):
+    def _look_at_deceived(self, driver: ReplicaDriver) -> None:
+        place = cast(Key, driver.key), driver.replica.me
+        if driver.log.end_offset >= self._deceptions.get(place, ANYWHERE):
             del self._deceptions[place]
             self.losses.healed(*place)
 
@@ -313,18 +313,18 @@ class ClusterChecker:
 
     def _check_partition(self, place: Place) -> None:
         key = place.key
-        replicas = [node.host.hosted[key] for node in self._nodes() if key in node.host.hosted]
-        leader = next(hosted for hosted in replicas if hosted.replica.role is Role.LEADER)
+        replicas = [node.host.drivers[key] for node in self._nodes() if key in node.host.drivers]
+        leader = next(driver for driver in replicas if driver.replica.role is Role.LEADER)
         log = leader.log
         if self.is_compacted(key):
             self._check_newest(place, leader, replicas)
             return
         expected = batches_between(log, log.start_offset, log.end_offset)
-        for hosted in replicas:
-            start = max(log.start_offset, hosted.log.start_offset)
-            found = batches_between(hosted.log, start, hosted.log.end_offset)
+        for driver in replicas:
+            start = max(log.start_offset, driver.log.start_offset)
+            found = batches_between(driver.log, start, driver.log.end_offset)
             if found != [each for each in expected if each[1][0] > start]:
-                raise Violation(f"{place.name}: nodes {hosted.replica.me} and {leader.replica.me} differ")
+                raise Violation(f"{place.name}: nodes {driver.replica.me} and {leader.replica.me} differ")
         name = (place.topic.name, place.number)
         if name not in self.given_up:
             self.deletions.check(place, log.start_offset, self.losses.count(key))
@@ -336,12 +336,12 @@ class ClusterChecker:
             if name not in self.given_up:
                 self._check_groups(place, [each for each in entries if each.offset >= history.read_from])
 
-    def _check_newest(self, place: Place, leader: Hosted, replicas: Iterable[Hosted]) -> None:
+    def _check_newest(self, place: Place, leader: ReplicaDriver, replicas: Iterable[ReplicaDriver]) -> None:
         """Every replica has the same newest record of each key, however much each has compacted."""
         expected = newest_of(leader.log)
-        for hosted in replicas:
-            if newest_of(hosted.log) != expected:
-                raise Violation(f"{place.name}: nodes {hosted.replica.me} and {leader.replica.me} differ")
+        for driver in replicas:
+            if newest_of(driver.log) != expected:
+                raise Violation(f"{place.name}: nodes {driver.replica.me} and {leader.replica.me} differ")
 
     def _check_groups(self, place: Place, entries: list[Entry]) -> None:
         for group in self.groups:

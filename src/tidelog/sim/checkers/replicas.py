@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.batches import Batch, batches_between, records_between
@@ -25,7 +25,7 @@ class Known:
         self.end = 0  # after the last of them
         # By node: the last seen process, its epoch and its high watermark. A new process may start further
         # back.
-        self.seen: dict[int, tuple[Hosted, int, int]] = {}
+        self.seen: dict[int, tuple[ReplicaDriver, int, int]] = {}
         self.damaged: dict[int, list[int]] = {}  # from where on a node may truncate records, once each
         self.led: dict[int, int] = {}  # by epoch: up to where its leader considered the log committed
         # (last epoch led before, offset): what those leaders had committed from the offset on is given up
@@ -40,14 +40,14 @@ class Known:
         self.damaged[node] = [] if found is None else [offset for offset in offsets if offset < found]
         return found is not None
 
-    def last_seen(self, hosted: Hosted) -> tuple[Hosted, int, int]:
-        return self.seen.get(hosted.replica.me, (hosted, -1, 0))
+    def last_seen(self, driver: ReplicaDriver) -> tuple[ReplicaDriver, int, int]:
+        return self.seen.get(driver.replica.me, (driver, -1, 0))
 
-    def watermark_of(self, hosted: Hosted) -> int:
+    def watermark_of(self, driver: ReplicaDriver) -> int:
         """Up to where its commits count. What a leader said before it lost its records may reach a follower
         only afterwards: it does not commit again what was given up.
         """
-        replica = hosted.replica
+        replica = driver.replica
         watermark, epoch = replica.high_watermark, replica.epoch
         if replica.role is Role.LEADER:
             self.led[epoch] = max(self.led.get(epoch, 0), watermark)
@@ -77,18 +77,18 @@ class ReplicaChecker:
             known = self._partitions[key] = Known()
         return known
 
-    def role_changed(self, hosted: Hosted) -> None:
+    def role_changed(self, driver: ReplicaDriver) -> None:
         """One leader per partition and epoch, ever; epochs only rise.
 
         Two leaders of one epoch could both commit, each with its own half of the replicas.
         """
-        replica, name, known = hosted.replica, self._name(hosted.key), self._known(hosted.key)
-        process, epoch, watermark = known.last_seen(hosted)
-        if process is hosted and replica.epoch < epoch:
+        replica, name, known = driver.replica, self._name(driver.key), self._known(driver.key)
+        process, epoch, watermark = known.last_seen(driver)
+        if process is driver and replica.epoch < epoch:
             raise Violation(f"{name}: node {replica.me} went back from epoch {epoch} to {replica.epoch}")
-        if process is not hosted:
+        if process is not driver:
             watermark = 0
-        known.seen[replica.me] = hosted, replica.epoch, watermark
+        known.seen[replica.me] = driver, replica.epoch, watermark
         if replica.role is not Role.LEADER:
             return
         self._world.note(f"{name}: node {replica.me} leads epoch {replica.epoch}")
@@ -96,24 +96,24 @@ class ReplicaChecker:
         if leader != replica.me:
             raise Violation(f"{name}: epoch {replica.epoch} is led by {leader} and by {replica.me}")
 
-    def committed(self, hosted: Hosted) -> None:
+    def committed(self, driver: ReplicaDriver) -> None:
         """The high watermark never goes back, and committed records never change."""
-        replica, name, known = hosted.replica, self._name(hosted.key), self._known(hosted.key)
-        watermark = known.watermark_of(hosted)
+        replica, name, known = driver.replica, self._name(driver.key), self._known(driver.key)
+        watermark = known.watermark_of(driver)
         self._world.note(f"{name}: node {replica.me} watermark {replica.high_watermark}")
-        process, _, before = known.last_seen(hosted)
-        if process is not hosted:
+        process, _, before = known.last_seen(driver)
+        if process is not driver:
             before = 0
         elif watermark < before and not known.may_go_back(replica.me, watermark):
             raise Violation(
                 f"{name}: the watermark of node {replica.me} went back from {before} to {watermark}"
             )
-        known.seen[replica.me] = hosted, replica.epoch, watermark
+        known.seen[replica.me] = driver, replica.epoch, watermark
         known.end = max(known.end, watermark)
-        self._voters.committed(hosted, watermark, name)
+        self._voters.committed(driver, watermark, name)
         committed = known.committed
-        found = records_between if self._is_compacted(hosted.key) else batches_between
-        for base_offset, batch in found(hosted.log, before, watermark):
+        found = records_between if self._is_compacted(driver.key) else batches_between
+        for base_offset, batch in found(driver.log, before, watermark):
             if committed.setdefault(base_offset, batch) != batch:
                 raise Violation(
                     f"{name} offset {base_offset}: node {replica.me} takes {batch} for committed, "
@@ -135,18 +135,18 @@ class ReplicaChecker:
         known.led = {epoch: min(end, floor) for epoch, end in known.led.items()}
         known.given_up.append((self.last_epoch_led(key), floor))
         self._voters.forget(key, floor)
-        for node, (hosted, epoch, watermark) in known.seen.items():
-            known.seen[node] = hosted, epoch, min(watermark, floor)
+        for node, (driver, epoch, watermark) in known.seen.items():
+            known.seen[node] = driver, epoch, min(watermark, floor)
 
     def last_epoch_led(self, key: PartitionKey) -> int:
         """The highest epoch of any leader that has written so far. -1: none."""
         return max(self._known(key).leaders, default=-1)
 
-    def agreed_end(self, hosted: Hosted) -> int:
+    def agreed_end(self, driver: ReplicaDriver) -> int:
         """Up to where a log equals what was committed: its divergence, or its end."""
-        log = hosted.log
+        log = driver.log
         found = dict(batches_between(log, log.start_offset, log.end_offset))
-        for base_offset, batch in sorted(self._known(hosted.key).committed.items()):
+        for base_offset, batch in sorted(self._known(driver.key).committed.items()):
             if base_offset >= log.start_offset and found.get(base_offset) != batch:
                 return min(base_offset, log.end_offset)
         return log.end_offset

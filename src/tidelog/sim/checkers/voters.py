@@ -4,7 +4,7 @@ Two sets that differ by more have disjoint majorities: each could elect a leader
 happens in the seeds, so the records themselves are checked.
 """
 
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.voters import VoterSet, sets_in
 from tidelog.sim.checkers.batches import pieces
@@ -17,15 +17,15 @@ class VoterChecker:
         self._seen: dict[PartitionKey, tuple[int, int, VoterSet | None]] = {}
         self._latest: dict[PartitionKey, tuple[int, frozenset[int]]] = {}  # since which epoch they vote, who
 
-    def committed(self, hosted: Hosted, end: int, name: str) -> None:
+    def committed(self, driver: ReplicaDriver, end: int, name: str) -> None:
         """Everything before ``end`` in the replica's log is committed."""
-        if not hosted.voter.watches_leader:
+        if not driver.voter.watches_leader:
             return  # There are no voters.
-        log = hosted.log
-        start, began, known = self._seen.get(hosted.key, (0, 0, None))
+        log = driver.log
+        start, began, known = self._seen.get(driver.key, (0, 0, None))
         if end <= start:
             return
-        begins = hosted.seal.since_epoch
+        begins = driver.seal.since_epoch
         if log.start_offset > start or begins != began:
             # Changes in between are known only from a snapshot; and a topic that had another mode meanwhile
             # starts again, with the replicas that hold its log then.
@@ -40,8 +40,8 @@ class VoterChecker:
                         f"{sorted(known.ids)} to {sorted(voters.ids)}"
                     )
                 known = voters
-                self._latest[hosted.key] = begins, voters.ids
-        self._seen[hosted.key] = end, begins, known
+                self._latest[driver.key] = begins, voters.ids
+        self._seen[driver.key] = end, begins, known
 
     def latest(self, key: PartitionKey, since_epoch: int) -> frozenset[int] | None:
         """The last set committed since they began to vote; None if there is none."""

@@ -14,7 +14,7 @@ from tidelog.controller import configs, leadership, reassignment, topics
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.sim.plan import BY_MODE
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Admin:
         self.topics: list[str] = []  # its own, those that should exist
         self.done: dict[str, int] = {}  # how often each kind of change was requested
         self.stopped = False
-        self.on_created: Callable[[str, TopicWish], None] = lambda name, wish: None
+        self.on_created: Callable[[str, NewTopic], None] = lambda name, wish: None
         self.on_deleted: Callable[[str], None] = lambda name: None
 
     def start(self) -> None:
@@ -72,7 +72,7 @@ class Admin:
         settings = {"replication.mode": self._mode, **BY_MODE[self._mode].other_configs(chance, replicas)}
         if chance.random() < 0.5:
             settings["flush.messages"] = "1"
-        wish = TopicWish(name, chance.randint(1, 2), replicas, {}, settings)
+        wish = NewTopic(name, chance.randint(1, 2), replicas, {}, settings)
         self._note(f"create {name} with {wish.partitions} partitions, {replicas} replicas {settings}")
         self.topics.append(name)
         topic_id = self._world.uuid()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.modes import QUORUM
 from tidelog.controller import brokers, configs, leadership, reassignment
+from tidelog.controller.availability import DRAIN_SETTING
 from tidelog.controller.image import TopicImage
-from tidelog.controller.standing import DRAIN_SETTING
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode
 from tidelog.replication.modes import MODES

@@ -107,8 +107,8 @@ def stand(world: World) -> Iterator[Action]:
     if not _has(world, "elections"):
         return
     for number in world.running:
-        hosted = world.node(number).hosted
-        if hosted is None or not hosted.voter.watches_leader:
+        driver = world.node(number).driver
+        if driver is None or not driver.voter.watches_leader:
             continue
         others = [other for other in world.running if other != number]
         for size in range(1, len(others) + 1):
@@ -187,8 +187,8 @@ def damage(world: World) -> Iterator[Action]:
     if not _has(world, "damage"):
         return
     for number in world.running:
-        hosted = world.node(number).hosted
-        if hosted is not None and hosted.damage.offset is None and hosted.log.end_offset > 0:
+        driver = world.node(number).driver
+        if driver is not None and driver.damage.offset is None and driver.log.end_offset > 0:
 
             def run(child: World, number: int = number) -> None:
                 child.call(number, "damage")

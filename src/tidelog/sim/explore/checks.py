@@ -46,10 +46,10 @@ def look(world: "World") -> None:
 
 
 def _look_at(world: "World", number: int) -> None:
-    hosted = world.node(number).hosted
-    if hosted is None:
+    driver = world.node(number).driver
+    if driver is None:
         return
-    replica, rows = hosted.replica, world.rows(number)
+    replica, rows = driver.replica, world.rows(number)
     if replica.role is Role.LEADER:
         _began(world, number, replica.epoch)
     committed = rows[: replica.high_watermark]

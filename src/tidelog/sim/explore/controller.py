@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import elections
+from tidelog.controller import leader_assignment
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.driver import ControllerDriver
 from tidelog.controller.effects import Fence, Submit
@@ -43,7 +43,7 @@ class _Controller(Controller):
         return True
 
     def settle(self, image: ClusterImage) -> list[MetadataRecord]:
-        return list(elections.settle_all(image, self._rules.at(image)))
+        return list(leader_assignment.assign_leaders(image, self._rules.at(image)))
 
 
 class SmallController:

@@ -40,8 +40,8 @@ class Frozen:
 
     @property
     def is_damaged(self) -> bool:
-        hosted = None if self.node is None else self.node.hosted
-        return hosted is not None and hosted.damage.offset is not None
+        driver = None if self.node is None else self.node.driver
+        return driver is not None and driver.damage.offset is not None
 
 
 class Outcome(NamedTuple):
@@ -119,9 +119,9 @@ class Table:
 
     def _killed(self, frozen: Frozen) -> Frozen:
         node: SmallNode = Copier().copy(frozen.node)
-        if node.hosted is not None:
-            node.disk.high_watermark = node.hosted.replica.high_watermark
-            node.disk.was_sure = node.hosted.replica.is_sure
+        if node.driver is not None:
+            node.disk.high_watermark = node.driver.replica.high_watermark
+            node.disk.was_sure = node.driver.replica.is_sure
         return self.freeze(None, node.disk, frozen.clock_ms)
 
     def without_log(self, frozen: Frozen) -> Frozen:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.metadata.quorum import MetadataQuorum
-from tidelog.broker.node.membership import Membership
+from tidelog.broker.node.lifecycle import BrokerLifecycle
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import Asked, NodeMessage
 from tidelog.broker.partitions.logs import Logs
@@ -26,13 +26,13 @@ from tidelog.log.log import Log
 from tidelog.log.storage import Storage
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.attachments.voter import Elected
-from tidelog.replication.election import State
+from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.election import ElectionState
+from tidelog.replication.fetch_server import FollowerSession, _part
 from tidelog.replication.fetching import MAX_BYTES, FetchLoop, _item
 from tidelog.replication.host import Host, HostPorts
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchAsk, FetchPart, Message
 from tidelog.replication.replica import Role
-from tidelog.replication.serving import Standing, _part
 from tidelog.replication.syncing import Synced, Syncer
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.replication.votes import Timing
@@ -127,25 +127,25 @@ class _Syncer(Syncer):
 class _Voting(Voting):
     """Timers fire when the search says so."""
 
-    def _push(self, hosted: Hosted, deadline_ms: int) -> None: ...
+    def _push(self, driver: ReplicaDriver, deadline_ms: int) -> None: ...
 
 
 class _Host(Host):
     def __init__(self, me: int, services: SmallServices, mail: _Mail, ports: HostPorts) -> None:
         super().__init__(me, services, mail, _no_chance, ports)
         self.syncer = _Syncer(services)
-        self.voting = _Voting(me, self.hosted, {}, self.serving, services, mail, _no_chance)
+        self.voting = _Voting(me, self.drivers, {}, self.serving, services, mail, _no_chance)
 
-    def wake(self, hosted: Hosted) -> None: ...
+    def wake(self, driver: ReplicaDriver) -> None: ...
 
-    def _go_on(self, hosted: Hosted) -> None: ...
+    def _go_on(self, driver: ReplicaDriver) -> None: ...
 
 
 def _no_chance() -> float:
     return 0.0
 
 
-class _Membership(Membership):
+class _Membership(BrokerLifecycle):
     """Of a broker that hears the controllers."""
 
     def alone(self) -> bool:
@@ -162,7 +162,7 @@ class _Metadata:
     def __init__(self, directory: UUID) -> None:
         self.image = ClusterImage()
         self.leader = CONTROLLER
-        self.hosted = _Elsewhere()
+        self.driver = _Elsewhere()
         self.committed_offset = 0
         self.directory = directory
 
@@ -194,7 +194,7 @@ class SmallNode(Node):
     ) -> MetadataQuorum:
         return cast(MetadataQuorum, _Metadata(self.disk.identity))
 
-    def _new_membership(self, registration: RegisterAsk, session: SessionTiming) -> Membership:
+    def _new_membership(self, registration: RegisterAsk, session: SessionTiming) -> BrokerLifecycle:
         return _Membership(registration, self.clock, self._ask_controller, lambda: 0, session.session_ms)
 
     def _ask_controller(self, ask: ControllerAsk) -> None:
@@ -206,23 +206,23 @@ class SmallNode(Node):
     # --- what the search looks at ---------------------------------------------------------------------------
 
     @property
-    def hosted(self) -> Hosted | None:
-        return self.host.hosted.get(KEY)
+    def driver(self) -> ReplicaDriver | None:
+        return self.host.drivers.get(KEY)
 
     @property
     def partition(self) -> Partition | None:
         return self.partitions.find(TOPIC, 0)[0]
 
     def leads(self) -> bool:
-        hosted = self.hosted
-        return hosted is not None and hosted.replica.role is Role.LEADER
+        driver = self.driver
+        return driver is not None and driver.replica.role is Role.LEADER
 
     def follows(self) -> int:
         """The node it would fetch from; -1 if none."""
-        hosted = self.hosted
-        if hosted is None or hosted.replica.role is not Role.FOLLOWER or not hosted.may_fetch:
+        driver = self.driver
+        if driver is None or driver.replica.role is not Role.FOLLOWER or not driver.may_fetch:
             return -1
-        return -1 if hosted.replica.leader == self.me else hosted.replica.leader
+        return -1 if driver.replica.leader == self.me else driver.replica.leader
 
     @property
     def has_to_do(self) -> bool:
@@ -262,54 +262,54 @@ class SmallNode(Node):
 
     def ask(self) -> FetchAsk:
         """As the fetch loop would."""
-        hosted = cast(Hosted, self.hosted)
-        epoch, items = self.membership.broker_epoch, [_item(hosted)]
-        directory = hosted.voter.directory
+        driver = cast(ReplicaDriver, self.driver)
+        epoch, items = self.membership.broker_epoch, [_item(driver)]
+        directory = driver.voter.directory
         return FetchAsk(self.me, epoch, 1, 0, items, [], 0, MAX_BYTES, directory)
 
     def count(self, ask: FetchAsk) -> FetchPart | None:
         """A follower's request: the response, or None if there is none."""
-        standing = Standing(ask.sender)
-        standing.directory = ask.directory
-        refusals = self.host.serving._count(standing, ask, self.clock.clock_ms)
+        session = FollowerSession(ask.sender)
+        session.directory = ask.directory
+        refusals = self.host.serving._count(session, ask, self.clock.clock_ms)
         self.clock.run()
         if refusals:
             return refusals[0]
-        ((hosted, item),) = standing.items.items()
-        return _part(hosted, item, MAX_BYTES, ask.sender)
+        ((driver, item),) = session.items.items()
+        return _part(driver, item, MAX_BYTES, ask.sender)
 
     def take(self, leader: int, part: FetchPart | None) -> None:
         """The leader's response; an empty one is a heartbeat."""
-        hosted = cast(Hosted, self.hosted)
+        driver = cast(ReplicaDriver, self.driver)
         if part is not None:
             named, epoch = self.host.voting.leader_named, self.host.ports.broker_epoch
             broken = self.host.ports.on_contradiction
             loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, named, broken, 0)
-            loop._take(hosted, part, self.clock.clock_ms)
+            loop._take(driver, part, self.clock.clock_ms)
         if part is None or not part.error:
-            self.host.voting.leader_heard(hosted, leader, hosted.replica.epoch)
+            self.host.voting.leader_heard(driver, leader, driver.replica.epoch)
         self.clock.run()
 
     def stand(self) -> bool:
         """Its leader was silent for long, or it hears no majority. Returns whether it continues to ask."""
         now_ms = self.clock.clock_ms
-        hosted = cast(Hosted, self.hosted)
-        if not isinstance(hosted.voter, Elected):
+        driver = cast(ReplicaDriver, self.driver)
+        if not isinstance(driver.voter, Elected):
             return False
-        election = hosted.voter.election
+        election = driver.voter.election
         election.hurry(now_ms)
-        self.host.voting.look_at(hosted, now_ms)
+        self.host.voting.look_at(driver, now_ms)
         self.clock.run()
-        return election.state in (State.PROSPECTIVE, State.CANDIDATE)
+        return election.state in (ElectionState.PROSPECTIVE, ElectionState.CANDIDATE)
 
     def damage(self) -> None:
         """A bit of its first record has flipped. It is noticed after the step."""
-        cast(Hosted, self.hosted).damage.offset = 0
+        cast(ReplicaDriver, self.driver).damage.offset = 0
 
     def notice_damage(self) -> None:
-        hosted = cast(Hosted, self.hosted)
-        hosted.damage.offset = None
-        hosted.damage.found(0, "a bit has flipped")
+        driver = cast(ReplicaDriver, self.driver)
+        driver.damage.offset = None
+        driver.damage.found(0, "a bit has flipped")
         self.clock.run()
 
     def pass_time(self) -> None:

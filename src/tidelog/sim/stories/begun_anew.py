@@ -23,7 +23,7 @@ def power_lost_in_between() -> Story:
     story.slow_disk("C")
     story.start("C")
     story.until(lambda: story.has_opened("C"), "the log of C")
-    story.until(lambda: story.hosted("C").log.start_offset == 7, "that C begins anew")
+    story.until(lambda: story.driver("C").log.start_offset == 7, "that C begins anew")
     story.tell("C loses power, and keeps half of what it has changed")
     story.machine("C").lose_power(lambda _, unsynced: unsynced // 2)
     story.repair_disk("C")

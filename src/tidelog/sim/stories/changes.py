@@ -51,8 +51,8 @@ class ChangeStory(Story):
         return f"{self.partition().mode}: {super().state()}"
 
     def _log(self, letter: str) -> str:
-        hosted = self.hosted(letter)
-        log, watermark = hosted.log, hosted.replica.high_watermark
+        driver = self.driver(letter)
+        log, watermark = driver.log, driver.replica.high_watermark
         words = [letter]
         offset = log.start_offset
         while offset < log.end_offset:
@@ -112,7 +112,7 @@ def sealed_without_controllers() -> ChangeStory:
     expect(story.write(), ErrorCode.NONE)
     story.change("isr")
     story.run(10)
-    story.until(lambda: story.hosted("A").replica.sealed_end_offset is not None, "the seal")
+    story.until(lambda: story.driver("A").replica.sealed_end_offset is not None, "the seal")
     story.kill("XYZ")
     story.kill("A")
     story.until(lambda: any(_leads(story, letter) for letter in "BC"), "an election")
@@ -141,7 +141,7 @@ def voters_that_have_not_heard() -> ChangeStory:
     expect(story.write(), ErrorCode.NONE)
     story.cut("BC", "XYZ")
     story.change("isr")
-    story.until(lambda: story.hosted("A").replica.sealed_end_offset is not None, "the seal")
+    story.until(lambda: story.driver("A").replica.sealed_end_offset is not None, "the seal")
     story.run(10)
     story.cut("A", "BC")
     story.await_change("isr")
@@ -261,7 +261,7 @@ def primary_is_waited_for() -> ChangeStory:
 
 
 def _leads(story: ChangeStory, letter: str) -> bool:
-    replica = story.hosted(letter).replica
+    replica = story.driver(letter).replica
     return replica.leader == replica.me
 
 

@@ -76,7 +76,7 @@ def isr_damaged_last_member() -> Story:
     expect(story.write(), ErrorCode.NONE)
     say_again = _lose_reports(story, "B")
     story.tell("B reads its old segments back")
-    story.hosted("B").damage.found(0, "the CRC does not match")
+    story.driver("B").damage.found(0, "the CRC does not match")
     story.run(1000)
     story.kill("A")
     story.until(lambda: story.leader() == "B", "the election of B")
@@ -124,7 +124,7 @@ def isr_lost_write_before_the_start() -> Story:
     story.until(story.all_in_sync, "the return of B")
     epoch = story.partition().leader_epoch
     story.tell("B reads its old segments back")
-    story.hosted("B").damage.found(0, "a batch claims 12 bytes")
+    story.driver("B").damage.found(0, "a batch claims 12 bytes")
     story.until(lambda: story.is_led_anew(epoch) or not story.all_in_sync(), "the report of B")
     story.until(story.all_in_sync, "the repair")
     expect(story.write(), ErrorCode.NONE)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.sim.clients.client import Reply
@@ -34,7 +34,7 @@ class GroupStory(Story):
         cluster, hosts = self.cluster, list(self.cluster.brokers)
         cluster.start()
         placed = dict.fromkeys(range(self.partitions), hosts)
-        cluster.create_topic(TopicWish(TOPIC, -1, -1, placed, settings))
+        cluster.create_topic(NewTopic(TOPIC, -1, -1, placed, settings))
         newest = cluster.checker.metadata
         self.world.run_while(lambda: TOPIC not in newest.newest.topics, 20_000)
         self.world.run_until(self.world.now_ms + 1000)

@@ -56,7 +56,7 @@ def expired_records_of_voters() -> Story:
     story.run(500)
     story.tell("the records of A and B are deleted by retention")
     for letter in "AB":
-        story.hosted(letter).log.advance_start(story.hosted(letter).replica.high_watermark)
+        story.driver(letter).log.advance_start(story.driver(letter).replica.high_watermark)
     story.run(3500)
     story.tell_logs()
     story.kill("A")

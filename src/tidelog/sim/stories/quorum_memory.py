@@ -29,17 +29,19 @@ class Memory(Vote):
 
     def drop(self, letter: str, record: int) -> None:
         """Damage is found in a record while the process runs, and the record is truncated."""
-        hosted, place = self.hosted(letter), self.place()
+        driver, place = self.driver(letter), self.place()
         self.tell(f"{letter} finds its record at {record} damaged")
         path = f"{DATA}/{TOPIC}-0/gone.log"
-        damage = Damage(hosted.replica.me, place.key, self.machine(letter).disk, path, 0, record)
+        damage = Damage(driver.replica.me, place.key, self.machine(letter).disk, path, 0, record)
         self.cluster.checker.damaged(place, damage)
-        hosted.damage.found(record, "a bit flipped")
+        driver.damage.found(record, "a bit flipped")
 
     def who_votes(self, letter: str) -> str:
         """As the replica has it; none before its log is open."""
         node = self.machine(letter).node_id
-        found = [hosted.voter for machine, hosted in self.cluster.hosted(TOPIC, 0) if machine.node_id == node]
+        found = [
+            driver.voter for machine, driver in self.cluster.drivers(TOPIC, 0) if machine.node_id == node
+        ]
         return "".join(self._list(voter.election.voters.ids) for voter in found if isinstance(voter, Elected))
 
     def recover(self) -> None:
@@ -136,9 +138,9 @@ def loses_twice_in_one_process() -> Memory:
     story.await_return("B")
     story.cut("C", "AB")
     expect(story.write(), ErrorCode.NONE)
-    last = story.hosted("B").log.end_offset - 1
+    last = story.driver("B").log.end_offset - 1
     story.drop("B", last)
-    story.until(lambda: story.hosted("B").log.end_offset == last, "the repair")
+    story.until(lambda: story.driver("B").log.end_offset == last, "the repair")
     story.cut("A", "B")
     story.run(1000)
     story.kill("AB")

@@ -18,9 +18,9 @@ class Vote(Story):
     def elected(self) -> str:
         """The leader of the highest epoch, as the living replicas have it."""
         led = [
-            (hosted.replica.epoch, self._names[machine.node_id])
-            for machine, hosted in self.cluster.hosted(TOPIC, 0)
-            if hosted.replica.role is Role.LEADER
+            (driver.replica.epoch, self._names[machine.node_id])
+            for machine, driver in self.cluster.drivers(TOPIC, 0)
+            if driver.replica.role is Role.LEADER
         ]
         return max(led, default=(0, "nobody"))[1]
 

@@ -16,12 +16,12 @@ CHECKPOINTED_MS = 3500  # within which every broker has written its checkpoints
 class ReaderStory(DurabilityStory):
     def sync(self, letter: str) -> None:
         self.tell(f"{letter} syncs its log")
-        self.hosted(letter).sync_now()
+        self.driver(letter).sync_now()
 
     def ask(self, letter: str) -> int:
         """The high watermark that a reader at the end gets, as in the readers' checkers."""
         heard: list[Reply] = []
-        end_offset, client = self.hosted(letter).log.end_offset, self.client
+        end_offset, client = self.driver(letter).log.end_offset, self.client
         call = ReadCall(client.client_id, client.next_number(), TOPIC, 0, end_offset, -1, -1, 1 << 20)
         node = self.machine(letter).node_id
         client.ask(node, call, heard.append)
@@ -204,7 +204,7 @@ def deleted_while_it_was_away() -> ReaderStory:
     story.start("AB")
     story.until(story.all_in_sync, "the return of all")
     expect(story.write(), ErrorCode.NONE)
-    expect(story.hosted("A").log.end_offset, 4)
+    expect(story.driver("A").log.end_offset, 4)
     return story.end()
 
 

@@ -32,9 +32,9 @@ def isr_age_of_damaged_segment() -> Story:
     story.prefer("A")
     story.run(RETENTION_MS)
     story.tell("A looks for segments that have expired")
-    hosted, services = story.hosted("A"), story.machine("A").services
+    driver, services = story.driver("A"), story.machine("A").services
     now_ms = services.now_ms() if services is not None else 0
-    deleted = hosted.log.enforce_retention(now_ms, hosted.replica.high_watermark)
+    deleted = driver.log.enforce_retention(now_ms, driver.replica.high_watermark)
     story.tell(f"  deletes {len(deleted)}")
     story.run(500)
     story.read()

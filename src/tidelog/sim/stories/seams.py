@@ -25,7 +25,7 @@ class SeamStory(DurabilityStory, Memory):
     def repair(self, letter: str, record: int) -> None:
         """Damage is found in the newest records, and they are truncated."""
         self.drop(letter, record)
-        self.until(lambda: self.hosted(letter).log.end_offset == record, "the repair")
+        self.until(lambda: self.driver(letter).log.end_offset == record, "the repair")
 
     def hold_metadata(self, letter: str, after: int) -> None:
         """The controllers' metadata for a broker is delayed, except that many responses."""

@@ -39,10 +39,10 @@ class DiskStory(SeamStory):
 
     def copies_from(self, letter: str) -> str:
         """The replica whose log a leader copies back; none if it does not."""
-        hosted = self.hosted(letter) if self.has_opened(letter) else None
-        if hosted is None or not hosted.restorer.gathers or hosted.replica.leader in (-1, hosted.replica.me):
+        driver = self.driver(letter) if self.has_opened(letter) else None
+        if driver is None or not driver.restorer.gathers or driver.replica.leader in (-1, driver.replica.me):
             return ""
-        return self._list([hosted.replica.leader])
+        return self._list([driver.replica.leader])
 
     def is_copying(self, letter: str) -> bool:
         return bool(self.copies_from(letter))

@@ -14,10 +14,10 @@ class StandInStory(ChangeStory):
     def until_known(self, letter: str, end_offset: int) -> None:
         """Until a replica has the records before an offset, and not a moment longer."""
         for _ in range(2000):
-            if self.hosted(letter).log.end_offset >= end_offset:
+            if self.driver(letter).log.end_offset >= end_offset:
                 return
             self.run_finely(0.05)
-        expect(self.hosted(letter).log.end_offset, end_offset)
+        expect(self.driver(letter).log.end_offset, end_offset)
 
 
 def leader_of_another_mode() -> StandInStory:

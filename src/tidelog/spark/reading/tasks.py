@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.errors import OffsetOutOfRange, UnknownTopic
+from tidelog.client.errors import FetchOffsetOutOfRange, UnknownTopic
 from tidelog.client.fetching import PartitionFetcher
 from tidelog.client.messages import EARLIEST, LATEST
 from tidelog.spark.reading.batches import BatchDecoder
@@ -27,7 +27,7 @@ def read_range(wanted: TopicRange, schema: pa.Schema, settings: TaskSettings) ->
             try:
                 yield from rest.batches()
                 return
-            except OffsetOutOfRange as error:
+            except FetchOffsetOutOfRange as error:
                 start = _after_loss(cluster, wanted, rest.position, settings, error)
             except UnknownTopic as error:
                 what = str(error).rstrip(".")
@@ -74,7 +74,7 @@ class _Rest:
 
 
 def _after_loss(
-    cluster: Cluster, wanted: TopicRange, position: int, settings: TaskSettings, error: OffsetOutOfRange
+    cluster: Cluster, wanted: TopicRange, position: int, settings: TaskSettings, error: FetchOffsetOutOfRange
 ) -> int:
     """Where to continue after lost records."""
     partition = (wanted.topic, wanted.partition)

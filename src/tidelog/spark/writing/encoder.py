@@ -1,7 +1,7 @@
 """Open batches in one arena: filled by the kernel, finished here, freed when they were sent.
 
 Owns the arena, the headers, compression and the sequence numbers that make a retried batch harmless. Knows
-nothing of brokers: finished batches are taken with :meth:`Encoder.take_sealed` and returned with
+nothing of brokers: finished batches are taken with :meth:`Encoder.take_finished` and returned with
 :meth:`Encoder.release`.
 """
 
@@ -40,7 +40,7 @@ class Producer:
     transactional: bool = False
 
 
-class Sealed(NamedTuple):
+class FinishedBatch(NamedTuple):
     """A batch that is ready to be sent, and its room."""
 
     slot: int
@@ -61,7 +61,7 @@ class Encoder:
         self._slots = Slots(none, none, none, none, none)
         self._chunks = Chunks(chunk_bytes, max(memory_bytes // chunk_bytes, 2))
         self._next_sequence: Counter[int] = Counter()  # by slot
-        self._ready: list[Sealed] = []
+        self._ready: list[FinishedBatch] = []
 
     def add_topic(self, partitions: int) -> int:
         """Room for one more topic; returns the number of its first slot."""
@@ -105,18 +105,18 @@ class Encoder:
                 row += 1
         return row
 
-    def seal_all(self) -> None:
+    def finish_all(self) -> None:
         """Finish every open batch, however small."""
         for slot in np.flatnonzero(self._slots.open_chunk >= 0):
             self._seal(int(slot))
 
-    def take_sealed(self) -> list[Sealed]:
+    def take_finished(self) -> list[FinishedBatch]:
         """Batches finished since the last call, in the order of each partition, ready to be sent."""
         self._finish_sealed()
         taken, self._ready = self._ready, []
         return taken
 
-    def release(self, sealed: Sealed) -> None:
+    def release(self, sealed: FinishedBatch) -> None:
         """Its records are on a broker: the room is free."""
         if sealed.chunk >= 0:
             self._chunks.free[self._chunks.free_count] = sealed.chunk
@@ -146,7 +146,7 @@ class Encoder:
         self._ready += [self._finished(chunks, int(chunk)) for chunk in chunks.sealed[: chunks.sealed_count]]
         chunks.sealed_count = 0
 
-    def _finished(self, chunks: Chunks, chunk: int) -> Sealed:
+    def _finished(self, chunks: Chunks, chunk: int) -> FinishedBatch:
         """Adds header, checksum and the producer's sequence."""
         slot, count = int(chunks.slot[chunk]), int(chunks.count[chunk])
         start = chunk * chunks.chunk_bytes
@@ -164,9 +164,9 @@ class Encoder:
         }
         if self._codec:
             packed = batches.build(compress(self._codec, data[HEADER_SIZE:]), **fields)
-            return Sealed(slot, chunk, count, packed)
+            return FinishedBatch(slot, chunk, count, packed)
         batches.write_header(data, len(data), **fields)
-        return Sealed(slot, chunk, count, data)
+        return FinishedBatch(slot, chunk, count, data)
 
     def _sequence(self, slot: int, count: int) -> int:
         if self._producer.producer_id < 0:

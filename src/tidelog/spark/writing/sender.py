@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 from tidelog.client.apis import Api
 from tidelog.client.cluster import Cluster, Patience
-from tidelog.client.connection import Connection
+from tidelog.client.connection import BrokerConnection
 from tidelog.client.errors import ClientError, Refused, is_retriable
 from tidelog.client.messages import TopicPartition
 from tidelog.errors import ErrorCode
 from tidelog.spark.writing import messages
-from tidelog.spark.writing.encoder import Sealed
+from tidelog.spark.writing.encoder import FinishedBatch
 
 _HAD_IT = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 _RETRIED = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
@@ -30,7 +30,7 @@ _PAUSE_S_MAX = 0.2
 class Queue:
     """The queue of one partition."""
 
-    waiting: deque[Sealed] = field(default_factory=deque)
+    waiting: deque[FinishedBatch] = field(default_factory=deque)
     deadline: float = 0.0  # of the oldest batch
     busy: bool = False  # its oldest batch is in flight
     not_before: float = 0.0  # after a failure
@@ -50,7 +50,7 @@ class Sender:
     def __init__(
         self,
         cluster: Cluster,
-        release: Callable[[Sealed], None],
+        release: Callable[[FinishedBatch], None],
         *,
         acks: int,
         transactional_id: str | None,
@@ -65,7 +65,7 @@ class Sender:
         self._request_bytes_max = request_bytes_max
         self._queues: dict[TopicPartition, Queue] = {}
         # Connections of its own: others are used for metadata while responses are outstanding here.
-        self._connections: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._under_way: dict[tuple[str, int], Sending] = {}  # by the broker's address
         self._failures = 0
         self.records = 0  # acknowledged
@@ -80,7 +80,7 @@ class Sender:
     def is_idle(self) -> bool:
         return not any(queue.waiting for queue in self._queues.values())
 
-    def offer(self, sealed: Iterable[tuple[TopicPartition, Sealed]]) -> None:
+    def offer(self, sealed: Iterable[tuple[TopicPartition, FinishedBatch]]) -> None:
         """Queue these and send what can be sent; reads available responses, waits for none."""
         for partition, batch in sealed:
             queue = self._queues.setdefault(partition, Queue())
@@ -127,9 +127,9 @@ class Sender:
         patience = Patience(left_ms, self._cluster.settings.retry_backoff_ms)
         return self._cluster.leader(*partition, patience).address
 
-    def _connection(self, address: tuple[str, int]) -> Connection:
+    def _connection(self, address: tuple[str, int]) -> BrokerConnection:
         if address not in self._connections:
-            self._connections[address] = Connection(*address, self._cluster.settings)
+            self._connections[address] = BrokerConnection(*address, self._cluster.settings)
         return self._connections[address]
 
     def _that_fit(self, partitions: list[TopicPartition]) -> list[TopicPartition]:

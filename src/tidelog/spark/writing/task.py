@@ -14,7 +14,7 @@ from tidelog.client.errors import Refused
 from tidelog.client.messages import TopicPartition
 from tidelog.spark.writing import messages
 from tidelog.spark.writing.columns import ColumnReader
-from tidelog.spark.writing.encoder import Encoder, Producer, Sealed
+from tidelog.spark.writing.encoder import Encoder, FinishedBatch, Producer
 from tidelog.spark.writing.messages import ProducerId
 from tidelog.spark.writing.sender import Sender
 from tidelog.spark.writing.settings import WriterSettings
@@ -74,7 +74,7 @@ class TaskWriter:
         try:
             for batch in batches:
                 self._write_rows(self._columns.rows(batch), batch.num_rows)
-            self._encoder.seal_all()
+            self._encoder.finish_all()
             self._hand_over()
             self._sender.flush()
             return self._sender.records
@@ -98,12 +98,12 @@ class TaskWriter:
         self._hand_over()
         if self._sender.is_idle:
             # All room is in open batches: there are more partitions than chunks.
-            self._encoder.seal_all()
+            self._encoder.finish_all()
             self._hand_over()
         self._sender.wait()
 
     def _hand_over(self) -> None:
-        sealed = list(self._with_partitions(self._encoder.take_sealed()))
+        sealed = list(self._with_partitions(self._encoder.take_finished()))
         fresh = [partition for partition, _ in sealed if partition not in self._met]
         if fresh:
             unique = list(dict.fromkeys(fresh))
@@ -112,7 +112,7 @@ class TaskWriter:
             self._met.update(unique)
         self._sender.offer(sealed)
 
-    def _with_partitions(self, sealed: list[Sealed]) -> Iterator[tuple[TopicPartition, Sealed]]:
+    def _with_partitions(self, sealed: list[FinishedBatch]) -> Iterator[tuple[TopicPartition, FinishedBatch]]:
         for batch in sealed:
             yield self._partitions[batch.slot], batch
 

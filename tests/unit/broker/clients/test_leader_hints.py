@@ -79,10 +79,10 @@ class TestHints:
 class TestRacks:
     def fetched(self, broker: FakeBroker, offset: int) -> None:
         """The other broker asks as a follower does."""
-        hosted = broker.partition("orders").hosted
-        replica = hosted.replica
+        driver = broker.partition("orders").driver
+        replica = driver.replica
         last_epoch = replica.epoch if offset else -1
-        hosted.run(replica.fetched(OTHER, replica.epoch, offset, last_epoch, 0, 0).effects)
+        driver.run(replica.fetched(OTHER, replica.epoch, offset, last_epoch, 0, 0).effects)
 
     def test_a_reader_is_sent_to_its_rack(self, broker: FakeBroker) -> None:
         lead(broker, ME, 1)

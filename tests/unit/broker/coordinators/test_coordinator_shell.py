@@ -9,7 +9,7 @@ from fakes import ME, NOW_MS, FakeBroker
 from tidelog.broker.coordinators.alarm import Alarm
 from tidelog.broker.coordinators.coordinator import Coordinator
 from tidelog.broker.coordinators.keys import java_hash, partition_of
-from tidelog.broker.coordinators.shard import COMMIT_TIMEOUT_MS, SLICE_BYTES, Shard, State
+from tidelog.broker.coordinators.shard import COMMIT_TIMEOUT_MS, SLICE_BYTES, LoadState, Shard
 from tidelog.controller.records import BrokerRegistered, PartitionChanged
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.batch import BatchHeader
@@ -128,7 +128,7 @@ class TestLoading:
         segment.file().write_at(segment.size - 1, b"\xff")
         shell.lead(ME, 1)
         shell.fake.services.settle()
-        assert damaged == [partition.hosted]
+        assert damaged == [partition.driver]
         assert shell.refusal() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def test_markers_are_replayed_where_they_stand(self, shell: Shell) -> None:
@@ -138,7 +138,7 @@ class TestLoading:
         for commits in (True, False):
             marker = Marker(commits, 0)
             batch = encode_marker(marker, 7, 3, partition.log.end_offset, NOW_MS)
-            partition.hosted.append(memoryview(batch), partition.log.end_offset, NOW_MS, NOW_MS)
+            partition.driver.append(memoryview(batch), partition.log.end_offset, NOW_MS, NOW_MS)
         shell.append("b")
         shell.fake.services.settle()
         shell.lead(ME, 1)
@@ -153,7 +153,7 @@ class TestLoading:
         shell.fake.submit(PartitionChanged(topic_id, 0, ME, 1, [ME, 2], [], ME, False, [ME, 2]))
         partition = shell.fake.partition(TOPIC)
         batch = encode_batch([Record(1, NOW_MS, b"b", b"x")], leader_epoch=1)
-        partition.hosted.append(memoryview(batch), 1, NOW_MS, NOW_MS)
+        partition.driver.append(memoryview(batch), 1, NOW_MS, NOW_MS)
         shell.fake.services.settle()
         assert partition.high_watermark == 1
         shell.fake.services.advance(100)
@@ -274,7 +274,7 @@ class TestLosingLeadership:
         shard = shell.shard
         shell.lead(2, 2)
         shell.fake.services.settle()
-        assert shard.state is State.GONE
+        assert shard.state is LoadState.GONE
         assert shard.machine.state == "new"
 
     def test_it_comes_back(self, shell: Shell) -> None:

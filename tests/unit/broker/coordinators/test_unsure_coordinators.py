@@ -13,7 +13,7 @@ from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode
 from tidelog.groups.offsets import Committed
 from tidelog.replication.attachments.successors import Successors
-from tidelog.transactions.rules import Producer
+from tidelog.transactions.rules import ProducerIdAndEpoch
 from tidelog.types import TopicPartition
 
 Then = Callable[[bool], None]
@@ -38,7 +38,7 @@ class Unsure:
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             partition = self.fake.partition(name)
             partition._alone = lambda: True
-            partition.hosted.successors.named = frozenset()
+            partition.driver.successors.named = frozenset()
 
     def ask(self, api: str, version: int | None = None, **values: Any) -> Promise[Any]:
         promise = self.fake.begin(api, version, **values)
@@ -118,6 +118,6 @@ def test_whether_a_partition_is_in_a_transaction(unsure: Unsure, certain: bool, 
 def test_who_asks_itself_waits_as_well(unsure: Unsure) -> None:
     producer = kept(unsure.ask("init_producer_id", 4, transactional_id="x", transaction_timeout=60_000))
     unsure.lose_controllers()
-    asked = Producer(producer.producer_id, producer.producer_epoch)
+    asked = ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch)
     admission = unsure.fake.broker.admission
     assert admission._verify_here("x", asked, TopicPartition("t", 0)) is None

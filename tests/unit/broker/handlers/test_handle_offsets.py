@@ -146,7 +146,7 @@ class TestLeaderEpochs:
         assert self.end_of(orders, 5) == (0, -1, -1)
 
     def test_an_earlier_one_ends_where_the_next_began(self, orders: FakeBroker) -> None:
-        orders.partition("orders").hosted.lead(3, (1,), (1,), 1)
+        orders.partition("orders").driver.lead(3, (1,), (1,), 1)
         orders.append("orders", b"e")
         assert self.end_of(orders, 0) == (0, 0, 4)
         assert self.end_of(orders, 2) == (0, 0, 4)

@@ -63,7 +63,7 @@ def directory_of(leader: AtLeader, node_id: int) -> UUID | None:
 
 def test_who_votes_and_who_reads_along(leader: AtLeader) -> None:
     partition = leader.describe().topics[0].partitions[0]
-    end_offset = leader.store.hosted.log.end_offset
+    end_offset = leader.store.driver.log.end_offset
     assert partition.error_code == ErrorCode.NONE
     assert partition.leader_id == leader.store.election.me
     assert partition.high_watermark == end_offset

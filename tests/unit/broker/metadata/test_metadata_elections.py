@@ -105,7 +105,7 @@ class TestFailover:
             for machine in cluster.followers():
                 assert machine.quorum is not None
                 quorum, now_ms = machine.quorum, machine.services.uptime_ms()  # type: ignore[union-attr]
-                machine.host.voting.leader_lost(quorum.hosted, quorum.leader, now_ms, 0.5)  # type: ignore[union-attr]
+                machine.host.voting.leader_lost(quorum.driver, quorum.leader, now_ms, 0.5)  # type: ignore[union-attr]
             assert cluster.until(cluster.active) <= 250
             assert cluster.active().election.epoch <= epoch + 2  # type: ignore[union-attr]
 

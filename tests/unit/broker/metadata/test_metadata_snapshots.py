@@ -220,7 +220,7 @@ class TestStore:
 
 
 def log_of(cluster: Controllers, node_id: int) -> tuple[int, int]:
-    log = cluster.quorum(node_id).hosted.log
+    log = cluster.quorum(node_id).driver.log
     return log.start_offset, log.end_offset
 
 
@@ -395,7 +395,7 @@ class TestFollowers:
         node_id = self.away(cluster)
         leader = cluster.active_machine()
         cluster.machines[node_id].start()
-        snapshots = cluster.quorum(node_id).hosted.snapshots
+        snapshots = cluster.quorum(node_id).driver.snapshots
         assert snapshots is not None
         cluster.until(lambda: snapshots.fetching)
         cluster.run(5)

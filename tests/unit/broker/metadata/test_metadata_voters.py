@@ -118,7 +118,7 @@ class TestLearning:
         cluster.start()
         cluster.until(cluster.is_whole)
         assert cluster.voters() == before
-        assert cluster.leader().hosted.log.end_offset <= 6  # type: ignore[union-attr] # No record says it again.
+        assert cluster.leader().driver.log.end_offset <= 6  # type: ignore[union-attr] # No record says it again.
 
 
 class TestAdding:
@@ -322,7 +322,7 @@ class TestAnotherDisk:
         if not leader.leads:
             cluster.until(cluster.active)
         cluster.write_some(5)  # Only two of three have it.
-        assert cluster.quorum(behind.node_id).hosted.log.end_offset < leader.quorum.hosted.log.end_offset  # type: ignore[union-attr]
+        assert cluster.quorum(behind.node_id).driver.log.end_offset < leader.quorum.driver.log.end_offset  # type: ignore[union-attr]
         leader.lose_power()
         wiped.lose_disk()
         wiped.start()

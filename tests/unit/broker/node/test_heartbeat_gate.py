@@ -21,7 +21,7 @@ class Around:
         metadata = SimpleNamespace(voter=SimpleNamespace(confirmed_ms=lambda: self.confirmed))
         self.gate = HeartbeatGate(cast(Any, metadata), cast(Any, self))
 
-    def prompt(self, hosted: Any, since_ms: int) -> None:
+    def prompt(self, driver: Any, since_ms: int) -> None:
         self.prompted.append(since_ms)
 
     def ask(self, now_ms: int, got: HeartbeatGot = OK) -> None:

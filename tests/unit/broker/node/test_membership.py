@@ -4,7 +4,7 @@ from uuid import UUID
 
 from fakes import ME, FakeServices
 
-from tidelog.broker.node.membership import HEARTBEAT_MS, RETRY_MS, Membership
+from tidelog.broker.node.lifecycle import HEARTBEAT_MS, RETRY_MS, BrokerLifecycle
 from tidelog.controller.messages import ControllerAsk, HeartbeatAsk, HeartbeatGot, RegisterAsk, RegisterGot
 from tidelog.errors import ErrorCode
 
@@ -16,7 +16,7 @@ def test_that_records_were_forgotten_is_told_until_it_was_heard_and_not_again() 
     """A broker that is fenced and registers again in the same run has lost nothing since."""
     services = FakeServices()
     asked: list[ControllerAsk] = []
-    membership = Membership(
+    membership = BrokerLifecycle(
         RegisterAsk(ME, RUN, "here", 9092, None, forgot=True), services, asked.append, lambda: 0, SESSION_MS
     )
     membership.start()
@@ -37,7 +37,7 @@ def test_that_records_were_forgotten_is_told_until_it_was_heard_and_not_again() 
 class TestLatestRegistration:
     """What a process says of the registrations before it, so that late copies can be told from it."""
 
-    def make(self) -> tuple[FakeServices, Membership, list[RegisterAsk]]:
+    def make(self) -> tuple[FakeServices, BrokerLifecycle, list[RegisterAsk]]:
         services = FakeServices()
         asked: list[RegisterAsk] = []
 
@@ -45,13 +45,13 @@ class TestLatestRegistration:
             if isinstance(ask, RegisterAsk):
                 asked.append(ask)
 
-        membership = Membership(
+        membership = BrokerLifecycle(
             RegisterAsk(ME, RUN, "here", 9092, None, forgot=True), services, ask, lambda: 0, SESSION_MS
         )
         membership.start()
         return services, membership, asked
 
-    def refuse(self, membership: Membership, broker_epoch: int) -> None:
+    def refuse(self, membership: BrokerLifecycle, broker_epoch: int) -> None:
         membership.answered(RegisterGot(ME, RUN, ErrorCode.STALE_BROKER_EPOCH, broker_epoch))
 
     def test_it_begins_with_nothing(self) -> None:
@@ -88,10 +88,10 @@ class TestLatestRegistration:
 class TestSessions:
     """What an answer is worth: a session, from when the heartbeat that it answers was sent."""
 
-    def make(self) -> tuple[FakeServices, Membership, list[HeartbeatAsk]]:
+    def make(self) -> tuple[FakeServices, BrokerLifecycle, list[HeartbeatAsk]]:
         services = FakeServices()
         asked: list[ControllerAsk] = []
-        membership = Membership(
+        membership = BrokerLifecycle(
             RegisterAsk(ME, RUN, "here", 9092, None, forgot=False),
             services, asked.append, lambda: 0, SESSION_MS,
         )  # fmt: skip
@@ -101,7 +101,7 @@ class TestSessions:
         services.advance(3 * HEARTBEAT_MS)
         return services, membership, [ask for ask in asked if isinstance(ask, HeartbeatAsk)]
 
-    def answer(self, membership: Membership, ask: HeartbeatAsk, *, fenced: bool = False) -> None:
+    def answer(self, membership: BrokerLifecycle, ask: HeartbeatAsk, *, fenced: bool = False) -> None:
         membership.answered(HeartbeatGot(ME, 7, ErrorCode.NONE, fenced, number=ask.number))
 
     def test_an_answer_counts_from_its_own_heartbeat(self) -> None:

@@ -119,7 +119,7 @@ def read(partition: Partition, offset: int) -> None:
     try:
         partition.log.read(offset, 1000, partition.log.end_offset, at_least_one_batch=True)
     except DamagedSegment as damage:
-        partition.hosted.damage.found(damage.offset, damage.message)
+        partition.driver.damage.found(damage.offset, damage.message)
 
 
 def test_a_controller_that_cannot_write_its_first_record_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ class TestWithoutControllers:
 
     def test_a_member_to_be_that_falls_silent_may_lead_by_now(self, lone: LoneNode) -> None:
         partition = lone.create((ME,))
-        item = FetchItem(partition.hosted.key, 0, 0, -1, 0, 0)
+        item = FetchItem(partition.driver.key, 0, 0, -1, 0, 0)
         lone.node.receive(FetchAsk(OTHER, 9, 1, 0, [item], [], 300, 1 << 20))
         assert partition.replica.maximal_in_sync == {ME, OTHER}  # It is proposed, and no answer has come.
         partition._alone = lambda: True
@@ -214,7 +214,7 @@ class TestWithoutControllers:
 class TestProposals:
     def ask(self, lone: LoneNode, partition: Partition, broker_epoch: int, generation: int) -> None:
         """The other broker holds everything."""
-        item = FetchItem(partition.hosted.key, 0, partition.log.end_offset, -1, 0, 0)
+        item = FetchItem(partition.driver.key, 0, partition.log.end_offset, -1, 0, 0)
         lone.node.receive(FetchAsk(OTHER, broker_epoch, generation, 0, [item], [], 300, 1 << 20))
 
     def test_one_that_is_lost_is_made_again(self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ class TestProposals:
             patch.setattr(lone.node._proposals, "_ask_controller", lambda ask: None)
             self.ask(lone, partition, 9, 1)
             lone.services.settle()
-        assert lone.node._proposals._open[partition.hosted.key].broker_epoch == -1
+        assert lone.node._proposals._open[partition.driver.key].broker_epoch == -1
         lone.services.advance(2 * PROPOSAL_REPEAT_MS)
         assert lone.image.in_sync == (ME, OTHER)
 
@@ -370,7 +370,7 @@ class TestDamage:
 
     def test_a_log_that_cannot_be_written_is_not_told_to_be_damaged(self, lone: LoneNode) -> None:
         partition = lone.create((ME, OTHER))
-        lone.node._failed_logs.failed(partition.hosted)
+        lone.node._failed_logs.failed(partition.driver)
         lone.services.advance(1000)
         assert (lone.image.offline, lone.image.unwritable) == ((ME,), (ME,))
 
@@ -378,7 +378,7 @@ class TestDamage:
         """Only then is it dropped: the controllers do not distrust a log that only refuses writes."""
         partition = lone.create((ME, OTHER))
         fill(partition)
-        lone.node._failed_logs.failed(partition.hosted)
+        lone.node._failed_logs.failed(partition.driver)
         lone.services.advance(1000)
         flip_a_bit(partition, 5, 80)
         read(partition, 5)
@@ -451,7 +451,7 @@ class TestKeptPromises:
     def test_not_while_the_log_is_damaged(self, lone: LoneNode) -> None:
         partition = lone.create((ME,))
         fill(partition)
-        partition.hosted.damage.offset = 3
+        partition.driver.damage.offset = 3
         self.configure(lone, flush_messages="1")
         lone.services.advance(1000)
         assert lone.image.unsynced == (ME, OTHER)

@@ -35,16 +35,16 @@ def test_a_slice_at_once_and_the_others_later() -> None:
     for index in range(PARTITIONS_PER_SLICE + 1):
         work.queue.open(TOPIC, index)
     work.queue.begin()
-    work.queue.when_settled(lambda: settled.append(len(work.done)))
+    work.queue.when_open(lambda: settled.append(len(work.done)))
     assert (len(work.done), settled) == (PARTITIONS_PER_SLICE, [])
     work.queue.begin()  # The next slice is on its way.
     assert len(work.done) == PARTITIONS_PER_SLICE
     work.services.settle()
     assert settled == [PARTITIONS_PER_SLICE + 1]
-    assert work.queue.is_settled
+    assert work.queue.all_open
 
 
 def test_who_comes_when_nothing_is_left_is_told_at_once() -> None:
     told: list[bool] = []
-    Work().queue.when_settled(lambda: told.append(True))
+    Work().queue.when_open(lambda: told.append(True))
     assert told == [True]

@@ -11,8 +11,8 @@ from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError, TidelogErr
 from tidelog.log.log import Log
 from tidelog.protocol import batch as batches
 from tidelog.replication.attachments.successors import Successors
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Replica
 from tidelog.sim.disk import EIO, SimulatedDisk
@@ -34,8 +34,8 @@ class FakeSyncer:
     def __init__(self) -> None:
         self.wanted: list[Any] = []
 
-    def want(self, hosted: Any) -> None:
-        self.wanted.append(hosted)
+    def want(self, driver: Any) -> None:
+        self.wanted.append(driver)
 
 
 class Setup:
@@ -57,12 +57,12 @@ class Setup:
     def open(self, log: Log, topic: TopicConfig, epoch: int) -> Partition:
         limits = limits_of(topic, 1, 1000)
         replica = Replica(1, log, MODES["isr"].policy, limits)
-        self.hosted = Hosted(("orders", 0), log, replica, self.services, self.host)
-        self.hosted.adopt(MODES["isr"])
+        self.driver = ReplicaDriver(("orders", 0), log, replica, self.services, self.host)
+        self.driver.adopt(MODES["isr"])
         partition = Partition(
-            NAME, self.hosted, topic, lambda: False, lambda changed: self.roles.append(changed.leads)
+            NAME, self.driver, topic, lambda: False, lambda changed: self.roles.append(changed.leads)
         )
-        self.hosted.lead(epoch, (1,), (1,), 0)
+        self.driver.lead(epoch, (1,), (1,), 0)
         return partition
 
     @property
@@ -81,7 +81,7 @@ class Setup:
         ticket = log.begin_sync()
         ticket.run()
         log.finish_sync(ticket, NOW_MS)
-        self.hosted.synced()
+        self.driver.synced()
 
     def reconfigure(self, **config: Any) -> None:
         topic = TopicConfig(**config)
@@ -143,7 +143,7 @@ class TestWatermark:
         setup.append(b"b" * 1000)
         ticket.run()
         log.finish_sync(ticket, NOW_MS)
-        setup.hosted.synced()
+        setup.driver.synced()
         assert setup.partition.high_watermark == 1
         setup.sync()
         assert setup.partition.high_watermark == 2
@@ -157,7 +157,7 @@ class TestWatermark:
         appended = setup.append(b"a")
         setup.wait("a", appended.end_offset)
         assert (setup.partition.high_watermark, setup.told) == (0, [])
-        assert setup.hosted in setup.wanted
+        assert setup.driver in setup.wanted
         setup.sync()
         assert (setup.partition.high_watermark, setup.told) == (1, [("a", ErrorCode.NONE)])
 
@@ -169,7 +169,7 @@ class TestWatermark:
         setup.wait("c", setup.append(b"c").end_offset)
         ticket.run()
         setup.partition.log.finish_sync(ticket, NOW_MS)
-        setup.hosted.synced()
+        setup.driver.synced()
         assert setup.told == [("a", ErrorCode.NONE), ("b", ErrorCode.NONE)]
         assert setup.partition.high_watermark == 2
         setup.sync()
@@ -242,7 +242,7 @@ class TestReaders:
         waiter = Waiter()
         setup.partition.add_fetch_waiter(waiter)
         setup.wait("a", setup.append(b"a").end_offset)
-        setup.hosted.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        setup.driver.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         assert setup.roles[-1] is False
         assert setup.told == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         assert len(waiter.sizes) == 1
@@ -315,10 +315,10 @@ class TestFailingDisk:
         ticket.run()
         with pytest.raises(StorageError) as failure:
             log.finish_sync(ticket, NOW_MS)
-        setup.hosted.sync_failed(failure.value)
+        setup.driver.sync_failed(failure.value)
         assert setup.told == [("a", ErrorCode.KAFKA_STORAGE_ERROR), ("b", ErrorCode.KAFKA_STORAGE_ERROR)]
         assert setup.partition.high_watermark == 0
-        setup.hosted.sync_failed(failure.value)
+        setup.driver.sync_failed(failure.value)
         assert len(setup.told) == 2
 
 
@@ -408,13 +408,13 @@ def test_only_another_replica_can_be_a_successor(replicas: tuple[int, ...]) -> N
     """A lone replica is never doubted, so that a commit does not ask. One of several is, when nothing was
     heard of the others."""
     setup = Setup()
-    hosted = setup.hosted
+    driver = setup.driver
     partition = Partition(
-        NAME, hosted, TopicConfig(), alone=lambda: True, on_role=lambda _: None, may_be_decided=lambda: True
+        NAME, driver, TopicConfig(), alone=lambda: True, on_role=lambda _: None, may_be_decided=lambda: True
     )
-    hosted.attach(Successors(hosted))
-    hosted.lead(4, replicas, (1,), 1)
+    driver.attach(Successors(driver))
+    driver.lead(4, replicas, (1,), 1)
     setup.services.clock_ms += 10_000
     assert partition.leads is (replicas == (1,))
-    assert hosted.replica.is_doubted() is (replicas != (1,))
-    assert bool(hosted.replica.progress) is (replicas != (1,))
+    assert driver.replica.is_doubted() is (replicas != (1,))
+    assert bool(driver.replica.progress) is (replicas != (1,))

@@ -168,12 +168,12 @@ class TestSlices:
     def test_many_partitions_are_opened_bit_by_bit(self, broker: FakeBroker) -> None:
         settled: list[str] = []
         broker.submit(created(count=self.count))
-        broker.partitions.when_settled(lambda: settled.append("all"))
+        broker.partitions.when_open(lambda: settled.append("all"))
         assert (len(broker.partitions), settled) == (PARTITIONS_PER_SLICE, [])
         assert error(broker, "orders", self.count - 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         broker.services.settle()
         assert (len(broker.partitions), settled) == (self.count, ["all"])
-        broker.partitions.when_settled(lambda: settled.append("at once"))
+        broker.partitions.when_open(lambda: settled.append("at once"))
         assert settled == ["all", "at once"]
 
     def test_a_slow_file_system_makes_shorter_slices(
@@ -193,7 +193,7 @@ class TestSlices:
     def test_deleted_before_all_were_opened(self, broker: FakeBroker) -> None:
         settled: list[str] = []
         broker.submit(created(count=self.count))
-        broker.partitions.when_settled(lambda: settled.append("all"))
+        broker.partitions.when_open(lambda: settled.append("all"))
         broker.submit(TopicDeleted(FIRST), created(topic_id=SECOND, count=2))
         broker.services.settle()
         assert (len(broker.partitions), settled) == (2, ["all"])
@@ -217,7 +217,7 @@ class TestSlices:
         broker.services.settle()
         before, settled = broker.partitions.queue.slices, []
         broker.submit(TopicDeleted(FIRST))
-        broker.partitions.when_settled(lambda: settled.append("gone"))
+        broker.partitions.when_open(lambda: settled.append("gone"))
         # Nobody finds them any more, but most of their logs are still there.
         assert (len(broker.partitions), settled) == (0, [])
         assert len(broker.directory.logs) == self.count - PARTITIONS_PER_SLICE
@@ -285,7 +285,7 @@ class TestOffline:
         settled: list[str] = []
         broker.disk.fail_at(broker.disk.operations + 1, EIO)
         broker.submit(created())
-        broker.partitions.when_settled(lambda: settled.append("all"))
+        broker.partitions.when_open(lambda: settled.append("all"))
         assert settled == ["all"]
 
 
@@ -334,7 +334,7 @@ def test_a_watermark_on_disk_does_not_outlive_what_it_spoke_of(broker: FakeBroke
         broker.append("orders", b"x")
     partition = broker.partition("orders")
     broker.directory.checkpoint({partition.name: 5})
-    partition.hosted.run([Truncate(2)])
+    partition.driver.run([Truncate(2)])
     assert broker.directory.high_watermark(partition.name) == 2
     broker.disk.crash()
     again = DataDirectory.open(broker.disk, "data", node_id=ME, now_ms=NOW_MS)

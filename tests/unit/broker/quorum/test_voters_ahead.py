@@ -37,7 +37,7 @@ def quorum(asked: list[Any]) -> QuorumPartitions:
     disk = SimulatedDisk()
     disk.make_directory("data")
     voter = SimpleNamespace(key=KEY, replica=SimpleNamespace(epoch=5000))
-    host: Any = SimpleNamespace(me=1, hosted={KEY: voter})
+    host: Any = SimpleNamespace(me=1, driver={KEY: voter})
     quiet: Any = Quiet()
     cluster = ClusterPorts(ClusterImage, lambda: 4, asked.append)
     quorum = QuorumPartitions(host, disk, "data", quiet, quiet, lambda: 0.5, Timing(), None, cluster)
@@ -46,7 +46,7 @@ def quorum(asked: list[Any]) -> QuorumPartitions:
 
 
 def test_they_say_so_until_they_are_overtaken(quorum: QuorumPartitions, asked: list[Any]) -> None:
-    voter = quorum._host.hosted[KEY]
+    voter = quorum._host.drivers[KEY]
     quorum.outvoted(voter, APPOINTED)
     quorum.tick(1000)
     quorum.tick(1000 + REPEAT_MS // 2)

@@ -12,7 +12,7 @@ from tidelog.broker.slices import in_slices
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerRegistered, ClusterFounded
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 
 MANY = 2 * PLACED_PER_SLICE + 50
 
@@ -63,7 +63,7 @@ def test_what_would_be_refused_is_refused_at_once(broker: FakeBroker) -> None:
 
 @pytest.mark.parametrize("mode", ["isr", "primary-backup", "quorum"])
 def test_a_draft_is_what_would_be_placed_at_once(broker: FakeBroker, mode: str) -> None:
-    image, wish = cluster(), TopicWish("t", 50, 3, {}, {"replication.mode": mode})
+    image, wish = cluster(), NewTopic("t", 50, 3, {}, {"replication.mode": mode})
     draft = topics.draft_creation(image, wish, broker.config)
     assert [*draft.steps()] == [None] * 50
     at_once = topics.create(image, wish, broker.config, UUID(int=1))
@@ -73,7 +73,7 @@ def test_a_draft_is_what_would_be_placed_at_once(broker: FakeBroker, mode: str) 
 
 
 def test_a_draft_does_not_count_where_the_brokers_have_changed(broker: FakeBroker) -> None:
-    wish = TopicWish("t", 50, 3)
+    wish = NewTopic("t", 50, 3)
     draft = topics.draft_creation(cluster(3), wish, broker.config)
     list(draft.steps())
     made = topics.create(cluster(4), wish, broker.config, UUID(int=1), draft)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fakes import FakeBroker
 
-from tidelog.broker.coordinators.shard import State
+from tidelog.broker.coordinators.shard import LoadState
 from tidelog.broker.transactions.admission import (
     ADD_PARTITIONS_TO_TXN,
     Admission,
@@ -18,9 +18,9 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import requests
 from tidelog.protocol.markers import Marker
 from tidelog.protocol.records import Record, encode_batch
-from tidelog.transactions.rules import Producer
+from tidelog.transactions.rules import ProducerIdAndEpoch
 
-PRODUCER = Producer(7, 0)
+PRODUCER = ProducerIdAndEpoch(7, 0)
 Done = Callable[[Any], None]
 
 
@@ -68,7 +68,7 @@ class Room:
 
     def write(
         self, sequence: int = 0, *, partition: int = 0, client: Client = Client.ADDS,
-        producer: Producer = PRODUCER,
+        producer: ProducerIdAndEpoch = PRODUCER,
     ) -> list[Any]:  # fmt: skip
         """Append a batch when it is admitted; what became of it, so far."""
         came: list[Any] = []
@@ -125,11 +125,11 @@ class TestCoordinatedHere:
         broker.services.settle()
         return broker
 
-    def producer(self, broker: FakeBroker) -> Producer:
+    def producer(self, broker: FakeBroker) -> ProducerIdAndEpoch:
         answer = broker.call("init_producer_id", 4, transactional_id="id", transaction_timeout=60_000)
-        return Producer(answer.producer_id, answer.producer_epoch)
+        return ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
-    def admit(self, broker: FakeBroker, producer: Producer, client: Client) -> list[Any]:
+    def admit(self, broker: FakeBroker, producer: ProducerIdAndEpoch, client: Client) -> list[Any]:
         came: list[Any] = []
         broker.broker.admission.admit(
             broker.partition("t"), "id", producer, client,
@@ -148,7 +148,7 @@ class TestCoordinatedHere:
         }
         broker.call("add_partitions_to_txn", 3, **fields)
         assert self.admit(broker, producer, Client.ADDS) == [None]
-        fenced = Producer(producer.producer_id, producer.epoch + 1)
+        fenced = ProducerIdAndEpoch(producer.producer_id, producer.epoch + 1)
         assert self.admit(broker, fenced, Client.ADDS) == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
     def test_newer_clients_when_their_partition_is_added(self, broker: FakeBroker) -> None:
@@ -157,7 +157,7 @@ class TestCoordinatedHere:
         assert came == []
         broker.services.settle()
         assert came == [None]
-        stranger = Producer(4711, 0)
+        stranger = ProducerIdAndEpoch(4711, 0)
         came = self.admit(broker, stranger, Client.WRITES)
         broker.services.settle()
         assert came == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
@@ -167,7 +167,7 @@ class TestCoordinatedHere:
         broker.create("t")
         broker.create("__transaction_state", 1)
         machines = broker.broker.coordinators.transactions
-        machines._shards[0].state = State.LOADING
+        machines._shards[0].state = LoadState.LOADING
         for client in Client:
             came = self.admit(broker, PRODUCER, client)
             broker.services.settle()
@@ -286,7 +286,7 @@ def test_the_end_of_the_transaction_before_voids_nothing(room: Room) -> None:
     """With an epoch per transaction the next one may begin while the last one's marker is on its way."""
     room.write(client=Client.WRITES)
     room.coordinator.answer()
-    following = Producer(7, 1)
+    following = ProducerIdAndEpoch(7, 1)
     came = room.write(client=Client.WRITES, producer=following)
     room.mark(epoch=1, version=2)
     room.coordinator.answer()
@@ -304,7 +304,7 @@ def test_an_end_with_a_newer_epoch_refuses_a_late_batch(room: Room) -> None:
 def test_an_answer_for_another_leadership_is_void(room: Room) -> None:
     came = room.write()
     partition = room.broker.partition("t")
-    partition.hosted.lead(partition.leader_epoch + 1, (1,), (1,), 1)
+    partition.driver.lead(partition.leader_epoch + 1, (1,), (1,), 1)
     room.coordinator.answer()
     assert came == [ErrorCode.INVALID_TXN_STATE]
 
@@ -323,7 +323,7 @@ def test_a_marker_that_comes_twice_is_written_once_where_epochs_tell(room: Room)
     assert partition.log.end_offset == 2
     room.mark(epoch=1, version=2)
     assert partition.log.end_offset == 2
-    room.write(client=Client.WRITES, producer=Producer(7, 1))
+    room.write(client=Client.WRITES, producer=ProducerIdAndEpoch(7, 1))
     room.coordinator.answer()
     room.mark(epoch=1, version=2)
     assert partition.log.producers.transactions.open == {7: 2}, "the next transaction goes on"

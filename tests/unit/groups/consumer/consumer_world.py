@@ -9,10 +9,10 @@ from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.consumer import heartbeats
 from tidelog.groups.consumer.group import ConsumerGroup
-from tidelog.groups.consumer.heartbeats import AWAY, JOIN, LEAVE, Heartbeat, HeartbeatAnswer
+from tidelog.groups.consumer.heartbeats import AWAY, JOIN, LEAVE, Heartbeat, HeartbeatResponse
 from tidelog.groups.consumer.partitions import Partitions, partitions_of
 from tidelog.groups.consumer.records import Update
-from tidelog.groups.consumer.view import View
+from tidelog.groups.consumer.view import GroupContext
 from tidelog.groups.effects import Now
 
 START_MS = 1_700_000_000_000
@@ -49,13 +49,13 @@ class World:
         self.log: list[Update] = []
 
     @property
-    def view(self) -> View:
-        return View(Now(self.uptime_ms, START_MS + self.uptime_ms), self.topics, self.config)
+    def view(self) -> GroupContext:
+        return GroupContext(Now(self.uptime_ms, START_MS + self.uptime_ms), self.topics, self.config)
 
     def set_topics(self, **counts: int) -> None:
         self.topics = FakeTopics({**self.topics.counts, **counts}, self.topics.generation)
 
-    def beat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatAnswer:
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatResponse:
         """One heartbeat; what it writes is in the log afterwards."""
         request = Heartbeat(member_id, epoch, "client", "/127.0.0.1", **fields)
         heartbeats.check(request, 1, self.config)
@@ -82,7 +82,7 @@ class World:
             return refusal.code
         return ErrorCode.NONE
 
-    def join(self, member_id: str, *topics: str, **fields: Any) -> HeartbeatAnswer:
+    def join(self, member_id: str, *topics: str, **fields: Any) -> HeartbeatResponse:
         fields.setdefault("rebalance_timeout_ms", 60_000)
         wanted = None if "regex" in fields and not topics else topics or ("t",)
         return self.beat(member_id, JOIN, topics=wanted, owned={}, **fields)

@@ -10,7 +10,7 @@ from tidelog.groups.consumer import heartbeats
 from tidelog.groups.consumer.heartbeats import AWAY, JOIN, LEAVE, Heartbeat
 from tidelog.groups.consumer.record_format import decode
 from tidelog.groups.consumer.records import MemberState
-from tidelog.groups.consumer.waits import Wait
+from tidelog.groups.consumer.waits import WaitReason
 
 T = topic_id_of("t")
 
@@ -325,7 +325,7 @@ def test_a_static_member_that_stays_away_loses_its_partitions() -> None:
     clients[0].leave(for_good=False)
     world.pass_ms(40_000)
     clients[1].beat()
-    assert world.pass_ms(10_000) == {"a": Wait.HEARTBEAT}
+    assert world.pass_ms(10_000) == {"a": WaitReason.HEARTBEAT}
     clients[1].beat()
     assert len(world.owners()) == 4
     assert set(world.owners().values()) == {"b"}
@@ -358,7 +358,7 @@ def test_silence_ends_a_session() -> None:
     world.pass_ms(30_000)
     world.beat("a", 1)
     assert world.pass_ms(44_999) == {}
-    assert world.pass_ms(1) == {"a": Wait.HEARTBEAT}
+    assert world.pass_ms(1) == {"a": WaitReason.HEARTBEAT}
     assert world.refusal("a", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -371,7 +371,7 @@ def test_a_member_that_gives_nothing_up_is_thrown_out() -> None:
         assert world.pass_ms(1_000) == {}
         world.beat("a", 1)
         world.beat("b", 2)
-    assert world.pass_ms(1_000) == {"a": Wait.REVOCATION}
+    assert world.pass_ms(1_000) == {"a": WaitReason.REVOCATION}
     assert indexes(world.beat("b", 2)) == [0, 1, 2, 3]
 
 
@@ -392,8 +392,8 @@ def test_who_takes_a_group_over_waits_for_everybody_anew() -> None:
     world.group = world.replayed()
     heartbeats.resume(world.group, world.view)
     assert world.pass_ms(999) == {}
-    assert world.pass_ms(1) == {"a": Wait.REVOCATION}
-    assert world.pass_ms(44_000) == {"b": Wait.HEARTBEAT}
+    assert world.pass_ms(1) == {"a": WaitReason.REVOCATION}
+    assert world.pass_ms(44_000) == {"b": WaitReason.HEARTBEAT}
 
 
 def test_many_members_become_stable_in_a_few_rounds() -> None:

@@ -9,7 +9,7 @@ from mixed_groups import MixedGroups, NewMember, OldMember, subscription
 
 from tidelog.errors import ErrorCode
 from tidelog.groups.classic.group import ClassicGroup
-from tidelog.groups.classic.states import State
+from tidelog.groups.classic.states import ClassicGroupState
 from tidelog.groups.consumer import embedded
 from tidelog.groups.consumer.records import MemberState
 from tidelog.protocol.wire import INT32, Malformed
@@ -80,16 +80,16 @@ def test_and_back(eager: bool) -> None:
     new.leave()
     group = groups.shard.groups[GROUP]
     assert isinstance(group, ClassicGroup)
-    assert group.state is State.PREPARING
+    assert group.state is ClassicGroupState.PREPARING
     for member in old:
         assert groups.heartbeat(member.member_id, member.generation) == ErrorCode.REBALANCE_IN_PROGRESS
     assert {embedded.read_assignment(member.assignment).partitions for member in group.members.values()} == {
         (("t", tuple(sorted(member.held))),) for member in old
     }
     classic_group(groups, *old)
-    assert groups.state is State.STABLE
+    assert groups.state is ClassicGroupState.STABLE
     after = MixedGroups(groups.log)
-    assert after.state is State.STABLE
+    assert after.state is ClassicGroupState.STABLE
     assert set(after.group.members) == {member.member_id for member in old}
 
 
@@ -137,7 +137,7 @@ def test_classic_groups_that_stay_as_they_are(settings: dict[str, Any], member: 
     groups = MixedGroups(**settings)
     groups.form(2, **{"protocols": (("range", subscription("t")),), **member})
     assert groups.enter("new").answer.code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert groups.state is State.STABLE
+    assert groups.state is ClassicGroupState.STABLE
 
 
 @pytest.mark.parametrize(("assignor", "stays"), [("mine", True), ("sticky", False)])

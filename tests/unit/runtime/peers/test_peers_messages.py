@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 from tidelog.broker.node.ports import Answered, Asked, NodeMessage
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
@@ -51,8 +51,8 @@ DISK = UUID(int=0xD15C)
 SNAPSHOT = SnapshotId(1 << 33, 4)
 
 
-def wish(broker: int = 1, index: int = 0, members: tuple[int, ...] = (1, 2)) -> InSyncWish:
-    return InSyncWish(broker, 77, TOPIC, index, 5, 6, members, tuple(10 + each for each in members))
+def wish(broker: int = 1, index: int = 0, members: tuple[int, ...] = (1, 2)) -> InSyncProposal:
+    return InSyncProposal(broker, 77, TOPIC, index, 5, 6, members, tuple(10 + each for each in members))
 
 
 def fetch_ask(sender: int, generation: int, since: int = 0) -> FetchAsk:

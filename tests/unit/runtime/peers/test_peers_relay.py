@@ -12,7 +12,7 @@ from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 from interop.wire import API_KEYS, Wire, request_bytes
 from tidelog.broker.links import to_controller
 from tidelog.broker.links.to_controller import RELAYED, ask_controller, create_topic
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import messages
 from tidelog.protocol.kio_import import api_key_map
@@ -324,10 +324,10 @@ class TestAskingTheController:
     async def test_a_topic_is_known_here_when_it_is_created(self) -> None:
         async with LoopbackCluster(2, controller=1) as (_, two):
             follow(two)
-            wish = TopicWish("made", 3, 1, configs={"cleanup.policy": "compact"})
+            wish = NewTopic("made", 3, 1, configs={"cleanup.policy": "compact"})
             assert await ask(lambda done: create_topic(two.broker, wish, done)) is None
             made = two.store.image.topics["made"]
             assert (len(made.partitions), made.configs) == (3, {"cleanup.policy": "compact"})
             assert await ask(lambda done: create_topic(two.broker, wish, done)) is None
-            refused = await ask(lambda done: create_topic(two.broker, TopicWish("no/name"), done))
+            refused = await ask(lambda done: create_topic(two.broker, NewTopic("no/name"), done))
             assert refused.code is ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -5,14 +5,14 @@ from uuid import UUID
 from tidelog.errors import ErrorCode
 from tidelog.protocol import requests
 from tidelog.replication.messages import TailAsk, TailGot
-from tidelog.runtime.peers.tail_exchange import Tails
+from tidelog.runtime.peers.tail_exchange import TailExchange
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 ASKS = [TailAsk(4, (ONE, 0), 7), TailAsk(4, (OTHER, 2), 9), TailAsk(4, (ONE, 1), 8)]
 
 
 def test_questions_and_answers_arrive_as_they_left() -> None:
-    exchange = Tails()
+    exchange = TailExchange()
     asked = exchange.asks(requests.request_of(23, exchange.body(2, "c", ASKS)))
     assert sorted(asked) == sorted(ASKS)
     gots = [
@@ -27,7 +27,7 @@ def test_questions_and_answers_arrive_as_they_left() -> None:
 
 
 def test_a_question_that_nobody_answered() -> None:
-    exchange = Tails()
+    exchange = TailExchange()
     answer = requests.answer_of(23, exchange.answer(ASKS[:1], [None]))
     [got] = exchange.gots(2, ASKS[:1], answer)
     assert got.error is ErrorCode.REQUEST_TIMED_OUT

@@ -37,4 +37,4 @@ def _order(spec: GroupSpec) -> list[str]:
 
     order = spec.in_order()
     # If subscriptions differ, a previous assignment does not tell the place.
-    return sorted(order, key=first_partition) if spec.all_alike else order
+    return sorted(order, key=first_partition) if spec.is_homogeneous else order

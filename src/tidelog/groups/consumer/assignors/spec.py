@@ -18,7 +18,7 @@ class GroupSpec(NamedTuple):
     partition_counts: Mapping[UUID, int]  # of every topic a member is subscribed to
 
     @property
-    def all_alike(self) -> bool:
+    def is_homogeneous(self) -> bool:
         """Whether all are subscribed to the same topics."""
         return len({member.topics for member in self.members.values()}) <= 1
 

@@ -24,7 +24,7 @@ _Slot = tuple[UUID, int]
 def assign(spec: GroupSpec) -> dict[str, Partitions]:
     if not spec.members:
         return {}
-    slots = _alike(spec) if spec.all_alike else _Balance(spec).result()
+    slots = _homogeneous(spec) if spec.is_homogeneous else _Balance(spec).result()
     return {member_id: _by_topic(owned) for member_id, owned in slots.items()}
 
 
@@ -52,7 +52,7 @@ def _kept(spec: GroupSpec, member_id: str, taken: set[_Slot]) -> list[_Slot]:
 # -- the same subscriptions ----------------------------------------------------------------------------------
 
 
-def _alike(spec: GroupSpec) -> dict[str, list[_Slot]]:
+def _homogeneous(spec: GroupSpec) -> dict[str, list[_Slot]]:
     order = spec.in_order()
     everything = [
         (topic_id, index)

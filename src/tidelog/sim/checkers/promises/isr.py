@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from tidelog.controller.image import PartitionImage
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers.promises.losses import NOTHING_LOST, stays_decided, trusted
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import ACKS_ALL, Promise, Surroundings
@@ -112,7 +112,7 @@ class IsrPromise(Promise):
         self._around.note(f"{place.name}: unclean election, from {floor} on all is given up")
         self._around.forgive(place, floor)
 
-    def committed(self, place: Place, leader: Hosted) -> None:
+    def committed(self, place: Place, leader: ReplicaDriver) -> None:
         """Every replica that may be the next leader according to the controllers holds what a
         leader commits.
         """
@@ -132,9 +132,9 @@ class IsrPromise(Promise):
         """
         members, key = trusted(place.partition).difference(place.partition.offline), place.key
         for node in self._around.nodes():
-            hosted = node.host.hosted.get(key) if node.me in members else None
-            if hosted is not None:
-                yield node.me, hosted.log.end_offset
+            driver = node.host.drivers.get(key) if node.me in members else None
+            if driver is not None:
+                yield node.me, driver.log.end_offset
 
     def _is_sound(self, place: Place, node: int) -> bool:
         return node not in self._around.losses.real(place.key)

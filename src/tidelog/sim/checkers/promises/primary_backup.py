@@ -21,7 +21,7 @@ from collections.abc import Set as AbstractSet
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader, is_restoring
 from tidelog.log.log import Log
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers.batches import batches_between
 from tidelog.sim.checkers.promises.losses import stays_decided
 from tidelog.sim.checkers.promises.place import Key, Place
@@ -60,9 +60,9 @@ class PrimaryBackupPromise(Promise):
     def _has_parted(self, place: Place) -> bool:
         """Whether the primary lost records, and a living backup's log differs within their common range."""
         logs = {
-            node.me: node.host.hosted[place.key].log
+            node.me: node.host.drivers[place.key].log
             for node in self._around.nodes()
-            if place.key in node.host.hosted
+            if place.key in node.host.drivers
         }
         primary = place.partition.leader
         own = logs.pop(primary, None)
@@ -124,7 +124,7 @@ class PrimaryBackupPromise(Promise):
                 f"holds {held[leader]}: {place.partition}"
             )
 
-    def committed(self, place: Place, leader: Hosted) -> None:
+    def committed(self, place: Place, leader: ReplicaDriver) -> None:
         """As many replicas hold, or have held, what a primary confirms as it claims: a dead one may have it
         on its disk, and one that truncated damaged records had it when it confirmed.
         """
@@ -145,9 +145,9 @@ class PrimaryBackupPromise(Promise):
     def _held(self, place: Place) -> dict[int, int]:
         """Where the logs of living replicas end."""
         return {
-            node.me: node.host.hosted[place.key].log.end_offset
+            node.me: node.host.drivers[place.key].log.end_offset
             for node in self._around.nodes()
-            if place.key in node.host.hosted
+            if place.key in node.host.drivers
         }
 
 

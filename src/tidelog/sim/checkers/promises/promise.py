@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tidelog.broker.node.node import Node
 from tidelog.controller.image import PartitionImage, TopicImage
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises.losses import NOTHING_LOST, Losses, trusted
 from tidelog.sim.checkers.promises.place import Key, Place
@@ -31,7 +31,7 @@ class Surroundings(NamedTuple):
     forgive: Callable[[Place, int], None]  # everything in the partition from this offset on may be lost
     committed_end: Callable[[Key], int]  # after the last record that any node considered committed
     committed_before: Callable[[Key, int], int]  # the same, by leaders of earlier epochs than this one
-    agreed_end: Callable[[Hosted], int]  # up to where a log equals what was committed
+    agreed_end: Callable[[ReplicaDriver], int]  # up to where a log equals what was committed
     # As committed since an epoch; None: not changed since.
     voters: Callable[[Key, int], frozenset[int] | None]
     losses: Losses  # shared: a topic may change its mode before all replicas have restored what they lost
@@ -124,10 +124,10 @@ class Promise:
     def decided(self, place: Place, before: PartitionImage) -> None:
         """The controllers changed the partition."""
 
-    def leads(self, place: Place, leader: Hosted) -> None:
+    def leads(self, place: Place, leader: ReplicaDriver) -> None:
         """A replica begins to lead."""
 
-    def committed(self, place: Place, leader: Hosted) -> None:
+    def committed(self, place: Place, leader: ReplicaDriver) -> None:
         """A leader considers more records committed."""
 
     # --- for promises ---------------------------------------------------------------------------------------
@@ -137,6 +137,6 @@ class Promise:
         from an earlier leadership begin; 0 if there is none.
         """
         for node in self._around.nodes():
-            if node.me == node_id and key in node.host.hosted:
-                return self._around.agreed_end(node.host.hosted[key])
+            if node.me == node_id and key in node.host.drivers:
+                return self._around.agreed_end(node.host.drivers[key])
         return 0

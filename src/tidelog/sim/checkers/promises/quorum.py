@@ -18,7 +18,7 @@ an operator chooses a remaining log              from where that log ends (in th
 from collections.abc import Set as AbstractSet
 
 from tidelog.controller.image import PartitionImage
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.promises.losses import trusted
 from tidelog.sim.checkers.promises.place import Key, Place
@@ -60,10 +60,10 @@ class QuorumPromise(Promise):
         voters = self._voters(place)
         without = self._around.losses.real(place.key).keys()
         # A leader that hears no majority steps down without reporting to the controllers.
-        hosted = [
-            node.host.hosted[place.key] for node in self._around.nodes() if place.key in node.host.hosted
+        driver = [
+            node.host.drivers[place.key] for node in self._around.nodes() if place.key in node.host.drivers
         ]
-        led = any(each.replica.role is Role.LEADER for each in hosted)
+        led = any(each.replica.role is Role.LEADER for each in driver)
         return not led and 2 * len(voters - without) <= len(voters)
 
     # --- losses ---------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class QuorumPromise(Promise):
             self._around.note(f"{place.name}: by force, from {floor} on all is given up")
             self._around.forgive(place, floor)
 
-    def leads(self, place: Place, leader: Hosted) -> None:
+    def leads(self, place: Place, leader: ReplicaDriver) -> None:
         """The elected leader holds everything that was committed in earlier epochs. A replica that lost data
         and votes is detected here, before others truncate to the leader it helped to elect. A leader whose
         votes arrive late may lack what its successor has already committed: it commits nothing itself.
@@ -124,7 +124,7 @@ class QuorumPromise(Promise):
                 f"elected, holds {end}"
             )
 
-    def committed(self, place: Place, leader: Hosted) -> None:
+    def committed(self, place: Place, leader: ReplicaDriver) -> None:
         """So few of the voters whose logs are open lack it that the others can be a majority. A voter that
         lost it after it acknowledged does not vote until it has it again.
         """
@@ -134,8 +134,8 @@ class QuorumPromise(Promise):
             node.me
             for node in self._around.nodes()
             if node.me in voters - self._around.losses.real(place.key).keys()
-            and place.key in node.host.hosted
-            and _end(node.host.hosted[place.key], synced=self.is_synced(place, node.me)) < offset
+            and place.key in node.host.drivers
+            and _end(node.host.drivers[place.key], synced=self.is_synced(place, node.me)) < offset
         }
         if 2 * (len(voters) - len(lacking)) <= len(voters):
             raise Violation(
@@ -144,5 +144,5 @@ class QuorumPromise(Promise):
             )
 
 
-def _end(hosted: Hosted, *, synced: bool) -> int:
-    return hosted.log.synced_end_offset if synced else hosted.log.end_offset
+def _end(driver: ReplicaDriver, *, synced: bool) -> int:
+    return driver.log.synced_end_offset if synced else driver.log.end_offset

@@ -43,15 +43,15 @@ class Syncing:
     def _look(self, key: Key) -> None:
         waiting = self._backlogs[key]
         for node in self._nodes():
-            hosted = node.host.hosted.get(key)
-            if node.me not in waiting or hosted is None:
+            driver = node.host.drivers.get(key)
+            if node.me not in waiting or driver is None:
                 continue
             if waiting[node.me] == UNKNOWN:
-                waiting[node.me] = hosted.log.end_offset
-            if not hosted.replica.limits.durable:
+                waiting[node.me] = driver.log.end_offset
+            if not driver.replica.limits.durable:
                 continue  # It does not know of the setting: earlier syncs were a coincidence.
             # It may have been truncated since: then nothing is left to sync.
-            if hosted.log.synced_end_offset >= min(waiting[node.me], hosted.log.end_offset):
+            if driver.log.synced_end_offset >= min(waiting[node.me], driver.log.end_offset):
                 del waiting[node.me]
         if not waiting:
             del self._backlogs[key]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tidelog.client.apis import Api
 from tidelog.client.cluster import Cluster
-from tidelog.client.connection import Connection
+from tidelog.client.connection import BrokerConnection
 from tidelog.client.errors import Refused
 from tidelog.client.messages import EARLIEST, FETCH_VERSION, fetch_request, fetched
 from tidelog.client.settings import ClientSettings
@@ -60,7 +60,7 @@ class Replica:
     def _fetch(self, offset: int) -> Iterator[Bytes]:
         if self.client is None:
             return
-        with Connection(*self.address, self.client) as connection:
+        with BrokerConnection(*self.address, self.client) as connection:
             if offset < 0:
                 offset = self._start_offset()
             while offset < self.high_watermark:
@@ -148,7 +148,7 @@ def _ask_watermark(
 ) -> int:
     """The broker's own value, from a fetch at the end of the log."""
     try:
-        with Cluster(client) as cluster, Connection(*address, client) as connection:
+        with Cluster(client) as cluster, BrokerConnection(*address, client) as connection:
             start = cluster.list_offsets({(topic, partition): EARLIEST})[topic, partition]
             body = fetch_request(
                 topic,

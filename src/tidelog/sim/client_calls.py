@@ -15,7 +15,13 @@ from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.transactions.produce import when_admitted
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.storage import Region
-from tidelog.protocol.fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest, PartitionAnswer
+from tidelog.protocol.fetch import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+)
 from tidelog.replication.replica import Role
 from tidelog.sim.clients.client import Call, LookupCall, ProduceCall, ReadCall, Reply, RequestCall
 
@@ -118,7 +124,7 @@ class _Read(PendingFetch):
         if not self._done:
             work()
 
-    def _finish(self, answers: list[PartitionAnswer]) -> None:
+    def _finish(self, answers: list[FetchPartitionResponse]) -> None:
         self._release()
         [told] = answers
         records = bytes(told.records.read()) if isinstance(told.records, Region) else b""

@@ -19,15 +19,15 @@ from tidelog.replication.damage import Damage
 from tidelog.replication.effects import (
     BeginEpoch,
     Commit,
+    CompleteProduce,
     Degrade,
     Effect,
     Effects,
     ProposeInSync,
-    Settle,
     Truncate,
 )
 from tidelog.replication.index_builds import IndexBuilds, Then
-from tidelog.replication.listeners import Listener, Nobody, Observer
+from tidelog.replication.listeners import NullListener, Observer, ReplicaListener
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.votes import Tail
@@ -39,14 +39,14 @@ logger = logging.getLogger(__name__)
 SYNC_AGAIN_MS = 100
 
 
-class Hosted(Slots):
+class ReplicaDriver(Slots):
     def __init__(
         self,
         key: PartitionKey,
         log: Log,
         replica: Replica,
         services: Services,
-        listener: Listener,
+        listener: ReplicaListener,
         before_cut: Callable[[int], None] = ignore,
     ) -> None:
         """``before_cut``: whoever keeps the watermark of this log on disk lowers it first. Raises
@@ -59,7 +59,7 @@ class Hosted(Slots):
         # Who waits for a produce, by the token that the replica settles.
         self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
         self._last_token = 0
-        self.observer: Observer = Nobody()
+        self.observer: Observer = NullListener()
         self._before_cut = before_cut
         self.closed = False
         self._index_builds = IndexBuilds(log, services)
@@ -357,7 +357,7 @@ class Hosted(Slots):
     def run(self, effects: Effects) -> None:
         for effect in effects:
             # By type and not by pattern: this is done for every produce.
-            if type(effect) is Settle:
+            if type(effect) is CompleteProduce:
                 self._waiters.pop(effect.token)(effect.error)
             elif type(effect) is Commit:
                 self.listener.committed(self)

@@ -11,9 +11,9 @@ from uuid import UUID
 
 import msgspec
 
+from tidelog.controller.availability import BrokerAvailability, Rank, same_rank
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
-from tidelog.controller.standing import Rank, Standing, all_alike
 from tidelog.controller.successions import (
     check_leader,
     lost,
@@ -32,16 +32,20 @@ from tidelog.types import NO_BROKER
 logger = logging.getLogger(__name__)
 
 
-def settle_all(image: ClusterImage, rules_of: RulesOf, rank: Rank = all_alike) -> Iterator[PartitionChanged]:
+def assign_leaders(
+    image: ClusterImage, rules_of: RulesOf, rank: Rank = same_rank
+) -> Iterator[PartitionChanged]:
     """Every partition that has to change, given how the brokers of this image stand."""
-    standing = Standing.of(image, rank)
+    available = BrokerAvailability.of(image, rank)
     for topic in image.topics.values():
-        yield from settle_topic(topic, standing, rules_of(topic))
+        yield from assign_topic_leaders(topic, available, rules_of(topic))
 
 
-def settle_topic(topic: TopicImage, standing: Standing, rules: Rules) -> Iterator[PartitionChanged]:
+def assign_topic_leaders(
+    topic: TopicImage, available: BrokerAvailability, rules: Rules
+) -> Iterator[PartitionChanged]:
     for index, partition in enumerate(topic.partitions):
-        new = next_state(partition, standing, rules)
+        new = next_state(partition, available, rules)
         if new is not partition and new != partition:
             if new.unclean_epoch > partition.unclean_epoch:
                 _warn_unclean(topic, index, partition, new)
@@ -87,7 +91,7 @@ def without_memory(
     )
 
 
-class InSyncWish(NamedTuple):
+class InSyncProposal(NamedTuple):
     """A leader's proposal."""
 
     broker_id: int
@@ -106,7 +110,7 @@ class InSyncWish(NamedTuple):
     sealed: bool = False
 
 
-class Verdict(NamedTuple):
+class ProposalResult(NamedTuple):
     """What becomes of a proposal. The answer waits until the records are committed, a refusal's as well."""
 
     records: list[MetadataRecord]
@@ -114,8 +118,8 @@ class Verdict(NamedTuple):
 
 
 def change_in_sync(
-    image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank = all_alike
-) -> Verdict:
+    image: ClusterImage, wish: InSyncProposal, rules_of: RulesOf, rank: Rank = same_rank
+) -> ProposalResult:
     """Take a proposal, or refuse it with the code that tells the leader what to do.
 
     A refusal that makes the leader go on without a new member is a change of the partition: an earlier copy
@@ -123,10 +127,10 @@ def change_in_sync(
     refusal that leaves no record (a ``TidelogError``) ends no proposal, or would be given to every copy.
     """
     try:
-        return Verdict(_take(image, wish, rules_of, rank))
+        return ProposalResult(_take(image, wish, rules_of, rank))
     except _Ineligible as refusal:
         logger.info("partition %s of %s: %s", wish.partition, wish.topic_id, refusal.message)
-        return Verdict(_refused(image, wish), refusal.code)
+        return ProposalResult(_refused(image, wish), refusal.code)
 
 
 class _Ineligible(TidelogError):
@@ -136,7 +140,7 @@ class _Ineligible(TidelogError):
         super().__init__(reason, ErrorCode.INELIGIBLE_REPLICA)
 
 
-def _refused(image: ClusterImage, wish: InSyncWish) -> list[MetadataRecord]:
+def _refused(image: ClusterImage, wish: InSyncProposal) -> list[MetadataRecord]:
     """The partition as it is, with its next epoch; nothing where the leader waits for nobody new: one that
     is to lead commits nothing yet, and one that has sealed its log nothing more.
     """
@@ -149,7 +153,7 @@ def _refused(image: ClusterImage, wish: InSyncWish) -> list[MetadataRecord]:
     return [record_of(wish.topic_id, wish.partition, partition)]
 
 
-def _take(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank) -> list[MetadataRecord]:
+def _take(image: ClusterImage, wish: InSyncProposal, rules_of: RulesOf, rank: Rank) -> list[MetadataRecord]:
     topic = image.topic_by_id(wish.topic_id)
     if topic is None or not 0 <= wish.partition < len(topic.partitions):
         raise TidelogError("no such partition", ErrorCode.UNKNOWN_TOPIC_ID)
@@ -159,7 +163,7 @@ def _take(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank) 
     if wish.sealed:
         rules = rules_of(topic)
         sealed = promised(partition, rules, _take_over(image, partition, wish), rules)
-        new = next_state(sealed, Standing.of(image, rank), rules)
+        new = next_state(sealed, BrokerAvailability.of(image, rank), rules)
         return [record_of(wish.topic_id, wish.partition, new)]
     _check_proposer(image, partition, wish)
     if wish.broker_id not in wish.members or len(set(wish.members)) < len(wish.members):
@@ -170,14 +174,16 @@ def _take(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank) 
     rules = rules_of(topic)
     new = with_members(partition, wish.members, rules)
     # A new member may be the one for which a drained leader, or a move, has been waiting.
-    return [record_of(wish.topic_id, wish.partition, next_state(new, Standing.of(image, rank), rules))]
+    return [
+        record_of(wish.topic_id, wish.partition, next_state(new, BrokerAvailability.of(image, rank), rules))
+    ]
 
 
 def _told(
     image: ClusterImage,
     topic: TopicImage,
     partition: PartitionImage,
-    wish: InSyncWish,
+    wish: InSyncProposal,
     rules: Rules,
     rank: Rank,
 ) -> list[MetadataRecord]:
@@ -199,11 +205,11 @@ def _told(
         counted |= partition.remember
         voters = ()
     report = LeaderReport(wish.broker_id, wish.leader_epoch, voters, tuple(sorted(counted)))
-    new = told(partition, report, Standing.of(image, rank), rules)
+    new = told(partition, report, BrokerAvailability.of(image, rank), rules)
     return [] if new == partition else [record_of(topic.topic_id, wish.partition, new)]
 
 
-def _remembers(partition: PartitionImage, wish: InSyncWish, member: int, healed: int) -> bool:
+def _remembers(partition: PartitionImage, wish: InSyncProposal, member: int, healed: int) -> bool:
     loss = partition.loss_of(member)
     if loss is None:
         return member in partition.remember
@@ -211,7 +217,7 @@ def _remembers(partition: PartitionImage, wish: InSyncWish, member: int, healed:
     return loss.number == healed or (member == wish.broker_id and loss.number <= wish.partition_epoch)
 
 
-def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> PartitionImage:
+def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal) -> PartitionImage:
     """The leader has ended its time, and says who holds all of its log: from here on the controllers keep the
     in-sync set and name the leader.
     """
@@ -226,18 +232,18 @@ def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish)
     return mode_changes.sealed(partition, wish.leader_epoch, wish.broker_id, members)
 
 
-def _check_sender(image: ClusterImage, wish: InSyncWish) -> None:
+def _check_sender(image: ClusterImage, wish: InSyncProposal) -> None:
     broker = image.brokers.get(wish.broker_id)
     if broker is None or broker.broker_epoch != wish.broker_epoch or broker.fenced:
         raise TidelogError("the broker is not registered, or fenced", ErrorCode.STALE_BROKER_EPOCH)
 
 
-def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
+def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal) -> None:
     _check_sender(image, wish)
     check_leader(partition, wish.broker_id, wish.leader_epoch, wish.partition_epoch)
 
 
-def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
+def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal) -> None:
     """A leader whose own log is offline stays a member as long as there is no other, and only its word lets
     one in that holds everything: then that one takes over.
     """
@@ -250,7 +256,7 @@ def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncW
             raise _Ineligible(f"broker {member} {problem}")
 
 
-def why_ineligible(image: ClusterImage, partition: PartitionImage, wish: InSyncWish, member: int) -> str:
+def why_ineligible(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal, member: int) -> str:
     """What keeps a broker from being a member; empty when nothing does."""
     broker = image.brokers.get(member)
     if broker is None or broker.fenced or member in partition.offline:

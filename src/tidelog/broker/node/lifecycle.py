@@ -27,7 +27,7 @@ RETRY_MS = 150
 TURNED_AWAY_MS = 3000  # refused for so long after a dead predecessor's session is over: this will not change
 
 
-class Membership:
+class BrokerLifecycle:
     def __init__(
         self,
         registration: RegisterAsk,

@@ -27,7 +27,7 @@ ALWAYS = -1  # As a limit: every append takes the slow path.
 NO_OFFSET = -1
 
 
-class LogState:
+class LogBase:
     __slots__ = (
         "_active", "_clean_mark", "_config", "_damage", "_dense_mark", "_durability", "_flush_messages",
         "_flush_ms", "_handles",

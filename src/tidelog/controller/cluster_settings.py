@@ -12,7 +12,11 @@ from tidelog.config import BrokerConfig
 
 Values = tuple[tuple[str, int], ...]
 
-FOR_ALL_ALIKE = ("min.insync.replicas", "unclean.leader.election.enable", "log.flush.interval.messages")
+CLUSTER_WIDE_SETTINGS = (
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "log.flush.interval.messages",
+)
 VALUE_MAX = 32_767  # What travels has 16 bits. Two values above it pass for the same.
 
 
@@ -21,7 +25,7 @@ def values_of(config: BrokerConfig) -> Values:
     own = config.with_dynamic({})
     values = (own.min_insync_replicas, own.unclean_leader_election_enable, own.log_flush_interval_messages)
     return tuple(
-        (name, min(int(value), VALUE_MAX)) for name, value in zip(FOR_ALL_ALIKE, values, strict=True)
+        (name, min(int(value), VALUE_MAX)) for name, value in zip(CLUSTER_WIDE_SETTINGS, values, strict=True)
     )
 
 

@@ -5,11 +5,11 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tidelog.controller import brokers, elections, logs
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller import brokers, leader_assignment, logs
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.records import BrokerRegistered, PartitionChanged, TopicCreated
-from tidelog.controller.standing import Standing
 from tidelog.controller.successions import next_state
 from tidelog.controller.successions.steps import Rules
 from tidelog.errors import ErrorCode, TidelogError
@@ -23,7 +23,7 @@ TOPIC_ID = UUID(int=9)
 
 
 def state(partition: PartitionImage, *alive: int, rules: Rules = SAFE) -> PartitionImage:
-    return next_state(partition, Standing(frozenset(alive), frozenset(alive)), rules)
+    return next_state(partition, BrokerAvailability(frozenset(alive), frozenset(alive)), rules)
 
 
 def test_nothing_changes_while_everybody_lives() -> None:
@@ -59,7 +59,7 @@ def test_all_dead_then_one_that_was_eligible_returns() -> None:
 def test_the_last_member_that_lost_its_unsynced_end_leads_and_a_damaged_one_does_not() -> None:
     alone = state(state(ALL, A, C, rules=ONE), C, rules=ONE)
     for tail, leader in ((True, C), (False, -1)):
-        forgetful = elections.without_memory(alone, C, empty=False, tail=tail)
+        forgetful = leader_assignment.without_memory(alone, C, empty=False, tail=tail)
         assert state(forgetful, A, B, C, rules=ONE).leader == leader
 
 
@@ -158,8 +158,8 @@ class TestFailedLogs:
 
     def test_it_cannot_join_again(self, image: ClusterImage) -> None:
         after = self.offline(image, A)
-        wish = InSyncWish(B, B, TOPIC_ID, 0, 1, 1, (A, B, C))
-        assert elections.change_in_sync(after, wish, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
+        wish = InSyncProposal(B, B, TOPIC_ID, 0, 1, 1, (A, B, C))
+        assert leader_assignment.change_in_sync(after, wish, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
 
     def test_the_last_member_goes_on_until_another_one_holds_everything(self, image: ClusterImage) -> None:
         """Only its word lets one in, and then that one leads."""
@@ -173,8 +173,8 @@ class TestFailedLogs:
         assert (partition(after).leader, partition(after).in_sync) == (A, (A,))
         after = after.apply(brokers.unfence(after, C, one_is_enough))
         now = partition(after)
-        wish = InSyncWish(A, A, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, (A, C))
-        verdict = elections.change_in_sync(after, wish, one_is_enough)
+        wish = InSyncProposal(A, A, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, (A, C))
+        verdict = leader_assignment.change_in_sync(after, wish, one_is_enough)
         assert verdict.error is ErrorCode.NONE
         now = partition(after.apply(verdict.records))
         assert (now.leader, now.in_sync, now.offline) == (C, (C,), (A,))
@@ -202,11 +202,11 @@ class TestFailedLogs:
 
 
 class TestInSync:
-    def wish(self, **change: object) -> InSyncWish:
-        return InSyncWish(A, A, TOPIC_ID, 0, 0, 0, (A, B))._replace(**change)  # type: ignore[arg-type]
+    def wish(self, **change: object) -> InSyncProposal:
+        return InSyncProposal(A, A, TOPIC_ID, 0, 0, 0, (A, B))._replace(**change)  # type: ignore[arg-type]
 
     def test_a_member_leaves(self, image: ClusterImage) -> None:
-        after = image.apply(elections.change_in_sync(image, self.wish(), rules_of).records)
+        after = image.apply(leader_assignment.change_in_sync(image, self.wish(), rules_of).records)
         assert (partition(after).in_sync, partition(after).partition_epoch) == ((A, B), 1)
         assert partition(after).leader_epoch == 0
 
@@ -224,26 +224,27 @@ class TestInSync:
     )
     def test_refusals(self, image: ClusterImage, change: dict[str, object], code: ErrorCode) -> None:
         with pytest.raises(TidelogError) as refusal:
-            elections.change_in_sync(image, self.wish(**change), rules_of)
+            leader_assignment.change_in_sync(image, self.wish(**change), rules_of)
         assert refusal.value.code is code
 
     def test_a_fenced_broker_cannot_join(self, image: ClusterImage) -> None:
         image = image.apply(brokers.fence(image, C, rules_of))
         wish = self.wish(members=(A, B, C), partition_epoch=1)
-        assert elections.change_in_sync(image, wish, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
+        assert leader_assignment.change_in_sync(image, wish, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
 
     def test_a_copy_of_a_refused_proposal_is_not_taken_later(self, image: ClusterImage) -> None:
         image = image.apply(brokers.fence(image, C, rules_of))
         wish = self.wish(members=(A, B, C), partition_epoch=1)
-        refused = image.apply(elections.change_in_sync(image, wish, rules_of).records)
+        refused = image.apply(leader_assignment.change_in_sync(image, wish, rules_of).records)
         before, after = partition(image), partition(refused)
         assert after == msgspec.structs.replace(before, partition_epoch=2)
         back = refused.apply(brokers.unfence(refused, C, rules_of))
         with pytest.raises(TidelogError) as refusal:
-            elections.change_in_sync(back, wish, rules_of)
+            leader_assignment.change_in_sync(back, wish, rules_of)
         assert refusal.value.code is ErrorCode.INVALID_UPDATE_VERSION
         again = self.wish(members=(A, B, C), partition_epoch=partition(back).partition_epoch)
-        assert partition(back.apply(elections.change_in_sync(back, again, rules_of).records)).in_sync == (
+        changed = back.apply(leader_assignment.change_in_sync(back, again, rules_of).records)
+        assert partition(changed).in_sync == (
             A, B, C,
         )  # fmt: skip
 
@@ -251,7 +252,10 @@ class TestInSync:
         """The leader waits for the same members as before: nothing is given up."""
         broker = msgspec.structs.replace(image.brokers[B], fenced=True)
         doubted = msgspec.structs.replace(image, brokers={**image.brokers, B: broker})
-        assert elections.change_in_sync(doubted, self.wish(), rules_of) == ([], ErrorCode.INELIGIBLE_REPLICA)
+        assert leader_assignment.change_in_sync(doubted, self.wish(), rules_of) == (
+            [],
+            ErrorCode.INELIGIBLE_REPLICA,
+        )
 
     def test_a_refused_leader_to_be_leaves_no_record(self, image: ClusterImage) -> None:
         """It commits nothing before it is taken, and asks again at once."""
@@ -259,4 +263,4 @@ class TestInSync:
         named = image.apply([PartitionChanged(TOPIC_ID, 0, A, 1, [], [B, C], B)])
         named = msgspec.structs.replace(named, brokers={**named.brokers, A: leaving})
         wish = self.wish(members=(A,), leader_epoch=1, partition_epoch=1)
-        assert elections.change_in_sync(named, wish, rules_of) == ([], ErrorCode.INELIGIBLE_REPLICA)
+        assert leader_assignment.change_in_sync(named, wish, rules_of) == ([], ErrorCode.INELIGIBLE_REPLICA)

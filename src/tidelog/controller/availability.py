@@ -15,7 +15,7 @@ NEWCOMER = 1  # It has only just come back: it leads only where nobody else can.
 UNHEARD = 2  # Nothing was heard of it since somebody was lost: it may be lost, too.
 
 
-def all_alike(broker_id: int) -> int:
+def same_rank(broker_id: int) -> int:
     return 0
 
 
@@ -25,13 +25,13 @@ def is_drained(image: ClusterImage, broker_id: int) -> bool:
     return text is not None and broker_setting(DRAIN_SETTING).parse(text) is True
 
 
-class Standing(NamedTuple):
+class BrokerAvailability(NamedTuple):
     serving: frozenset[int]  # Not fenced.
     willing: frozenset[int]  # Those of them that neither want to stop nor are drained.
-    rank: Rank = all_alike
+    rank: Rank = same_rank
 
     @classmethod
-    def of(cls, image: ClusterImage, rank: Rank = all_alike) -> "Standing":
+    def of(cls, image: ClusterImage, rank: Rank = same_rank) -> "BrokerAvailability":
         serving = frozenset(node.broker_id for node in image.brokers.values() if not node.fenced)
         unwilling = {
             broker for broker in serving if image.brokers[broker].leaving or is_drained(image, broker)

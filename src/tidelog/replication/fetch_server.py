@@ -1,0 +1,426 @@
+"""A leader's side of replication: the standing asks of its followers, and their answers.
+
+A follower's ask stands until it is answered: the leader remembers for each follower which partitions it wants
+and from where. What arrives for one of them (records, a watermark, another leader) answers the ask at once,
+with everything that is new for all of them. A partition that was answered is asked for again by the follower;
+until then nothing more is sent for it. An ask that brings nothing is answered empty after a while: the
+heartbeat that keeps followers from electing.
+"""
+
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
+from tidelog.log.index_build import Unindexed
+from tidelog.log.reading import Unread
+from tidelog.log.verification import DamagedSegment
+from tidelog.replication.assurance import Assurance
+from tidelog.replication.attachments.voter import Elected
+from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.election import NEVER_MS
+from tidelog.replication.messages import (
+    NO_OTHERS,
+    FetchAsk,
+    FetchGot,
+    FetchItem,
+    FetchPart,
+    PartitionKey,
+    Peers,
+    SnapshotAsk,
+)
+from tidelog.replication.replica import Role
+from tidelog.replication.throttle import Throttle
+from tidelog.services import Services
+from tidelog.types import NO_BROKER
+
+MAX_BYTES_PER_PARTITION = 1 << 20
+ANSWERED_MAX = 100
+HURRY_MS = 100  # After a standstill: time to read what has arrived meanwhile.
+
+
+class FollowerSession:
+    """What one follower wants."""
+
+    __slots__ = (
+        "answered", "confirmed_ms", "deadline_ms", "directory", "generation", "heard_ms", "items",
+        "max_bytes", "news", "other_directories", "parked", "scheduled", "sender",
+    )  # fmt: skip
+
+    def __init__(self, sender: int) -> None:
+        self.sender = sender
+        self.generation = 0
+        self.max_bytes = 0
+        # By replica and not by key: everything here happens for every produce, and keys are slow to hash.
+        self.items: dict[ReplicaDriver, FetchItem] = {}  # wanted and not answered yet
+        self.news: dict[ReplicaDriver, None] = {}  # those of them that may have an answer by now, in order
+        self.parked = False  # whether an ask waits for its answer
+        self.deadline_ms = 0
+        self.heard_ms = 0  # when the newest ask came
+        self.directory: UUID | None = None  # and from which disk
+        self.other_directories = NO_OTHERS  # Where it votes under another id.
+        self.scheduled = False
+        # When answers were given of which the follower has not said yet that it has them, by generation; and
+        # when the newest was given of which it has.
+        self.answered: dict[int, int] = {}
+        self.confirmed_ms = NEVER_MS
+
+    def directory_for(self, driver: ReplicaDriver) -> UUID | None:
+        others = self.other_directories
+        return self.directory if others is NO_OTHERS else others.get(driver.key, self.directory)
+
+
+class FetchServer:
+    def __init__(
+        self,
+        me: int,
+        driver: Mapping[PartitionKey, ReplicaDriver],
+        services: Services,
+        peers: Peers,
+        broker_epoch_of: Callable[[int], int],
+    ) -> None:
+        """``broker_epoch_of``: what the controllers say about a broker's registration."""
+        self._me = me
+        self._driver = driver
+        self._services = services
+        self._peers = peers
+        self._sessions: dict[int, FollowerSession] = {}
+        self.throttle = Throttle()
+        self.assurance = Assurance(services)
+        # Led here, maybe: its election is told when each voter is known to have followed. None: nobody asks.
+        self.confirming: ReplicaDriver | None = None
+        self._hurry_until_ms = -1
+        self._broker_epoch_of = broker_epoch_of
+
+    def stop(self) -> None:
+        self._sessions.clear()
+
+    def forget(self, follower: int) -> None:
+        """Its connection closed: nobody waits for an answer."""
+        self._sessions.pop(follower, None)
+
+    def begin_anew(self, follower: int) -> None:
+        """What stands may be of an earlier run of it. A new run that asked before it had registered is told,
+        so that it asks again at once: it would wait for its answer in vain, and with it everybody who waits
+        until it knows the metadata.
+        """
+        session = self._sessions.pop(follower, None)
+        if session is not None and session.parked:
+            self._answer(follower, session.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+
+    # --- asks -----------------------------------------------------------------------------------------------
+
+    def ask(self, ask: FetchAsk) -> None:
+        session = self._session_of(ask)
+        if session is None:
+            return
+        now_ms = self._services.uptime_ms()
+        if ask.heard in session.answered:
+            self._confirm(session, ask.heard)
+        elif ask.heard < 0:
+            session.confirmed_ms = now_ms  # The best that can be had of it.
+        session.generation = ask.generation
+        session.max_bytes = ask.max_bytes
+        session.parked = True
+        session.deadline_ms = now_ms + (ask.max_wait_ms if now_ms >= self._hurry_until_ms else 0)
+        session.heard_ms = now_ms
+        session.directory, session.other_directories = ask.directory, ask.other_directories
+        for key in ask.forgotten:
+            forgotten = self._driver.get(key)
+            if forgotten is not None:
+                session.items.pop(forgotten, None)
+        refusals = self._count(session, ask, now_ms)
+        if self.confirming is not None and self._is_voter(session, self.confirming):
+            self.confirming.voter.confirmed(ask.sender, session.confirmed_ms)
+        tell_more = bool(self.assurance) and self.assurance.asked(session)
+        self._reply(session, refusals)
+        if tell_more and session.parked:
+            self._answer_session(session, [])
+
+    def _session_of(self, ask: FetchAsk) -> FollowerSession | None:
+        """What the follower wants so far; None where the ask adds nothing to it."""
+        session = self._sessions.get(ask.sender)
+        if ask.since:
+            if session is None or session.generation != ask.since:
+                # We have restarted, or an ask was lost on the way: what we remember is not what it means.
+                self._answer(ask.sender, ask.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+                return None
+        elif session is not None and session.generation == ask.generation:
+            return None  # The same again.
+        if session is not None and session.parked:
+            self._answer_session(session, [])
+        if session is None or not ask.since:
+            session = self._sessions[ask.sender] = _anew(session, ask.sender)
+        return session
+
+    def when_followed(
+        self, driver: ReplicaDriver, followers: frozenset[int], then: Callable[[bool], None]
+    ) -> None:
+        """Tell ``then`` whether all of them follow this replica in its epoch from now on."""
+        if not followers:
+            then(True)
+            return
+        since_ms = self.assurance.hold(driver, followers, then)
+        for session in self._sessions.values():
+            if session.parked and session.sender in followers and session.confirmed_ms < since_ms:
+                self._answer_session(session, [])
+
+    def _is_voter(self, session: FollowerSession, driver: ReplicaDriver) -> bool:
+        """Whether this is a voter that follows here."""
+        directory = session.directory_for(driver)
+        return driver in session.items and driver.voter.counts(session.sender, directory)
+
+    def _confirm(self, session: FollowerSession, generation: int) -> None:
+        session.confirmed_ms = max(session.confirmed_ms, session.answered[generation])
+        for earlier in [each for each in session.answered if each <= generation]:
+            del session.answered[earlier]
+
+    def prompt(self, driver: ReplicaDriver, since_ms: int) -> None:
+        """Every voter that follows here shall say that it has done so since then: an ask that is answered is
+        followed by the next.
+        """
+        for session in self._sessions.values():
+            if session.parked and session.confirmed_ms < since_ms and self._is_voter(session, driver):
+                self._answer_session(session, [])
+
+    def _count(self, session: FollowerSession, ask: FetchAsk, now_ms: int) -> list[FetchPart]:
+        """An item acknowledges everything before its offset. What cannot stand is refused."""
+        refusals = []
+        stale = ask.broker_epoch < self._broker_epoch_of(ask.sender)
+        for item in ask.items:
+            driver = self._driver.get(item.key)
+            if driver is None or driver.closed:
+                refusals.append(FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                continue
+            if stale and driver.voter.counts_registered_only:
+                # From before its last restart. It may have lost since what this would acknowledge.
+                refusals.append(_refusal(driver, item, ErrorCode.STALE_BROKER_EPOCH))
+                continue
+            refusal = self._acknowledged(driver, item, ask, now_ms)
+            if refusal is not None:
+                refusals.append(refusal)
+                continue
+            session.items[driver] = item
+            if _has_news(driver, item):
+                session.news[driver] = None
+        return refusals
+
+    def _acknowledged(
+        self, driver: ReplicaDriver, item: FetchItem, ask: FetchAsk, now_ms: int
+    ) -> FetchPart | None:
+        """Count one item; what it is refused with, if it is."""
+        voter = driver.voter
+        directory = ask.directory if ask.other_directories is NO_OTHERS else ask.directory_for(driver.key)
+        follower = voter.counted(ask.sender, directory, now_ms)
+        # What a follower of an earlier epoch knows was confirmed before we began to lead. What we have
+        # written since does not make up for it.
+        is_old = item.last_epoch < driver.replica.epoch
+        reached = driver.replica.epoch_start_offset if is_old else driver.log.end_offset
+        if item.high_watermark > reached and driver.stand_in.is_behind(item.last_epoch):
+            driver.damage.step_back(item.high_watermark)
+        if driver.lends_to(ask.sender):
+            answer = driver.replica.lent(item.epoch, item.offset, item.last_epoch)
+        else:
+            answer = driver.replica.fetched(
+                follower, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
+            )
+        if answer.effects:
+            driver.run(answer.effects)
+        if answer.error is not ErrorCode.NONE or answer.diverging is not None:
+            return _refusal(driver, item, answer.error, answer.diverging)
+        if voter.notes_fetches or follower == NO_BROKER:
+            voter.note_fetch(ask.sender, directory, item.offset, now_ms)
+        return None
+
+    def refresh(self, driver: ReplicaDriver, voter: Elected) -> None:
+        """Tell a leader's election when its voters were last heard of: whose ask stands goes on following,
+        whatever the newest ask was about.
+        """
+        for follower, session in self._sessions.items():
+            if driver in session.items:
+                voter.counted(follower, session.directory_for(driver), session.heard_ms)
+
+    def note_alive(self, driver: ReplicaDriver) -> None:
+        """The same for everybody who fetches a log whose voters may change. Who had everything before they
+        were to change does not ask again: what it asked for stands, and not what it had when voters were last
+        to change.
+        """
+        for follower, session in self._sessions.items():
+            item = session.items.get(driver)
+            if item is None:
+                continue
+            directory = session.directory_for(driver)
+            if item.epoch == driver.replica.epoch:
+                driver.voter.note_fetch(follower, directory, item.offset, session.heard_ms)
+            else:
+                driver.voter.note_alive(follower, directory, session.heard_ms)
+
+    def ask_snapshot(self, ask: SnapshotAsk) -> None:
+        driver = self._driver.get(ask.key)
+        if driver is not None:
+            driver.snapshots.asked(ask, driver, self._peers)
+
+    # --- answers --------------------------------------------------------------------------------------------
+
+    def grown(self, driver: ReplicaDriver) -> None:
+        """Something is new in a partition: answer whoever waits for it; soon, so that what comes along goes
+        along.
+        """
+        for session in self._sessions.values():
+            if driver in session.items:
+                session.news[driver] = None
+                if session.parked and not session.scheduled:
+                    session.scheduled = True
+                    self._services.soon(lambda session=session: self._wake(session))  # type: ignore[misc]
+
+    def _wake(self, session: FollowerSession) -> None:
+        session.scheduled = False
+        if session.parked and self._sessions.get(session.sender) is session:
+            self._reply(session, [])
+
+    def hurry(self, now_ms: int) -> None:
+        """This process stood still. Whoever waits, or has asked meanwhile, gets a sign of life now, and not
+        after the next standstill.
+        """
+        self._hurry_until_ms = now_ms + HURRY_MS
+        for session in self._sessions.values():
+            session.deadline_ms = now_ms
+
+    def _is_throttled(self, driver: ReplicaDriver, follower: int) -> bool:
+        """Only who is not in sync: members must not be slowed down, everybody waits for them."""
+        named = driver.throttled
+        return (named is None or follower in named) and follower not in driver.replica.in_sync
+
+    def _limit(self, driver: ReplicaDriver, follower: int, room: int) -> int:
+        if not self._is_throttled(driver, follower):
+            return room
+        return min(room, self.throttle.allowance(self._services.uptime_ms()))
+
+    def is_followed_by(self, driver: ReplicaDriver, follower: int, since_ms: int) -> bool:
+        session = self._sessions.get(follower)
+        progress = driver.replica.progress.get(follower)
+        if session is None or progress is None or session.heard_ms < since_ms:
+            return False
+        # What was answered is asked for again, unless the follower has turned to somebody else.
+        return driver in session.items or progress.fetched_ms >= since_ms
+
+    def followed_until_ms(self, driver: ReplicaDriver, follower: int) -> int:
+        """When the newest answer was given after which the follower has shown that it follows."""
+        session = self._sessions.get(follower)
+        progress = driver.replica.progress.get(follower)
+        if session is None or progress is None:
+            return NEVER_MS
+        if driver in session.items:
+            return session.confirmed_ms
+        # What was answered is asked for again, unless the follower has turned to somebody else.
+        return min(session.confirmed_ms, progress.fetched_ms)
+
+    def tick(self, now_ms: int) -> None:
+        for session in list(self._sessions.values()):
+            if session.parked and session.news:
+                self._reply(session, [])
+            if session.parked and now_ms >= session.deadline_ms:
+                self._answer_session(session, [])
+
+    def _reply(self, session: FollowerSession, parts: list[FetchPart]) -> None:
+        """Send what is new; leave the ask standing when that is nothing."""
+        room, unread = session.max_bytes, Unread()
+        items = session.items
+        for driver in list(session.news):
+            if room <= 0:
+                break  # The rest goes with the next answer.
+            limit = self._limit(driver, session.sender, room) if self.throttle.limits else room
+            if limit <= 0:
+                continue  # The clock tries again.
+            del session.news[driver]
+            item = items.get(driver)
+            if item is None:
+                continue
+            part = _part(driver, item, limit, session.sender, unread)
+            if part is not None:
+                del items[driver]
+                parts.append(part)
+                if part.records is not None:
+                    room -= part.records.size
+                    if self.throttle.limits and self._is_throttled(driver, session.sender):
+                        self.throttle.spend(part.records.size)
+        if parts:
+            self._answer_session(session, parts)
+
+    def _answer_session(self, session: FollowerSession, parts: list[FetchPart]) -> None:
+        session.parked = False
+        if len(session.answered) >= ANSWERED_MAX:
+            session.answered.clear()  # It does not tell what it has.
+        session.answered[session.generation] = self._services.uptime_ms()
+        self._answer(session.sender, session.generation, ErrorCode.NONE, parts)
+
+    def _answer(self, to: int, generation: int, error: ErrorCode, parts: list[FetchPart]) -> None:
+        self._peers.send(to, FetchGot(self._me, generation, error, parts))
+
+
+def _anew(session: FollowerSession | None, sender: int) -> FollowerSession:
+    """Nothing stands of what was asked before; what was answered, it may have all the same."""
+    anew = FollowerSession(sender)
+    if session is not None:
+        anew.answered, anew.confirmed_ms = session.answered, session.confirmed_ms
+    return anew
+
+
+def _part(
+    driver: ReplicaDriver, item: FetchItem, room: int, asker: int, unread: Unread | None = None
+) -> FetchPart | None:
+    """The answer for one partition, or None when there is nothing to say yet."""
+    if driver.closed:
+        return FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replica, log = driver.replica, driver.log
+    if item.epoch != replica.epoch:
+        return _refusal(driver, item, replica.check_epoch(item.epoch))
+    if replica.role is not Role.LEADER and not driver.lends_to(asker):
+        return _refusal(driver, item, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    records = None
+    if log.end_offset > item.offset:
+        try:
+            limit = min(room, MAX_BYTES_PER_PARTITION)
+            records = log.read(item.offset, limit, log.end_offset, at_least_one_batch=True, unread=unread)
+        except Unindexed as unindexed:
+            driver.build_indexes(unindexed)
+            return None
+        except OffsetOutOfRange:
+            return _refusal(driver, item, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except DamagedSegment as damage:
+            driver.damage.found(damage.offset, damage.message)
+            return _refusal(driver, item, ErrorCode.KAFKA_STORAGE_ERROR)
+        except StorageError:
+            return _refusal(driver, item, ErrorCode.KAFKA_STORAGE_ERROR)
+    elif not _has_news(driver, item):
+        return None
+    return FetchPart(
+        item.key, item.offset, ErrorCode.NONE, replica.epoch, replica.leader, replica.high_watermark,
+        log.start_offset, records, None,
+    )  # fmt: skip
+
+
+def _has_news(driver: ReplicaDriver, item: FetchItem) -> bool:
+    """Records, a watermark, or a later beginning that the follower is able to take over."""
+    replica, log = driver.replica, driver.log
+    return (
+        log.end_offset > item.offset
+        or replica.high_watermark > item.high_watermark
+        or (
+            item.log_start_offset < log.start_offset <= item.high_watermark
+            and not driver.snapshots.stand_for_start
+        )
+    )
+
+
+def _refusal(
+    driver: ReplicaDriver, item: FetchItem, error: ErrorCode, diverging: tuple[int, int] | None = None
+) -> FetchPart:
+    """Says besides who leads, as far as we know."""
+    replica, snapshot = driver.replica, driver.snapshots.newest
+    if error is ErrorCode.OFFSET_OUT_OF_RANGE and snapshot:
+        return FetchPart(item.key, item.offset, epoch=replica.epoch, leader=replica.leader, snapshot=snapshot)
+    epoch, leader = driver.voter.newest_leader()
+    return FetchPart(
+        item.key, item.offset, error, epoch, leader, replica.high_watermark, driver.log.start_offset, None,
+        diverging,
+    )  # fmt: skip
