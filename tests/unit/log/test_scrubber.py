@@ -26,7 +26,8 @@ class Round:
             later=lambda delay, run: self._pending.append(run),
             offload=lambda job, done: self._pending.append(lambda: done(job())),
         )
-        driver = SimpleNamespace(damaged=lambda offset, reason: self.damages.append(f"{offset}: {reason}"))
+        damage = SimpleNamespace(found=lambda offset, reason: self.damages.append(f"{offset}: {reason}"))
+        driver = SimpleNamespace(damage=damage)
         partition = SimpleNamespace(log=log, name="t-0", driver=driver)
         config = SimpleNamespace(log_scrub_bytes_per_second=1)
         broker = SimpleNamespace(services=services, partitions=[partition], config=config)

@@ -37,7 +37,7 @@ def quorum(asked: list[Any]) -> QuorumPartitions:
     disk = SimulatedDisk()
     disk.make_directory("data")
     voter = SimpleNamespace(key=KEY, replica=SimpleNamespace(epoch=5000))
-    host: Any = SimpleNamespace(me=1, driver={KEY: voter})
+    host: Any = SimpleNamespace(me=1, drivers={KEY: voter})
     quiet: Any = Quiet()
     cluster = ClusterPorts(ClusterImage, lambda: 4, asked.append)
     quorum = QuorumPartitions(host, disk, "data", quiet, quiet, lambda: 0.5, Timing(), None, cluster)
