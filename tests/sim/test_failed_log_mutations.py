@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tidelog.broker.partitions.table import PartitionTable
 from tidelog.controller import brokers, logs
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.promises import survives_power_failure
@@ -30,12 +31,18 @@ def take_damage_for_a_refused_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(logs, "take_offline", logs.fail)
 
 
+def forget_the_power_failure(patch: pytest.MonkeyPatch) -> None:
+    """Every log counts as checked, also one whose recovery failed."""
+    patch.setattr(PartitionTable, "has_failed_logs", False)
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
         (distrust_all_that_failed, stories.quorum_refused_a_write),
         (distrust_all_that_failed, stories.isr_refused_a_write),
         (take_damage_for_a_refused_write, stories.isr_damaged_and_started_again),
+        (forget_the_power_failure, stories.isr_recovery_that_failed),
     ],
 )
 def test_is_noticed(mutate: Patch, told: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:

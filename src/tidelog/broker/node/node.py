@@ -364,13 +364,20 @@ class Node:
     def _come_back(self) -> None:
         """The controllers have heard what this process said of its disk; now every log is looked at."""
         if self.partitions.all_open:
-            self.ports.on_registered()
+            self._note_checked()
         else:
             self.partitions.when_open(self._came_back)
 
     def _came_back(self) -> None:
-        self.ports.on_registered()
+        self._note_checked()
         self.membership.hurry()
+
+    def _note_checked(self) -> None:
+        """Not if a log has failed: the next process must check it as this one did, or would take the end that
+        a power failure has torn for damage.
+        """
+        if not self.partitions.has_failed_logs:
+            self.ports.on_registered()
 
     def _forget_earlier_runs(self, image: ClusterImage) -> None:
         """What a broker held before it restarted says nothing: it may have come back with less."""

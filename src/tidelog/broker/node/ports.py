@@ -36,7 +36,7 @@ class NodePorts(NamedTuple):
     # Acts on metadata that concerns this process. None: the node's own partitions follow it.
     on_metadata: Callable[[ClusterImage], None] | None = None
     on_applied: Callable[[ClusterImage], None] = ignore  # metadata is new here; before the node acts on it
-    on_registered: Callable[[], None] = ignore  # and all logs are open
+    on_registered: Callable[[], None] = ignore  # and all logs are open, none has failed
     on_role: Callable[[ReplicaDriver], None] = ignore
     on_committed: Callable[[ReplicaDriver], None] = ignore
     on_turned_away: Callable[[str], None] = ignore  # told why, when there is no point in asking again

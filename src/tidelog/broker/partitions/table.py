@@ -255,6 +255,11 @@ class PartitionTable:
         """Call back when everything known so far is open."""
         self.queue.when_open(callback)
 
+    @property
+    def has_failed_logs(self) -> bool:
+        """Whether a log could not be opened, or has failed since: what its recovery truncated may return."""
+        return bool(self._offline) or any(partition.log.failure is not None for partition in self)
+
     def _open_if_wanted(self, topic_id: UUID, index: int) -> None:
         topic = self._topics.get(topic_id)
         # Both may have changed while this waited for its turn.

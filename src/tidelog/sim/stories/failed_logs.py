@@ -79,6 +79,31 @@ def isr_refused_a_write() -> Story:
     return story.end()
 
 
+def isr_recovery_that_failed() -> Story:
+    """The last member loses power, and with it records that were not synced. Its disk fails while
+    the log is recovered, and the broker is restarted. Its log ends before the high watermark, which is still no
+    damage: the broker leads with what it has, and no operator is needed.
+    """
+    story = Story(min_insync_replicas="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("BC")
+    story.until(lambda: story.in_sync() == "A", "the departure of B and C")
+    for _ in range(2):  # The first of them is synced with the history of epochs.
+        expect(story.write(), ErrorCode.NONE)
+        story.run(CHECKPOINTED_MS)
+    story.power_off("A")
+    story.start("A")
+    _refuse(story, "A", "create")
+    story.until(lambda: _is_offline(story, "A"), "the report of A")
+    story.run(1000)
+    story.kill("A")
+    story.repair_disk("A")
+    story.start("ABC")
+    story.until(story.all_in_sync, "the return of all")
+    expect(story.write(), ErrorCode.NONE)
+    return story.end()
+
+
 def isr_damaged_and_started_again() -> Story:
     """The last follower that may lead returns with a damaged record while the leader is frozen. It has
     reported the damage, and is restarted before it could report the repair: its log is in order then, but the
@@ -110,4 +135,9 @@ def isr_damaged_and_started_again() -> Story:
     return story.end()
 
 
-STORIES = (quorum_refused_a_write, isr_refused_a_write, isr_damaged_and_started_again)
+STORIES = (
+    quorum_refused_a_write,
+    isr_refused_a_write,
+    isr_damaged_and_started_again,
+    isr_recovery_that_failed,
+)
