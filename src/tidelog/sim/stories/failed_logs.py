@@ -81,8 +81,8 @@ def isr_refused_a_write() -> Story:
 
 def isr_recovery_that_failed() -> Story:
     """The last member loses power, and with it records that were not synced. Its disk fails while
-    the log is recovered, and the broker is restarted. Its log ends before the high watermark, which is still no
-    damage: the broker leads with what it has, and no operator is needed.
+    the log is recovered, and the broker is restarted. Its log ends before the high watermark, which is still
+    no damage: the broker leads with what it has, and no operator is needed.
     """
     story = Story(min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
