@@ -240,6 +240,10 @@ class Restoring(NoRestorer):
 
     def _propose(self) -> None:
         driver, mandate = self._driver, self.mandate
+        if driver.replica.durable_end_offset < driver.log.end_offset:
+            # A member counts as complete after a power failure. Proposed when what was copied is synced.
+            driver.listener.syncer.want(driver)
+            return
         if driver.replica.proposed is None or driver.replica.partition_epoch != mandate.partition_epoch:
             self._follow_nobody()
             driver.run(driver.replica.propose_itself())
@@ -263,6 +267,10 @@ class Restoring(NoRestorer):
 
     def skipped(self) -> None:
         self.taken()
+
+    def synced(self) -> None:
+        if self.done:
+            self._propose()
 
     def diverged(self, diverging: tuple[int, int]) -> bool:
         """The log we follow does not go on where ours ends. Whether nothing is dropped for that."""
