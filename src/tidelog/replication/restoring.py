@@ -23,7 +23,8 @@ true unless they lose it: one that loses power meanwhile holds less than it said
 asked again while we copy, and histories part only when the answer is a new one. One that is silent for five
 seconds is left: another one may have the same, and it may be gone for good. How many must be heard
 follows from how many copies an ok stands for. When nothing is missing any more, the controllers are asked to
-take the replica into the in-sync set; with their word it leads.
+take the replica into the in-sync set (once all is synced, if acknowledgements promise that); with their word
+it leads.
 """
 
 import logging
