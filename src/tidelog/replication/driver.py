@@ -446,6 +446,7 @@ class ReplicaDriver(Slots):
         if self.closed:
             return
         self.run(self.replica.synced())
+        self.restorer.synced()
         self.listener.grown(self)
 
     def sync_failed(self, error: StorageError) -> None:

@@ -23,7 +23,8 @@ true unless they lose it: one that loses power meanwhile holds less than it said
 asked again while we copy, and histories part only when the answer is a new one. One that is silent for five
 seconds is left: another one may have the same, and it may be gone for good. How many must be heard
 follows from how many copies an ok stands for. When nothing is missing any more, the controllers are asked to
-take the replica into the in-sync set; with their word it leads.
+take the replica into the in-sync set (once all is synced, if acknowledgements promise that); with their word
+it leads.
 """
 
 import logging
@@ -240,6 +241,10 @@ class Restoring(NoRestorer):
 
     def _propose(self) -> None:
         driver, mandate = self._driver, self.mandate
+        if driver.replica.durable_end_offset < driver.log.end_offset:
+            # A member counts as complete after a power failure. Proposed when what was copied is synced.
+            driver.listener.syncer.want(driver)
+            return
         if driver.replica.proposed is None or driver.replica.partition_epoch != mandate.partition_epoch:
             self._follow_nobody()
             driver.run(driver.replica.propose_itself())
@@ -263,6 +268,10 @@ class Restoring(NoRestorer):
 
     def skipped(self) -> None:
         self.taken()
+
+    def synced(self) -> None:
+        if self.done:
+            self._propose()
 
     def diverged(self, diverging: tuple[int, int]) -> bool:
         """The log we follow does not go on where ours ends. Whether nothing is dropped for that."""

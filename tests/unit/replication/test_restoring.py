@@ -374,3 +374,19 @@ class TestTheNewestLogWins:
         assert not group.proposals
         group.clock.advance(FORCED_WAIT_MS)
         assert group.confirm().ends()[0] == 2
+
+
+def test_what_was_copied_is_synced_before_the_primary_counts_as_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = Group(a="0", b="000")
+    primary = group.at(A)
+    primary.sync_now()
+    primary.replica.limits = primary.replica.limits._replace(durable=True)
+    monkeypatch.setattr(group.hosts[A].syncer, "want", lambda driver: None)
+    group.appoint()
+    assert group.ends() == [3, 3]
+    assert not group.proposals
+    primary.sync_now()
+    primary.synced()
+    assert [proposal.members for proposal in group.proposals] == [(A,)]

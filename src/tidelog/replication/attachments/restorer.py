@@ -21,6 +21,9 @@ class NoRestorer(Attachment):
         """Other news of the partition. Whether they concern what is gathered already."""
         return False
 
+    def synced(self) -> None:
+        """More of the log is durable than before."""
+
     def got(self, got: "TailGot") -> None:
         """Where another replica's log ends."""
 

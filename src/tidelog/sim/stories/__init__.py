@@ -9,6 +9,7 @@ from tidelog.sim.stories import (
     begun_anew,
     changes,
     controllers,
+    copied_back,
     damage,
     damaged_cuts,
     deceived,
@@ -56,6 +57,7 @@ STORIES: dict[str, Told] = (
     | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
     | _named("begun_anew", begun_anew.STORIES)
     | _named("change", changes.STORIES)
+    | _named("copied_back", copied_back.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
     | _named("deceived", deceived.STORIES)
     | _named("disk", disks.STORIES)

@@ -1,0 +1,21 @@
+"""Records that a primary copies back: the mutation takes the rule out, and a story notices."""
+
+import pytest
+
+from tidelog.replication.restoring import Restoring
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import copied_back
+
+
+def propose_unsynced(self: Restoring) -> None:
+    """Whoever has copied everything is complete, synced or not."""
+    driver, mandate = self._driver, self.mandate
+    if driver.replica.proposed is None or driver.replica.partition_epoch != mandate.partition_epoch:
+        self._follow_nobody()
+        driver.run(driver.replica.propose_itself())
+
+
+def test_mutation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Restoring, "_propose", propose_unsynced)
+    with pytest.raises(Violation):
+        copied_back.power_fails_after_copying()
