@@ -106,7 +106,7 @@ def test_a_damaged_segment_of_a_follower_is_fetched_again(cluster: Cluster, how:
     follower.start()
     cluster.await_ready()
     cluster.await_in_sync(TOPIC)
-    assert f"{damaged.stem}: cut" in follower.log_text()
+    assert f"{damaged.stem}: truncated" in follower.log_text()
     end = write_many(cluster, 1)
     cluster.await_in_sync(TOPIC)
     cluster.stop()

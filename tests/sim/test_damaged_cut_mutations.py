@@ -8,7 +8,7 @@ from tidelog.errors import InvariantViolation
 from tidelog.log.durability import Durability
 from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import Segment
-from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.damage import Damage
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import damaged_cuts
 from tidelog.sim.telling import StoryFailed
@@ -31,7 +31,7 @@ def drop_what_is_damaged_without_a_word(patch: pytest.MonkeyPatch) -> None:
 
 def fail_until_the_next_start(patch: pytest.MonkeyPatch) -> None:
     """As it was: a log that cannot be cut has failed, and nobody repairs it."""
-    patch.setattr(ReplicaDriver, "damaged", lambda self, offset, reason: None)
+    patch.setattr(Damage, "found", lambda self, offset, reason: None)
 
 
 def refuse_writes_when_it_is_repaired(patch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Rules between rules: each mutation takes one of them out, and a story notices."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from tidelog.log.epochs import EpochCache
 from tidelog.replication import ballot_book
 from tidelog.replication.ballot_book import BallotBook
 from tidelog.replication.fetching import FetchLoop
-from tidelog.replication.messages import NO_OTHERS, PartitionKey
+from tidelog.replication.messages import NO_OTHERS, OtherDirectories
 from tidelog.replication.restoring import Restoring
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import seams_two
@@ -91,7 +91,7 @@ def believe_every_topic_id(patch: pytest.MonkeyPatch) -> None:
 def fetch_under_one_id(patch: pytest.MonkeyPatch) -> None:
     """A broker names one id for all partitions that it fetches from a leader."""
 
-    def name(self: FetchLoop) -> tuple[UUID | None, Mapping[PartitionKey, UUID]]:
+    def name(self: FetchLoop) -> tuple[UUID | None, OtherDirectories]:
         return next((driver.voter.directory for driver in self._electing), None), NO_OTHERS
 
     patch.setattr(FetchLoop, "_name_directories", name)

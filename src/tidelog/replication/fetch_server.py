@@ -65,8 +65,8 @@ class FollowerSession:
         self.confirmed_ms = NEVER_MS
 
     def directory_for(self, driver: ReplicaDriver) -> UUID | None:
-        others = self.other_directories
-        return self.directory if others is NO_OTHERS else others.get(driver.key, self.directory)
+        key = driver.key
+        return next((other for each, other in self.other_directories if each == key), self.directory)
 
 
 class FetchServer:
@@ -209,7 +209,7 @@ class FetchServer:
     ) -> FetchPart | None:
         """Count one item; what it is refused with, if it is."""
         voter = driver.voter
-        directory = ask.directory if ask.other_directories is NO_OTHERS else ask.directory_for(driver.key)
+        directory = ask.directory if not ask.other_directories else ask.directory_for(driver.key)
         follower = voter.counted(ask.sender, directory, now_ms)
         # What a follower of an earlier epoch knows was confirmed before we began to lead. What we have
         # written since does not make up for it.

@@ -12,18 +12,18 @@ any more, but tells how much patience the next ones need.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, InvariantViolation, TidelogError
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import NEVER_MS
 from tidelog.replication.messages import (
-    NO_OTHERS,
     FetchAsk,
     FetchGot,
     FetchItem,
     FetchPart,
+    OtherDirectories,
     PartitionKey,
     Peers,
 )  # fmt: skip
@@ -66,7 +66,7 @@ class FetchLoop:
         self._partitions: dict[PartitionKey, ReplicaDriver] = {}
         # Below by replica and not by key, which is slow to hash.
         self._electing: dict[ReplicaDriver, None] = {}  # those of them whose replicas vote
-        self._directories: tuple[UUID | None, Mapping[PartitionKey, UUID]] | None = None  # their voters' ids
+        self._directories: tuple[UUID | None, OtherDirectories] | None = None  # their voters' ids
         self._ready: dict[ReplicaDriver, None] = {}  # go into the next ask
         self._asked: dict[ReplicaDriver, int] = {}  # generation of the item that is not answered yet
         self._resting: dict[ReplicaDriver, int] = {}  # after an error: until when
@@ -212,13 +212,12 @@ class FetchLoop:
         self._since = generation
         self._peers.send(self._leader, ask)
 
-    def _name_directories(self) -> tuple[UUID | None, Mapping[PartitionKey, UUID]]:
+    def _name_directories(self) -> tuple[UUID | None, OtherDirectories]:
         """Under which id this broker votes on most partitions, and on which under another one."""
         ids = {driver.key: driver.voter.directory for driver in self._electing}
         told = {key: directory for key, directory in ids.items() if directory is not None}
         usual, _ = Counter(told.values()).most_common(1)[0] if told else (None, 0)
-        others = {key: directory for key, directory in told.items() if directory != usual}
-        self._directories = usual, others or NO_OTHERS
+        self._directories = usual, tuple(each for each in told.items() if each[1] != usual)
         return self._directories
 
     def answered(self, got: FetchGot, now_ms: int) -> None:

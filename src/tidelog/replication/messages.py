@@ -3,8 +3,7 @@ lost, doubled or late. On the wire they are Kafka's own requests (Fetch, Vote, B
 EndQuorumEpoch, FetchSnapshot); a simulated network carries them as they are.
 """
 
-from collections.abc import Hashable, Mapping
-from types import MappingProxyType
+from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -17,7 +16,10 @@ PartitionKey = Hashable
 """Names a partition for good: topic id and number."""
 
 
-NO_OTHERS: Mapping[PartitionKey, UUID] = MappingProxyType({})
+OtherDirectories = tuple[tuple[PartitionKey, UUID], ...]
+"""Few, so that they are searched."""
+
+NO_OTHERS: OtherDirectories = ()
 
 
 class FetchItem(NamedTuple):
@@ -52,10 +54,10 @@ class FetchAsk(NamedTuple):
     heard: int = -1
     # Partitions on which the sender votes under another id: a controller whose metadata log was damaged has a
     # new one there, and keeps its old one for all other partitions.
-    other_directories: Mapping[PartitionKey, UUID] = NO_OTHERS
+    other_directories: OtherDirectories = NO_OTHERS
 
     def directory_for(self, key: PartitionKey) -> UUID | None:
-        return self.other_directories.get(key, self.directory)
+        return next((other for each, other in self.other_directories if each == key), self.directory)
 
 
 class Readable(Protocol):

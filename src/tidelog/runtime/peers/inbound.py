@@ -18,7 +18,6 @@ from tidelog.protocol import follower_fetch, messages, requests
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import Malformed
 from tidelog.replication.messages import (
-    NO_OTHERS,
     FetchAsk,
     FetchGot,
     FetchItem,
@@ -94,7 +93,7 @@ class Inbound:
         self._fetches[sender, generation] = self._newest[sender] = waiting
         ask = FetchAsk(
             sender, broker_epoch, generation, since, items, cast(list[PartitionKey], forgotten), max_wait_ms,
-            max_bytes, directory, heard, dict(others) if others else NO_OTHERS,
+            max_bytes, directory, heard, tuple(others),
         )  # fmt: skip
         try:
             self.receive(ask)

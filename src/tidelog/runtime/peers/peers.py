@@ -169,7 +169,7 @@ class WirePeers:
             correlation_id,
             follower_fetch.Ask(
                 ask.sender, ask.broker_epoch, ask.generation, ask.since, ask.max_wait_ms, ask.max_bytes,
-                ask.directory, ask.heard, cast("list[tuple[Key, UUID]]", list(ask.other_directories.items())),
+                ask.directory, ask.heard, cast("Sequence[tuple[Key, UUID]]", ask.other_directories),
             ),
             cast("list[follower_fetch.Item]", ask.items),
             cast("list[Key]", ask.forgotten),
