@@ -40,6 +40,11 @@ class History(NamedTuple):
         at = bisect_right(self.starts, base_offset)
         return at > 0 and 0 <= epoch != self.epochs[at - 1] and base_offset < self.end_offset
 
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the record at ``offset``; -1 if unknown."""
+        at = bisect_right(self.starts, offset)
+        return self.epochs[at - 1] if at else NO_EPOCH
+
     def is_older_than(self, epoch: int) -> bool:
         """Whether it may have been written before a truncation that a leader of ``epoch`` has asked for."""
         return not self.epochs or epoch > self.epochs[-1]
@@ -70,8 +75,9 @@ class EpochCache:
 
     def history(self, end_offset: int = LONG_MAX) -> History:
         """What batches before ``end_offset`` must agree with."""
-        if not self.is_checked:
-            return NO_HISTORY
+        return self.history_unchecked(end_offset) if self.is_checked else NO_HISTORY
+
+    def history_unchecked(self, end_offset: int = LONG_MAX) -> History:
         return History(tuple(self._epochs), tuple(self._starts), end_offset)
 
     def assign(self, epoch: int, start_offset: int) -> None:

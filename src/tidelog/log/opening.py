@@ -14,7 +14,7 @@ from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout, swap
 from tidelog.log.damage import DamageMark, Evidence
-from tidelog.log.epochs import NO_HISTORY, EpochCache
+from tidelog.log.epochs import NO_HISTORY, EpochCache, History
 from tidelog.log.files import read_whole
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
@@ -96,6 +96,7 @@ class Opening:
         unread = None
         if any(entry.name == layout.EPOCHS_FILE for entry in entries):
             unread = self._load_epochs()
+        filed = self._epochs.history_unchecked()
         damaged = [segment.base_offset for segment in self._segments if segment.aborted.is_torn]
         if damaged:
             _logger.warning("%s: the index of aborted transactions is torn", self._directory)
@@ -122,6 +123,8 @@ class Opening:
         self._mark_dense(end_offset)
         self._epochs.truncate_from(end_offset)
         self._epochs.truncate_before(start_offset)
+        if start_offset == end_offset:
+            self._keep_last_epoch(filed, end_offset)
         self._snapshots.truncate_to(end_offset)
         self._snapshots.prune(self._segments)
         self._segments[-1].release()  # A thousand idle logs must not hold a thousand open files.
@@ -140,6 +143,16 @@ class Opening:
             self._untouched,
             self._damage,
         )
+
+    def _keep_last_epoch(self, filed: History, end_offset: int) -> None:
+        """All records have expired or were deleted, so no batch tells the epoch of the last one. Without it
+        the log would compare as older than one that still has the first of them.
+
+        The file may name a later epoch instead, whose records were truncated. That does no harm: its leader
+        had everything committed, and wrote from here on.
+        """
+        if end_offset > 0 and not len(self._epochs):
+            self._epochs.assign(filed.epoch_at(end_offset), end_offset)
 
     def _mark_dense(self, end_offset: int) -> None:
         """What is written from here on has no unmarked gaps."""

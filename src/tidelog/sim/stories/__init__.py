@@ -15,6 +15,7 @@ from tidelog.sim.stories import (
     deceived,
     disks,
     durability,
+    emptied_logs,
     failed_logs,
     files,
     group_owners,
@@ -62,6 +63,7 @@ STORIES: dict[str, Told] = (
     | _named("deceived", deceived.STORIES)
     | _named("disk", disks.STORIES)
     | _named("durability", durability.STORIES)
+    | _named("emptied_log", emptied_logs.STORIES)
     | _named("failed_log", failed_logs.STORIES)
     | _named("file", files.STORIES)
     | _named("group", group_owners.STORIES)

@@ -1,0 +1,14 @@
+"""Logs without records: the mutations take the rules out, and the stories notice."""
+
+import pytest
+
+from tidelog.log.opening import Opening
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import emptied_logs
+from tidelog.sim.telling import StoryFailed
+
+
+def test_forgetting_the_last_epoch_at_a_restart_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Opening, "_keep_last_epoch", lambda *_: None)
+    with pytest.raises((StoryFailed, Violation)):
+        emptied_logs.voter_restarts()
