@@ -56,6 +56,7 @@ class ClusterChecker:
         self.given_up: set[tuple[str, int]] = set()  # partitions that may have lost records
         self.replaced: set[int] = set()  # nodes with replaced disks
         self._former: dict[int, UUID] = {}  # of each of them, the process that was registered then
+        self._lost_by: dict[int, UUID] = {}  # the same of each node that lost power
         self.deletions = Deletions()
         self.transactions = TransactionHistory()
         self.groups: list[GroupChecker] = []
@@ -163,9 +164,21 @@ class ClusterChecker:
     def applied(self, node: Node, image: ClusterImage) -> None:
         """A node is about to act on new metadata."""
         self.metadata.applied(node.me, node.metadata.committed_offset, image)
+        not_back = self._not_back()
         for place in filter(None, map(self._place_of, self.losses.keys())):
-            self.losses.note_joined(place, self.damages.nodes(place))
+            self.losses.note_joined(place, self.damages.nodes(place) | not_back)
             self.promise(place).judge(place)
+
+    def _not_back(self) -> set[int]:
+        """Nodes that lost power, and have not registered since: what is decided about them is about the
+        process that was there before.
+        """
+        brokers = self.metadata.newest.brokers
+        return {
+            node
+            for node, process in self._lost_by.items()
+            if node in brokers and brokers[node].incarnation == process
+        }
 
     def power_lost(
         self,
@@ -179,9 +192,11 @@ class ClusterChecker:
         """``promised``: up to where the node has acknowledged its leaders' logs. ``lied``: its disk had
         reported syncs that it had not done.
         """
+        known = self.metadata.newest.brokers.get(node_id)
+        if known is not None:
+            self._lost_by[node_id] = known.incarnation
         if disk_too:
             self.replaced.add(node_id)
-            known = self.metadata.newest.brokers.get(node_id)
             if known is not None:
                 self._former[node_id] = known.incarnation
         for place in self.places():

@@ -4,7 +4,7 @@
 topic                  committed records may be lost when
 ====================== ====================================================================================
 by default             every member of the in-sync set (and every eligible former member) has lost power
-                       since it became one, and so possibly the unsynced end of its log
+                       since it caught up to become one, and so possibly the unsynced end of its log
 ``flush.messages=1``   every member has lost its disk
 unclean elections on   none of them is alive, and another replica is elected: what it does not hold
 an operator forces it  the elected one lacks them (in the seeds: only when no replica is complete any more,

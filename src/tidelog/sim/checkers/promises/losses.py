@@ -74,13 +74,14 @@ class Losses:
         self._for_good.get(key, set()).discard(node)
         self._unheard.pop((key, node), None)
 
-    def note_joined(self, place: Place, damaged: Container[int]) -> None:
+    def note_joined(self, place: Place, unreported: Container[int]) -> None:
         """A replica that left the set and is a member again has caught up with a leader, or copied from
-        others. Not so one that is ``damaged`` and does not know it yet.
+        others. Not so an ``unreported`` one: it is damaged and does not know it yet, or it lost power and
+        has not registered since. Then it is a member for what it held before the loss.
         """
         unsound, out = self.of(place.key), self._out.setdefault(place.key, set())
         for node in list(unsound):
-            if node in damaged:
+            if node in unreported:
                 out.discard(node)
             elif node not in trusted(place.partition):
                 out.add(node)
