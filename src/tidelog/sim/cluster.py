@@ -334,6 +334,15 @@ class SimCluster:
         found = self.drivers(place.topic.name, place.number)
         return any(driver.replica.role is Role.LEADER for _, driver in found)
 
+    def is_led_unawares(self, place: Place) -> bool:
+        """Whether some process considers itself the leader and has not heard of a replica that was added."""
+        found = self.drivers(place.topic.name, place.number)
+        return any(
+            driver.replica.role is Role.LEADER
+            and not set(place.partition.replicas) <= set(driver.replica.replicas)
+            for _, driver in found
+        )
+
     def leftovers(self) -> list[str]:
         """Logs on disks where they do not belong: of deleted topics, of replicas that were moved away."""
         image, found = self.checker.metadata.newest, []

@@ -202,9 +202,10 @@ class Manager:
 
     def force_blindly(self) -> None:
         """Without checking, where a leader that is only disconnected stops before it is replaced. In
-        ``quorum`` and ``primary-backup`` it continues: there an operator has to check.
+        ``quorum`` and ``primary-backup`` it continues: there an operator has to check. So does a leader that
+        has not heard of an added replica, which may be the one that is forced.
         """
-        places = self._leaderless()
+        places = [place for place in self._leaderless() if not self._cluster.is_led_unawares(place)]
         self._force([place for place in places if MODES[place.partition.mode].successors.may_be])
 
     def _leaderless(self) -> list[Place]:
