@@ -48,7 +48,9 @@ def towards(now: str, wanted: str) -> str:
 
 
 def step(partition: PartitionImage, available: BrokerAvailability, wanted: str | None) -> PartitionImage:
-    """The partition one step closer to the wanted mode, or as it is while it has to wait."""
+    """The partition as close to the wanted mode as it can be now. Nothing else may happen to it for long, so
+    all steps that need not wait are taken at once.
+    """
     if wanted is None or partition.mode == wanted:
         return partition
     mode = towards(partition.mode, wanted)
@@ -56,7 +58,8 @@ def step(partition: PartitionImage, available: BrokerAvailability, wanted: str |
     if chosen.leader is None or chosen.waits_for(partition, available) is not None:
         return partition
     epoch = partition.leader_epoch + chosen.epochs_ahead
-    return _changed(partition, mode, chosen.leader(partition), partition.in_sync, epoch)
+    changed = _changed(partition, mode, chosen.leader(partition), partition.in_sync, epoch)
+    return step(changed, available, wanted)
 
 
 def _changed(
