@@ -246,9 +246,21 @@ class ReplicaDriver(Slots):
         forgetful = self.voter.is_forgetful
         unclean = self.replica.last_epoch < self.unclean_epoch
         end, committed = self.log.end_offset, self.replica.high_watermark
-        self.run(self.replica.diverged(epoch, diverging, unclean=unclean or forgetful))
+        effects = self.replica.diverged(epoch, diverging, unclean=unclean or forgetful)
+        if effects:
+            self.run(effects)
+            self._take_last_epoch(diverging[0])
         if unclean or self.replica.high_watermark < committed:
             self._give_up(end - self.log.end_offset, committed - self.replica.high_watermark)
+
+    def _take_last_epoch(self, epoch: int) -> None:
+        """No record is left behind a divergence. What lies before our log is in the leader's history, and not
+        newer than the epoch it has named. Without an epoch we would elect a shorter log; with ours the leader
+        would answer the same for ever.
+        """
+        log = self.log
+        if log.failure is None and 0 < log.start_offset == log.end_offset:
+            log.epochs.assign(epoch, log.end_offset)
 
     def _give_up(self, records: int, committed: int) -> None:
         """An unclean election has cost records: the leader lacks them, or a replica that held them drops them
