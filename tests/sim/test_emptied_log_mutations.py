@@ -3,6 +3,7 @@
 import pytest
 
 from tidelog.log.opening import Opening
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import emptied_logs
 from tidelog.sim.telling import StoryFailed
@@ -12,3 +13,9 @@ def test_forgetting_the_last_epoch_at_a_restart_is_noticed(monkeypatch: pytest.M
     monkeypatch.setattr(Opening, "_keep_last_epoch", lambda *_: None)
     with pytest.raises((StoryFailed, Violation)):
         emptied_logs.voter_restarts()
+
+
+def test_forgetting_the_last_epoch_at_a_new_beginning_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReplicaDriver, "begin_anew_at", ReplicaDriver.restart_at)
+    with pytest.raises((StoryFailed, Violation)):
+        emptied_logs.voter_begins_anew()

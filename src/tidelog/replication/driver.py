@@ -32,7 +32,7 @@ from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.votes import Tail
 from tidelog.services import Services, ignore
-from tidelog.types import SnapshotId
+from tidelog.types import NO_EPOCH, SnapshotId
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ class ReplicaDriver(Slots):
         if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
             return
         if self._lies_before(leader_start_offset):
-            self.restart_at(leader_start_offset)
+            self.begin_anew_at(leader_start_offset)
         try:
             if records:
                 batches = memoryview(records)
@@ -283,11 +283,18 @@ class ReplicaDriver(Slots):
             return False
         return log.end_offset > self.replica.high_watermark and not self.snapshots.stand_for_start
 
-    def restart_at(self, offset: int) -> None:
-        """Drop everything and go on at the leader's log start."""
+    def begin_anew_at(self, leader_start_offset: int) -> None:
+        """Drop everything and go on at the leader's log start. We may have acknowledged what we drop, so we
+        elect nobody whom we would not have elected with it: the epoch of our last record stays.
+        """
+        self.restart_at(leader_start_offset, last_epoch=self.replica.last_epoch)
+
+    def restart_at(self, offset: int, last_epoch: int = NO_EPOCH) -> None:
+        """Drop everything and go on at ``offset``."""
         try:
             self._before_cut(min(offset, self.log.start_offset))
             self.log.restart_at(offset)
+            self.log.epochs.assign(last_epoch, offset)
         except StorageError as error:
             self.fail(error)
             return

@@ -340,7 +340,7 @@ class FetchLoop:
         if part.error is ErrorCode.OFFSET_OUT_OF_RANGE and part.epoch == driver.replica.epoch:
             if part.log_start_offset > driver.log.end_offset:
                 # The leader no longer has what comes next for us: begin again where its log begins.
-                driver.restart_at(part.log_start_offset)
+                driver.begin_anew_at(part.log_start_offset)
             elif part.offset == driver.log.end_offset:
                 driver.leader_ends_before(part.log_start_offset)
             return

@@ -49,3 +49,16 @@ def test_an_old_answer_changes_nothing() -> None:
     voter = follower({1: 4, 5: 0})
     voter.driver.diverged(8, (1, 6))
     assert voter.driver.tail == Tail(5, 4)
+
+
+def test_a_new_beginning_does_not_make_a_log_older() -> None:
+    voter = follower({1: 4, 5: 3})
+    voter.driver.take(9, None, 7, 7)
+    assert (voter.log.start_offset, voter.driver.tail) == (7, Tail(5, 7))
+
+
+def test_the_leader_corrects_the_epoch_of_a_tail_that_never_was() -> None:
+    voter = follower({1: 4, 5: 3})
+    voter.driver.begin_anew_at(8)
+    voter.driver.diverged(9, (3, 10))
+    assert voter.driver.tail == Tail(3, 8)

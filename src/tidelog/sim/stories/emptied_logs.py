@@ -32,6 +32,40 @@ def voter_restarts() -> Story:
     return story.end()
 
 
+def voter_begins_anew() -> Story:
+    """Two voters have acknowledged a record, which the third lacks. The leader loses it by retention before
+    the other voter knows that it is committed: that one begins anew behind it. It still knows the epoch of
+    its last record, and does not elect the third.
+    """
+    story = Story(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("C")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.send()
+    leader, voter = story.driver("A"), story.driver("B")
+    end_offset = leader.log.end_offset + 1
+    for _ in range(1000):
+        if leader.replica.high_watermark >= end_offset:
+            break
+        story.run(0.05)
+    expect((leader.replica.high_watermark, voter.replica.high_watermark), (end_offset, end_offset - 1))
+    story.cut("A", "B")
+    story.run(100)
+    _expire(story, "A")
+    story.heal()
+    story.until(lambda: voter.log.start_offset == end_offset, "that B begins anew")
+    story.kill("A")
+    story.start("C")
+    story.run(10000)
+    story.tell_logs()
+    story.start("A")
+    story.until(story.all_in_sync, "the return of A")
+    expect(story.write(), ErrorCode.NONE)
+    return story.end()
+
+
 def _expire(story: Story, letters: str) -> None:
     story.tell(f"all records of {' and '.join(letters)} expire, and that is synced")
     for letter in letters:
@@ -40,4 +74,4 @@ def _expire(story: Story, letters: str) -> None:
         driver.log.sync_now()
 
 
-STORIES = (voter_restarts,)
+STORIES = (voter_restarts, voter_begins_anew)
