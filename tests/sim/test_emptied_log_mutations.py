@@ -19,3 +19,9 @@ def test_forgetting_the_last_epoch_at_a_new_beginning_is_noticed(monkeypatch: py
     monkeypatch.setattr(ReplicaDriver, "begin_anew_at", ReplicaDriver.restart_at)
     with pytest.raises((StoryFailed, Violation)):
         emptied_logs.voter_begins_anew()
+
+
+def test_an_epoch_that_the_leader_does_not_know_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReplicaDriver, "_take_last_epoch", lambda *_: None)
+    with pytest.raises((StoryFailed, Violation)):
+        emptied_logs.leader_without_records_follows()

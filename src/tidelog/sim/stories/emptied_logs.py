@@ -66,6 +66,30 @@ def voter_begins_anew() -> Story:
     return story.end()
 
 
+def leader_without_records_follows() -> Story:
+    """A leader has written nothing in its epoch, and all older records have expired there. The next leader
+    still has them, and knows nothing of that epoch: the former one takes the epoch that the leader names, and
+    is in sync again.
+    """
+    story = Story()
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("A")
+    story.until(lambda: story.leader() not in ("A", "nobody"), "another leader")
+    story.start("A")
+    story.until(story.all_in_sync, "the return of A")
+    story.prefer("A")
+    story.run(100)
+    _expire(story, "A")
+    story.kill("A")
+    story.until(lambda: story.leader() not in ("A", "nobody"), "another leader")
+    story.start("A")
+    story.until(story.all_in_sync, "the return of A")
+    expect(story.write(), ErrorCode.NONE)
+    return story.end()
+
+
 def _expire(story: Story, letters: str) -> None:
     story.tell(f"all records of {' and '.join(letters)} expire, and that is synced")
     for letter in letters:
@@ -74,4 +98,4 @@ def _expire(story: Story, letters: str) -> None:
         driver.log.sync_now()
 
 
-STORIES = (voter_restarts, voter_begins_anew)
+STORIES = (voter_restarts, voter_begins_anew, leader_without_records_follows)
