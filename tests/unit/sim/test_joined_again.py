@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import cast
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -38,8 +39,10 @@ class Cluster:
         node = SimpleNamespace(me=1, metadata=SimpleNamespace(committed_offset=self._offset))
         self.checker.applied(cast(Node, node), image)
 
-    def lose_power(self) -> None:
-        self.checker.power_lost(2, SimulatedDisk(), {})
+    def lose_power(self, end: int = 0) -> None:
+        """Broker 2 loses power, and its log ends there."""
+        with patch("tidelog.sim.checkers.cluster.end_on_disk", return_value=end):
+            self.checker.power_lost(2, SimulatedDisk(), {})
 
     def lacks(self) -> bool:
         """Whether broker 2 may lack something."""
@@ -88,3 +91,15 @@ def test_a_second_loss_counts_like_the_first(cluster: Cluster) -> None:
     cluster.decide(AFTER, 1)
     cluster.decide(AFTER, 1, 2)
     assert cluster.lacks()
+
+
+def test_what_it_had_restored_before_its_loss_is_restored(cluster: Cluster) -> None:
+    """It lost everything, caught up, synced some of it, and lost the rest."""
+    cluster.decide(BEFORE, 1, 2)
+    cluster.lose_power()
+    cluster.decide(AFTER, 1)
+    cluster.lose_power(22)
+    assert cluster.checker.losses.of(KEY)[2] == 0
+    cluster.decide(AFTER, 1)
+    cluster.decide(AFTER, 1, 2)
+    assert cluster.checker.losses.of(KEY)[2] == 22

@@ -166,7 +166,7 @@ class ClusterChecker:
         self.metadata.applied(node.me, node.metadata.committed_offset, image)
         not_back = self._not_back()
         for place in filter(None, map(self._place_of, self.losses.keys())):
-            self.losses.note_joined(place, self.damages.nodes(place) | not_back)
+            self.losses.note_joined(place, self.damages.nodes(place), not_back)
             self.promise(place).judge(place)
 
     def _not_back(self) -> set[int]:

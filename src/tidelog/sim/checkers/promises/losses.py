@@ -17,6 +17,8 @@ class Losses:
         self._unsound: dict[Key, dict[int, int]] = {}
         self._for_good: dict[Key, set[int]] = {}  # those of them that also lost what they had synced
         self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
+        # Lost since the controllers last registered a process there: the log end, and whether for good.
+        self._latest: dict[tuple[Key, int], tuple[int, bool]] = {}
         self._count: dict[Key, int] = {}
         # Not yet known to the controllers: whether it is lost permanently, or only if it was not synced.
         self._unheard: dict[tuple[Key, int], bool] = {}
@@ -49,6 +51,8 @@ class Losses:
             self._unheard[key, node] = for_good or self._unheard.get((key, node), False)
         known = self._unsound.setdefault(key, {})
         known[node] = min(known.get(node, NOTHING_LOST), end)
+        before, gone = self._latest.get((key, node), (NOTHING_LOST, False))
+        self._latest[key, node] = min(before, end), gone or for_good
         self._out.setdefault(key, set()).discard(node)
         self._count[key] = self.count(key) + 1
 
@@ -74,22 +78,32 @@ class Losses:
         self._for_good.get(key, set()).discard(node)
         self._unheard.pop((key, node), None)
 
-    def note_joined(self, place: Place, unreported: Container[int]) -> None:
+    def note_joined(self, place: Place, damaged: Container[int], not_back: Container[int]) -> None:
         """A replica that left the set and is a member again has caught up with a leader, or copied from
-        others. Not so an ``unreported`` one: it is damaged and does not know it yet, or it lost power and
-        has not registered since. Then it is a member for what it held before the loss.
+        others. Not so one that is ``damaged`` and does not know it yet. One that is ``not_back`` has not
+        registered since it lost power: it is a member for what it had before that.
         """
-        unsound, out = self.of(place.key), self._out.setdefault(place.key, set())
-        for node in list(unsound):
-            if node in unreported:
+        out = self._out.setdefault(place.key, set())
+        for node in list(self.of(place.key)):
+            if node not in not_back and self._latest.pop((place.key, node), None) is not None:
+                out.discard(node)
+            if node in damaged:
                 out.discard(node)
             elif node not in trusted(place.partition):
                 out.add(node)
             elif node in out and node in place.partition.in_sync:
-                del unsound[node]
-                self._for_good.get(place.key, set()).discard(node)
                 out.discard(node)
-                self._unheard.pop((place.key, node), None)
+                self._joined(place.key, node)
+
+    def _joined(self, key: Key, node: int) -> None:
+        """It had caught up. What it lost after that is still lost."""
+        latest = self._latest.get((key, node))
+        if latest is None:
+            self.healed(key, node)
+            return
+        self.of(key)[node], for_good = latest
+        if not for_good:
+            self._for_good.get(key, set()).discard(node)
 
 
 def trusted(partition: PartitionImage) -> set[int]:
