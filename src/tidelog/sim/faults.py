@@ -377,6 +377,8 @@ def _failing(*operations: str) -> Callable[[Nemesis], str]:
         machine = nemesis.victim()
         if not nemesis.may_fail(machine):
             return f"{machine.node_id}: others have lost too much"
+        if machine.must_stay_on:
+            return f"{machine.node_id}: damage could not be told from what a failed sync has lost"
         machine.disk.failing.update(dict.fromkeys(operations, EIO))
         machine.damaged = True
         nemesis.later(3000, machine.disk.failing.clear)

@@ -31,6 +31,7 @@ class Machine:
         self.services: SimServices | None = None  # None: no process runs
         self.forgot = False  # unsynced data is lost, and not reported yet
         self.rebooted = False  # it was off, and some log was not checked since
+        self.doubtful = False  # a sync of the last process has failed: what was not synced may be lost
         self.wiped = False  # everything is lost, and not reported yet
         self.damaged = False  # its disk has failed; the process must be restarted after the repair
         self.must_stay_on = False  # a bit has flipped in a batch that a power failure could have removed, too
