@@ -24,8 +24,8 @@ _logger = logging.getLogger(__name__)
 class Durability:
     __slots__ = (
         "_directory", "_epochs_written", "_storage", "_tickets", "checkpointed_recovery_point", "failure",
-        "last_sync_ms", "names_changed", "parent_changed", "recovery_point", "sync_failed", "synced_end_offset",
-        "waiting",
+        "last_sync_ms", "names_changed", "parent_changed", "recovery_point", "sync_failed",
+        "synced_end_offset", "waiting",
     )  # fmt: skip
 
     def __init__(
