@@ -16,6 +16,7 @@ from tidelog.sim.process import Clock, SimServices
 from tidelog.sim.world import World
 
 DATA = "data"
+SYNC = "sync"  # as an operation of a disk
 DISK_DELAY_MS = (0.05, 2.0)
 
 
@@ -66,6 +67,13 @@ class Machine:
     @property
     def alive(self) -> bool:
         return self.services is not None
+
+    @property
+    def may_lose_writes(self) -> bool:
+        """Whether damage to a batch that was not synced could not be told from what its next process lacks
+        for another reason.
+        """
+        return self.rebooted or self.doubtful or SYNC in self.disk.failing
 
     def start(self) -> None:
         if self.services is not None:
