@@ -78,6 +78,13 @@ class LogBase:
         return self._durability.failure
 
     @property
+    def sync_failed(self) -> bool:
+        """Whether what was written and not synced may be gone when this process ends: the system considers it
+        written, and may read it again from the disk.
+        """
+        return self._durability.sync_failed
+
+    @property
     def damage(self) -> str:
         """What was missing when the log was opened, as long as the controllers may not know; else empty."""
         return self._damage.reason

@@ -24,7 +24,8 @@ _logger = logging.getLogger(__name__)
 class Durability:
     __slots__ = (
         "_directory", "_epochs_written", "_storage", "_tickets", "checkpointed_recovery_point", "failure",
-        "last_sync_ms", "names_changed", "parent_changed", "recovery_point", "synced_end_offset", "waiting",
+        "last_sync_ms", "names_changed", "parent_changed", "recovery_point", "sync_failed",
+        "synced_end_offset", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,7 @@ class Durability:
         self.parent_changed = False  # and the one it is in.
         self.last_sync_ms = now_ms
         self.failure: StorageError | None = None
+        self.sync_failed = False  # What was written and not synced may be gone when the process ends.
         self._epochs_written = 0  # Version of the epoch history in the file.
         self._tickets: list[SyncTicket] = []
 
@@ -112,7 +114,7 @@ class Durability:
             return  # The log was closed meanwhile and has synced by itself.
         self._tickets.remove(ticket)
         if ticket.error is not None:
-            raise self.fail("sync", ticket.error)
+            raise self._fail_to_sync(ticket.error)
         self.hear_of_failures()
         if self.failure is not None:
             raise StorageError(self.failure.message)
@@ -132,7 +134,11 @@ class Durability:
         """
         for ticket in self._tickets:
             if ticket.error is not None:
-                self.fail("sync", ticket.error)
+                self._fail_to_sync(ticket.error)
+
+    def _fail_to_sync(self, error: OSError) -> StorageError:
+        self.sync_failed = True
+        return self.fail("sync", error)
 
     def _take_over_epochs(self, path: str, version: int) -> None:
         try:

@@ -74,6 +74,7 @@ class Assembly:
             NodePorts(
                 on_metadata=self._metadata_changed,
                 on_registered=lambda: boot.note_use(data),
+                on_sync_failed=lambda: boot.doubt(data),
                 on_turned_away=turn_away,
                 on_contradiction=lambda driver, leader, error: driver.contradicted(leader, error),
             ),

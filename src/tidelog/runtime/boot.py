@@ -5,7 +5,7 @@ what was not synced. The broker must know which of the two happened, because a r
 acknowledged records must not count as one that holds them. The kernel gives every boot an id; that of the
 last use is in the data directory. Until the controllers know that records may be missing, the file says so
 instead: a clean stop in between does not restore anything. If the file itself is missing, it may have said
-so.
+so. After a failed sync it is removed, because the kernel may drop what it could not write.
 """
 
 import contextlib
@@ -64,6 +64,16 @@ def note_use(directory: Path) -> None:
     power failure tore would count as damage.
     """
     _write(directory, boot_id() or "")
+
+
+def doubt(directory: Path) -> None:
+    """A sync has failed: the kernel may drop what was written, although the machine stays on. For the next
+    process it is as if the machine had been off.
+
+    Only a name is removed: that survives the end of this process without a sync, which could fail as well.
+    """
+    with contextlib.suppress(OSError):
+        (directory / BOOT_FILE).unlink(missing_ok=True)
 
 
 def _write(directory: Path, text: str) -> None:

@@ -69,15 +69,18 @@ class BrokerMachine(Machine):
             self.disk, DATA, node_id=self.node_id, now_ms=now_ms, new_id=services.new_uuid,
             handles_max=config.log_open_files_max,
         )  # fmt: skip
+        if self.doubtful:
+            self.forgot = self.rebooted = True
         directory.same_boot = not self.rebooted
         self._look_at_name(directory)
         try:
             self.disk.sync_directory("")
         except OSError as error:
             raise StorageError(str(error)) from error
-        if self.damaged:
+        if self.damaged or self.doubtful:
             # A node that failed to write is trusted no more than one that was off: it may have lost as much.
             cluster.checker.power_lost(self.node_id, self.disk, {})
+        self.doubtful = False
         node = self.node = self._make_node(config, directory, services)
         self.broker = Broker(config, node.metadata, node.partitions, services, self._make_links)
         node.start()
@@ -112,6 +115,7 @@ class BrokerMachine(Machine):
                 on_metadata=self._metadata_changed,
                 on_applied=self._applied,
                 on_registered=self._came_back,
+                on_sync_failed=self._doubt,
                 on_role=self.cluster.checker.role_changed,
                 on_committed=self.cluster.checker.committed,
             ),
@@ -139,6 +143,9 @@ class BrokerMachine(Machine):
 
     def _came_back(self) -> None:
         self.rebooted = self.must_stay_on = False
+
+    def _doubt(self) -> None:
+        self.doubtful = True
 
     def _forget_strays(self) -> None:
         if self._directory is not None:

@@ -232,7 +232,7 @@ def _batches(machine: "BrokerMachine", place: Place) -> list[Spot]:
         previous_end = int(path.rpartition("/")[2].removesuffix(".log"))
         previous = -1
         for position, header in iterate(data):
-            if header.base_offset < point or not machine.rebooted:
+            if header.base_offset < point or not machine.may_lose_writes:
                 is_last = position + header.size == len(data.rstrip(bytes(1)))
                 is_new = header.base_offset >= point
                 spot = Spot(

@@ -17,7 +17,7 @@ from tidelog.sim.clients.client import Reply
 from tidelog.sim.decay import DECAYS
 from tidelog.sim.disk import EIO
 from tidelog.sim.links import LinkAsk
-from tidelog.sim.machine import Machine
+from tidelog.sim.machine import SYNC, Machine
 from tidelog.sim.network import Network, Weather
 from tidelog.sim.rot import KINDS
 from tidelog.sim.world import World
@@ -377,6 +377,8 @@ def _failing(*operations: str) -> Callable[[Nemesis], str]:
         machine = nemesis.victim()
         if not nemesis.may_fail(machine):
             return f"{machine.node_id}: others have lost too much"
+        if machine.must_stay_on and SYNC in operations:
+            return f"{machine.node_id}: damage could not be told from what a failed sync has lost"
         machine.disk.failing.update(dict.fromkeys(operations, EIO))
         machine.damaged = True
         nemesis.later(3000, machine.disk.failing.clear)

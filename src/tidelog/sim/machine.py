@@ -16,6 +16,7 @@ from tidelog.sim.process import Clock, SimServices
 from tidelog.sim.world import World
 
 DATA = "data"
+SYNC = "sync"  # as an operation of a disk
 DISK_DELAY_MS = (0.05, 2.0)
 
 
@@ -31,6 +32,7 @@ class Machine:
         self.services: SimServices | None = None  # None: no process runs
         self.forgot = False  # unsynced data is lost, and not reported yet
         self.rebooted = False  # it was off, and some log was not checked since
+        self.doubtful = False  # a sync of the last process has failed: what was not synced may be lost
         self.wiped = False  # everything is lost, and not reported yet
         self.damaged = False  # its disk has failed; the process must be restarted after the repair
         self.must_stay_on = False  # a bit has flipped in a batch that a power failure could have removed, too
@@ -65,6 +67,13 @@ class Machine:
     @property
     def alive(self) -> bool:
         return self.services is not None
+
+    @property
+    def may_lose_writes(self) -> bool:
+        """Whether damage to a batch that was not synced could not be told from what its next process lacks
+        for another reason.
+        """
+        return self.rebooted or self.doubtful or SYNC in self.disk.failing
 
     def start(self) -> None:
         if self.services is not None:

@@ -164,3 +164,31 @@ def test_a_sync_that_fails_while_rolling_fails_the_log_for_good(disk: SimulatedD
     with pytest.raises(StorageError):
         append(log, make_batch(3, timestamp=1000))  # Would not have needed to roll.
     assert (log.end_offset, log.synced_end_offset) == (3, 2)
+
+
+def test_only_a_failed_sync_may_lose_what_was_written(disk: SimulatedDisk) -> None:
+    log = open_log(disk, ONE_SEGMENT)
+    append_many(log, 5)
+    disk.failing["write"] = EIO
+    with pytest.raises(StorageError):
+        append_many(log, 1)
+    assert log.failure is not None
+    assert not log.sync_failed
+
+
+def test_a_log_remembers_that_a_sync_has_failed(disk: SimulatedDisk) -> None:
+    log = open_log(disk, ONE_SEGMENT)
+    append_many(log, 5)
+    disk.failing["sync"] = EIO
+    with pytest.raises(StorageError):
+        sync(log)
+    assert log.sync_failed
+
+
+def test_a_sync_that_failed_in_its_thread_counts_before_its_result_is_applied(disk: SimulatedDisk) -> None:
+    log = open_log(disk, ONE_SEGMENT)
+    append_many(log, 5)
+    disk.failing["sync"] = EIO
+    log.begin_sync().run()
+    log.close()
+    assert log.sync_failed

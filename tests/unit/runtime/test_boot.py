@@ -29,6 +29,16 @@ def test_who_removed_the_file_may_have_removed_a_doubt(tmp_path: Path, was_clean
     assert not boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
 
 
+def test_after_a_failed_sync_the_machine_counts_as_one_that_was_off(tmp_path: Path) -> None:
+    boot.note_use(tmp_path)
+    boot.doubt(tmp_path)
+    boot.doubt(tmp_path)  # Each later write fails, too.
+    assert not boot.stayed_on(tmp_path)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
+    boot.note_use(tmp_path)
+    assert not boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
+
+
 def test_a_file_of_garbage_is_not_believed(tmp_path: Path) -> None:
     (tmp_path / boot.BOOT_FILE).write_bytes(b"\xff\xfe\x80")
     assert not boot.stayed_on(tmp_path)

@@ -102,6 +102,7 @@ class Node:
         self.stopped = False
         self._ordered_ms = 0  # when leadership was last looked after
         self._registered = False
+        self._in_doubt = False  # a sync has failed: what was written may be gone for the next process
 
     # --- parts that a smaller world replaces ----------------------------------------------------------------
 
@@ -376,7 +377,7 @@ class Node:
         """Not if a log has failed: the next process must check it as this one did, or would take the end that
         a power failure has torn for damage.
         """
-        if not self.partitions.has_failed_logs:
+        if not self.partitions.has_failed_logs and not self._in_doubt:
             self.ports.on_registered()
 
     def _forget_earlier_runs(self, image: ClusterImage) -> None:
@@ -415,6 +416,9 @@ class Node:
         self._proposals.proposed(driver, proposal, self._broker_epochs)
 
     def _failed(self, driver: ReplicaDriver, error: StorageError) -> None:
+        if driver.log.sync_failed:
+            self._in_doubt = True
+            self.ports.on_sync_failed()
         if driver is not self.metadata.driver:
             self._failed_logs.failed(driver)
 

@@ -37,6 +37,8 @@ class NodePorts(NamedTuple):
     on_metadata: Callable[[ClusterImage], None] | None = None
     on_applied: Callable[[ClusterImage], None] = ignore  # metadata is new here; before the node acts on it
     on_registered: Callable[[], None] = ignore  # and all logs are open, none has failed
+    # Records that were written may be gone for the next process although the machine stays on.
+    on_sync_failed: Callable[[], None] = ignore
     on_role: Callable[[ReplicaDriver], None] = ignore
     on_committed: Callable[[ReplicaDriver], None] = ignore
     on_turned_away: Callable[[str], None] = ignore  # told why, when there is no point in asking again

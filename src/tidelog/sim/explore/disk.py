@@ -66,6 +66,7 @@ class SmallLog:
         self.start_offset = 0
         self.epochs = EpochCache()
         self.failure: StorageError | None = None
+        self.sync_failed = False  # Nor does any sync fail.
         self.damage = ""  # No damage is found at start here.
         self.closed = False
         self.config: TopicConfig | None = None

@@ -17,6 +17,7 @@ from tidelog.sim.stories import (
     durability,
     emptied_logs,
     failed_logs,
+    failed_syncs,
     files,
     group_owners,
     hanging,
@@ -65,6 +66,7 @@ STORIES: dict[str, Told] = (
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)
     | _named("failed_log", failed_logs.STORIES)
+    | _named("failed_sync", failed_syncs.STORIES)
     | _named("file", files.STORIES)
     | _named("group", group_owners.STORIES)
     | _named("hanging", hanging.STORIES)

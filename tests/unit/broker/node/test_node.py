@@ -10,7 +10,7 @@ from fakes import ME, NOW_MS, FakeServices
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.failed_logs import REPEAT_MS
 from tidelog.broker.node.node import Node
-from tidelog.broker.node.ports import NodeMessage
+from tidelog.broker.node.ports import NodeMessage, NodePorts
 from tidelog.broker.node.proposals import PROPOSAL_REPEAT_MS
 from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
@@ -373,6 +373,25 @@ class TestDamage:
         lone.node._failed_logs.failed(partition.driver)
         lone.services.advance(1000)
         assert (lone.image.offline, lone.image.unwritable) == ((ME,), (ME,))
+
+    def test_a_failed_sync_is_known_to_the_next_process(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also if the log is gone by the next registration; a refused write changes nothing."""
+        heard: list[str] = []
+        ports = NodePorts(
+            on_registered=lambda: heard.append("checked"), on_sync_failed=lambda: heard.append("in doubt")
+        )
+        lone.node.ports = ports
+        partition = lone.create((ME, OTHER))
+        error = StorageError("the disk fails")
+        lone.node._failed(partition.driver, error)
+        lone.node._note_checked()
+        assert heard == ["checked"]
+        monkeypatch.setattr(Log, "sync_failed", True)
+        lone.node._failed(partition.driver, error)
+        lone.node._note_checked()
+        assert heard == ["checked", "in doubt"]
 
     def test_damage_of_a_log_that_cannot_be_written_is_told_all_the_same(self, lone: LoneNode) -> None:
         """Only then is it dropped: the controllers do not distrust a log that only refuses writes."""
