@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.sim.cluster import BrokerMachine, SimCluster
 
 LATER_MS = (100.0, 4000.0)
+LOOKS_MS = 500.0
 METADATA = f"{DATA}/__cluster_metadata-0/"
 
 KINDS: dict[str, Callable[[str], bool]] = {
@@ -86,7 +87,11 @@ class Rot:
 
     def _start(self, machine: "BrokerMachine") -> None:
         machine.start()
-        if not machine.alive and not machine.damaged:
+        if not machine.alive and machine.damaged:
+            # Its operator waits until the disk works again, and looks then whether the process starts.
+            self._cluster.world.after(LOOKS_MS, lambda: self._start(machine))
+            return
+        if not machine.alive:
             self._cluster.world.note(f"node {machine.node_id} gets a new disk")
             machine.lose_disk()
             machine.start()
