@@ -21,7 +21,6 @@ KAFKA_NAMES = (
 
 # Class names that mean the same in each of their modules.
 SHARED = {
-    "NodeState": "what parts of a node know of it",
     "PendingRequest": "a request of a client or of a node without its response",
 }
 

@@ -189,7 +189,7 @@ class MetadataVoters(LogVoters):
             if self._election.is_silent(voter.voter_id, now_ms) and self._has_caught_up(
                 anew.voter_id, anew.directory
             ):
-                logger.warning("controller %s came back with another disk: taken in anew", voter.voter_id)
+                logger.warning("controller %s came back with another disk: it is readmitted", voter.voter_id)
                 return self.latest.without(voter.voter_id, anew)
         return None
 

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol, cast
 from uuid import UUID
 
+from tidelog.broker.node.ports import NodeState
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, OfflineAsk, OfflineGot
 from tidelog.errors import ErrorCode
@@ -25,20 +26,8 @@ REPEAT_MS = 500
 Key = tuple[UUID, int]
 
 
-class NodeState(Protocol):
-    """What a node knows of itself and of the cluster."""
-
-    @property
-    def me(self) -> int: ...
-
-    @property
-    def stopped(self) -> bool: ...
-
-    @property
-    def image(self) -> ClusterImage: ...
-
-    @property
-    def broker_epoch(self) -> int: ...
+class NodeAndBrokers(NodeState, Protocol):
+    """And which brokers there are."""
 
     @property
     def serving(self) -> AbstractSet[int]:
@@ -48,7 +37,7 @@ class NodeState(Protocol):
 class FailedLogs:
     def __init__(
         self,
-        node_state: NodeState,
+        node_state: NodeAndBrokers,
         services: Services,
         ask_controller: Callable[[ControllerAsk], None],
         before_drop: Callable[[ReplicaDriver, Callable[[], None]], None],

@@ -7,9 +7,10 @@ acknowledged under it.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from uuid import UUID
 
+from tidelog.broker.node.ports import NodeState
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.messages import ControllerAsk, KeptAsk
 from tidelog.controller.promises import Kept
@@ -24,22 +25,6 @@ REPEAT_MS = 500
 AT_ONCE_MAX = 1000
 
 Key = tuple[UUID, int]
-
-
-class NodeState(Protocol):
-    """What a node knows of itself and of the cluster."""
-
-    @property
-    def me(self) -> int: ...
-
-    @property
-    def stopped(self) -> bool: ...
-
-    @property
-    def image(self) -> ClusterImage: ...
-
-    @property
-    def broker_epoch(self) -> int: ...
 
 
 class Mark(NamedTuple):

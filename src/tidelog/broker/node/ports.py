@@ -30,6 +30,22 @@ class NodePeers(Peers, Protocol):
     def send(self, to: int, message: NodeMessage) -> None: ...
 
 
+class NodeState(Protocol):
+    """What a node knows of itself and of the cluster."""
+
+    @property
+    def me(self) -> int: ...
+
+    @property
+    def stopped(self) -> bool: ...
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+
 class NodePorts(NamedTuple):
     """Whoever embeds a node hears here what happens to it."""
 

@@ -3,11 +3,11 @@ refusal, says what holds.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, cast
+from typing import cast
 from uuid import UUID
 
+from tidelog.broker.node.ports import NodeState
 from tidelog.controller import leader_assignment
-from tidelog.controller.image import ClusterImage
 from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import ControllerAsk, InSyncAsk, InSyncGot
 from tidelog.errors import ErrorCode
@@ -19,26 +19,10 @@ from tidelog.services import Services
 PROPOSAL_REPEAT_MS = 500
 
 
-class Proposer(Protocol):
-    """What a node knows of itself and of the cluster."""
-
-    @property
-    def me(self) -> int: ...
-
-    @property
-    def stopped(self) -> bool: ...
-
-    @property
-    def image(self) -> ClusterImage: ...
-
-    @property
-    def broker_epoch(self) -> int: ...
-
-
 class Proposals:
     def __init__(
         self,
-        node: Proposer,
+        node: NodeState,
         driver: Mapping[PartitionKey, ReplicaDriver],
         services: Services,
         ask_controller: Callable[[ControllerAsk], None],
