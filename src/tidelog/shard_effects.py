@@ -1,7 +1,7 @@
 """The effects of a coordinator's state machines, for groups and transactions: responses, and records to
 write. Each kind adds effects of its own.
 
-The response to a change is sent when its record is committed: it comes out of ``Write.then``.
+The response to a change is sent when its record is committed: it comes out of ``AppendRecords.then``.
 """
 
 from collections.abc import Callable, Sequence

@@ -32,10 +32,14 @@ def test_names_of_code_that_do_not_exist_are_found(
     (tmp_path / "src/tidelog/log/log.py").write_text("class Log:\n    def append(self) -> None: ...\n")
     (tmp_path / "docs/decisions").mkdir(parents=True)
     (tmp_path / "docs/decisions/0001-a.md").write_text("`log/log.py: Log.append` and `log/lag.py`\n")
-    (tmp_path / "ARCHITECTURE.md").write_text("`log/log.py: Log.depend`, `log/` and `a/b`\n")
+    (tmp_path / "ARCHITECTURE.md").write_text(
+        "`log/log.py: Log.depend`, `log/`, `a/b`, `Log.append`, `Log.amend` and `Lag.append`\n"
+    )
     assert [str(problem) for problem in docs.check_map()] == [
         "ARCHITECTURE.md: does not list docs/decisions/0001-a.md",
         "ARCHITECTURE.md: `log/log.py` defines no Log.depend",
+        "ARCHITECTURE.md: `Log.amend`: Log has no amend",
+        "ARCHITECTURE.md: `Lag.append`: there is no class Lag",
         "docs/decisions/0001-a.md: `log/lag.py` is no file of the project",
     ]
 
