@@ -195,10 +195,12 @@ class Manager:
     # --- leaders --------------------------------------------------------------------------------------------
 
     def force(self) -> None:
-        """Force a leader for a partition without one, whatever is lost then. The manager has checked: no
-        broker considers itself the leader.
+        """Force a leader for a partition without one, whatever is lost then. The manager has checked, as the
+        documentation asks: no broker considers itself the leader, and none can be elected by brokers that are
+        only stopped or disconnected. What those acknowledge before they learn of it would be dropped.
         """
-        self._force([place for place in self._leaderless() if not self._cluster.is_led(place)])
+        places = [place for place in self._leaderless() if not self._cluster.is_led(place)]
+        self._force([place for place in places if not self._cluster.checker.promise(place).can_elect(place)])
 
     def force_blindly(self) -> None:
         """Without checking, where a leader that is only disconnected stops before it is replaced. In

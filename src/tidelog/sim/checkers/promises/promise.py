@@ -79,6 +79,10 @@ class Promise:
         """Whether the seeds may let a replica lose what it has not synced."""
         return True
 
+    def can_elect(self, place: Place) -> bool:
+        """Whether replicas, once they run, can elect a leader without the controllers."""
+        return False
+
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
         """Whether the partition waits for an operator, as the mode's documentation says: by the actual
         losses, not by those that the controllers assume. ``replaced``: nodes with new disks.

@@ -55,16 +55,17 @@ class QuorumPromise(Promise):
         strangers = set(place.partition.replicas) - trusted(place.partition)
         return not self._is_majority(place, {*self._around.losses.of(place.key), *strangers, node})
 
+    def can_elect(self, place: Place) -> bool:
+        return self._is_majority(place, self._voters(place) - self._around.losses.real(place.key).keys())
+
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
         """There is no leader, and the replicas that lost nothing are no majority."""
-        voters = self._voters(place)
-        without = self._around.losses.real(place.key).keys()
         # A leader that hears no majority steps down without reporting to the controllers.
         driver = [
             node.host.drivers[place.key] for node in self._around.nodes() if place.key in node.host.drivers
         ]
         led = any(each.replica.role is Role.LEADER for each in driver)
-        return not led and 2 * len(voters - without) <= len(voters)
+        return not led and not self.can_elect(place)
 
     # --- losses ---------------------------------------------------------------------------------------------
 
@@ -82,7 +83,7 @@ class QuorumPromise(Promise):
         self._around.note(f"{place.name}: a majority lost power, from {floor} on all may be gone")
         self._around.forgive(place, floor)
 
-    def _is_majority(self, place: Place, nodes: set[int]) -> bool:
+    def _is_majority(self, place: Place, nodes: AbstractSet[int]) -> bool:
         voters = self._voters(place)
         return 2 * len(nodes & voters) > len(voters)
 
