@@ -239,19 +239,25 @@ class ReplicaDriver(Slots):
         if self.log.start_offset < leader_start_offset <= committed and not self.snapshots.stand_for_start:
             self.log.advance_start(leader_start_offset)
 
-    def diverged(self, epoch: int, diverging: tuple[int, int]) -> None:
-        """The leader's history is another one from somewhere on."""
+    def diverged(self, epoch: int, diverging: tuple[int, int]) -> bool:
+        """The leader's history is another one from somewhere on. False: the leader lacks committed records,
+        and it is not known yet whether an operator has given them up. Nothing was done then.
+        """
         if self.restorer.diverged(diverging):
-            return
+            return True
         forgetful = self.voter.is_forgetful
         unclean = self.replica.last_epoch < self.unclean_epoch
+        allowed = unclean or forgetful
+        if not allowed and self.voter.awaits_decision(epoch) and self.replica.cuts_committed(diverging):
+            return False
         end, committed = self.log.end_offset, self.replica.high_watermark
-        effects = self.replica.diverged(epoch, diverging, unclean=unclean or forgetful)
+        effects = self.replica.diverged(epoch, diverging, unclean=allowed)
         if effects:
             self.run(effects)
             self._take_last_epoch(diverging[0])
         if unclean or self.replica.high_watermark < committed:
             self._give_up(end - self.log.end_offset, committed - self.replica.high_watermark)
+        return True
 
     def _take_last_epoch(self, epoch: int) -> None:
         """No record is left behind a divergence. What lies before our log is in the leader's history, and not

@@ -325,7 +325,8 @@ class FetchLoop:
             driver.snapshots.fetch(driver, self._leader, part.snapshot, self._peers)
             return
         if part.diverging is not None:
-            driver.diverged(part.epoch, part.diverging)
+            if not driver.diverged(part.epoch, part.diverging):
+                self._resting[driver] = now_ms + BACKOFF_MS
             return
         try:
             records = None if part.records is None else part.records.read()

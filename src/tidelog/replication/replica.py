@@ -689,13 +689,9 @@ class Replica(Machine):
         """
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
-        asked, leader_end = leader_epoch_end
-        own_epoch, own_end = self.log.epochs.end_offset_for(asked, self.log.end_offset)
-        # It may lie before our log's start, after an unclean election: then nothing of ours is left. To keep
-        # the start would be to wait for the leader to get there.
-        target = leader_end if own_epoch == NO_EPOCH else min(leader_end, own_end)
+        target = self._truncation(leader_epoch_end)
         invariant(
-            target >= self.high_watermark or unclean or not self.is_sure,
+            unclean or not self.cuts_committed(leader_epoch_end),
             "truncation below the high watermark", self.me, target, self.high_watermark, self.epoch,
         )  # fmt: skip
         self.high_watermark = min(self.high_watermark, target)
@@ -703,6 +699,18 @@ class Replica(Machine):
         if unclean:
             self.committed_seen = self.high_watermark
         return [Truncate(target)]
+
+    def cuts_committed(self, leader_epoch_end: tuple[int, int]) -> bool:
+        """Whether we would truncate what we know to be committed."""
+        return self.is_sure and self._truncation(leader_epoch_end) < self.high_watermark
+
+    def _truncation(self, leader_epoch_end: tuple[int, int]) -> int:
+        """Where our log and the leader's part. After an unclean election that may be before our log's start:
+        then nothing of ours is left. To keep the start would be to wait for the leader to get there.
+        """
+        asked, leader_end = leader_epoch_end
+        own_epoch, own_end = self.log.epochs.end_offset_for(asked, self.log.end_offset)
+        return leader_end if own_epoch == NO_EPOCH else min(leader_end, own_end)
 
     @property
     def lacks(self) -> int:

@@ -84,6 +84,12 @@ class Appointed(Attachment):
         """Whether the leader may lack what we know to be committed, and nobody can bring it back."""
         return False
 
+    def awaits_decision(self, epoch: int) -> bool:
+        """Whether an operator may have decided on this epoch's leader, and the metadata here does not show it
+        yet.
+        """
+        return False
+
     def follower_restarted(self, broker: int, now_ms: int) -> None:
         self._driver.replica.restarted(broker, now_ms)
 
@@ -106,6 +112,8 @@ class Elected(Appointed):
         self._saving = False
         # Up to this epoch voters may have acknowledged without a sync, though they sync by now.
         self.doubtful_epoch = doubtful_epoch
+        # The newest leader epoch in this broker's metadata; None: the metadata does not name them.
+        self.named_epoch: int | None = None
 
     @property
     def closed(self) -> bool:
@@ -152,6 +160,12 @@ class Elected(Appointed):
         """
         replica = self._driver.replica
         return not (replica.limits.durable and replica.last_epoch > self.doubtful_epoch)
+
+    def awaits_decision(self, epoch: int) -> bool:
+        """The leader announces itself, but the decision before its election arrives with the metadata. Every
+        leader reports its epoch to the controllers, so the wait ends.
+        """
+        return self.named_epoch is not None and self.named_epoch < epoch
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
         """Voters hold what they said: it was synced."""

@@ -23,6 +23,7 @@ from tidelog.sim.stories import (
     hanging,
     isr,
     known_holes,
+    late_decisions,
     late_markers,
     late_reports,
     lost_orders,
@@ -71,6 +72,7 @@ STORIES: dict[str, Told] = (
     | _named("group", group_owners.STORIES)
     | _named("hanging", hanging.STORIES)
     | _named("late_marker", late_markers.STORIES)
+    | _named("late_decision", late_decisions.STORIES)
     | _named("late_report", late_reports.STORIES)
     | _named("lost_order", lost_orders.STORIES)
     | _named("moved_voters", moved_voters.STORIES)

@@ -18,14 +18,19 @@ class ReportStory(SeamStory):
         super().__init__(replication_mode=QUORUM)
         self._copies: list[tuple[int, int, Any]] = []
 
-    def lose_two(self) -> None:
-        """A finds damage at its start, and B has an empty disk: no majority is left."""
+    def lose_two(self, *, cut_off: bool = False) -> None:
+        """A finds damage at its start, and B has an empty disk: no majority is left. C is down, or
+        ``cut_off``.
+        """
         expect(self.write(), ErrorCode.NONE)
         self.run(CHECKPOINTED_MS)
         expect(self.write(), ErrorCode.NONE)
         self.run(CHECKPOINTED_MS)
         self.kill("A")
-        self.kill("C")
+        if cut_off:
+            self.cut("C", "ABXYZ")
+        else:
+            self.kill("C")
         self.flip_bit("A", newest=True)
         self.lose_disk("B")
         self._copy_reports()
