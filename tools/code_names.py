@@ -8,6 +8,7 @@ without a file (`` `Log.append` ``) is found in a class of that name, or in one 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 _MENTION = re.compile(r"`([\w./-]+/[\w.-]*)(?:: ([\w.]+))?`")
@@ -34,6 +35,7 @@ def missing(text: str, root: Path) -> Iterator[str]:
             yield f"`{owner}.{member}`: {owner} has no {member}"
 
 
+@cache
 def _classes(root: Path) -> dict[str, list[ast.ClassDef]]:
     """The classes of the sources by name."""
     found: dict[str, list[ast.ClassDef]] = {}
