@@ -142,10 +142,10 @@ def test_fewer_copies_where_the_topic_allows_it(cluster: Cluster, victim: Broker
     try:
         writer = Writer(cluster, topic).put(*numbers(0, 5), partition=0).flush()
         assert len(writer.acked) == 5
-        assert "1 of 2 copies make an ok" in victim.log_text()
+        assert "1 of 2 copies are enough" in victim.log_text()
     finally:
         cluster[BACKUP].start()
-    eventually(lambda: "an ok means all copies again" in victim.log_text(), "two copies again")
+    eventually(lambda: "all copies are required again" in victim.log_text(), "two copies again")
 
 
 def test_a_frozen_primary(cluster: Cluster, victim: Broker) -> None:
@@ -223,7 +223,7 @@ def test_promoted_while_the_primary_is_away(cluster: Cluster, victim: Broker) ->
     victim.start()
     cluster.await_in_sync(topic)
     assert values(cluster, topic, 21) == [*numbers(0, 20), "new"]
-    assert "gave up 5 records" in victim.log_text()
+    assert "lost 5 records" in victim.log_text()
 
 
 def test_a_flipped_bit_in_an_old_segment_of_the_primary(cluster: Cluster, victim: Broker) -> None:
