@@ -177,7 +177,7 @@ def test_a_primary_with_an_empty_disk_copies_back(cluster: Cluster, victim: Brok
     after = Writer(cluster, topic).put(*numbers(200, 220), partition=0).flush()
     assert [offset for _, offset, _ in after.acked] == list(range(200, 220))
     assert values(cluster, topic, 220) == numbers(0, 220)
-    assert "copies back from broker 2" in victim.log_text()
+    assert "copying records back from broker 2" in victim.log_text()
 
 
 def test_with_one_copy_an_empty_disk_is_for_the_operator(cluster: Cluster, victim: Broker) -> None:
@@ -191,7 +191,7 @@ def test_with_one_copy_an_empty_disk_is_for_the_operator(cluster: Cluster, victi
     victim.start()
     cluster.await_ready()
     eventually(
-        lambda: f"broker {VICTIM} does not lead: its disk was replaced" in victim.log_text(), "it says so"
+        lambda: f"broker {VICTIM} cannot lead: its disk was replaced" in victim.log_text(), "it says so"
     )
     waiting = Writer(cluster, topic).put("new", partition=0)
     assert values(cluster, topic, 50) == numbers(0, 50)
