@@ -250,7 +250,7 @@ def test_only_where_there_is_a_safe_step(image: ClusterImage, monkeypatch: pytes
 
 def test_what_coordinators_keep_stays_as_it_is(image: ClusterImage) -> None:
     inner = image.apply([created("__consumer_offsets", [A, B, C], number=2)])
-    with pytest.raises(InvalidConfig, match="always replicated by isr"):
+    with pytest.raises(InvalidConfig, match="replication mode is always isr"):
         configs.change_topic(inner, "__consumer_offsets", {"replication.mode": "quorum"}, RULES)
 
 
