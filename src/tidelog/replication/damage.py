@@ -68,7 +68,7 @@ class Damage:
         is_confirmed = replica.high_watermark > replica.epoch_start_offset
         whole_before = self._driver.log.end_offset if is_confirmed else replica.epoch_start_offset
         self._follow_nobody()
-        self.found(whole_before, f"a backup has confirmed records up to {high_watermark}")
+        self.found(whole_before, f"a backup knows of committed records up to {high_watermark}")
 
     def _follow_nobody(self) -> None:
         replica = self._driver.replica
