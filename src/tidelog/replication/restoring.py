@@ -93,7 +93,8 @@ class Restoring(NoRestorer):
         self._peers = peers
         self.mandate = mandate
         self._tails: dict[int, Tail] = {}  # last epoch and log end offset of the other replicas
-        self._discarded: set[int] = set()  # replicas whose log an operator has decided against
+        # Replicas whose diverging log is not kept: by an operator's decision, or because a newer log wins.
+        self._discarded: set[int] = set()
         self._doubted: dict[int, Tail] = {}  # replicas whose log diverged from ours: they are asked again
         self._copying_until: int | None = None  # log end offset of the replica that we follow
         self._source_ms = 0  # when the replica that we follow was last heard
