@@ -153,4 +153,4 @@ def test_an_unclean_election_says_what_it_costs(cluster: Cluster, operator: Oper
     leader.start()
     cluster.await_in_sync(TOPIC)
     assert read(cluster) == [b"both have it"]
-    assert "an unclean election gave up 1 records" in leader.log_text()
+    assert "an unclean election lost 1 records" in leader.log_text()

@@ -143,4 +143,4 @@ def test_a_leader_given_up_by_hand_while_it_lives_acknowledges_nothing_more(
     cluster.await_ready()
     cluster.await_in_sync("t")
     assert consume(cluster.bootstrap, "t", 2) == [b"both have it", b"to the new leader"]
-    assert "an unclean election gave up 1 records" in old.log_text()
+    assert "an unclean election lost 1 records" in old.log_text()

@@ -144,7 +144,7 @@ def test_a_change_that_has_to_wait_says_why(tidelog: Run, cluster: Cluster) -> N
     tidelog("topic", "create", "waits", "--mode", "primary-backup", "--partitions", "1", "--replicas", "2")
     primary = cluster.leader_of("waits")
     primary.kill()
-    reason = f"broker {primary.node_id}, the primary: it may hold what nobody else has"
+    reason = f"broker {primary.node_id}, the primary: it may hold records that no other replica has"
     calls.eventually(lambda: cluster.partition("waits").in_sync != (), "the primary is given up")
     _, complaint = tidelog("topic", "alter", "waits", "--mode", "isr", "--timeout", "0.5", code=1)
     assert f"Partition 0 (primary-backup) waits for {reason}" in complaint

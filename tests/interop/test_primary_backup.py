@@ -142,10 +142,10 @@ def test_fewer_copies_where_the_topic_allows_it(cluster: Cluster, victim: Broker
     try:
         writer = Writer(cluster, topic).put(*numbers(0, 5), partition=0).flush()
         assert len(writer.acked) == 5
-        assert "1 of 2 copies make an ok" in victim.log_text()
+        assert "1 of 2 copies are enough" in victim.log_text()
     finally:
         cluster[BACKUP].start()
-    eventually(lambda: "an ok means all copies again" in victim.log_text(), "two copies again")
+    eventually(lambda: "all copies are required again" in victim.log_text(), "two copies again")
 
 
 def test_a_frozen_primary(cluster: Cluster, victim: Broker) -> None:
@@ -177,7 +177,7 @@ def test_a_primary_with_an_empty_disk_copies_back(cluster: Cluster, victim: Brok
     after = Writer(cluster, topic).put(*numbers(200, 220), partition=0).flush()
     assert [offset for _, offset, _ in after.acked] == list(range(200, 220))
     assert values(cluster, topic, 220) == numbers(0, 220)
-    assert "copies back from broker 2" in victim.log_text()
+    assert "copying records back from broker 2" in victim.log_text()
 
 
 def test_with_one_copy_an_empty_disk_is_for_the_operator(cluster: Cluster, victim: Broker) -> None:
@@ -191,7 +191,7 @@ def test_with_one_copy_an_empty_disk_is_for_the_operator(cluster: Cluster, victi
     victim.start()
     cluster.await_ready()
     eventually(
-        lambda: f"broker {VICTIM} does not lead: its disk was replaced" in victim.log_text(), "it says so"
+        lambda: f"broker {VICTIM} cannot lead: its disk was replaced" in victim.log_text(), "it says so"
     )
     waiting = Writer(cluster, topic).put("new", partition=0)
     assert values(cluster, topic, 50) == numbers(0, 50)
@@ -223,7 +223,7 @@ def test_promoted_while_the_primary_is_away(cluster: Cluster, victim: Broker) ->
     victim.start()
     cluster.await_in_sync(topic)
     assert values(cluster, topic, 21) == [*numbers(0, 20), "new"]
-    assert "gave up 5 records" in victim.log_text()
+    assert "lost 5 records" in victim.log_text()
 
 
 def test_a_flipped_bit_in_an_old_segment_of_the_primary(cluster: Cluster, victim: Broker) -> None:
@@ -259,7 +259,7 @@ def test_a_primary_whose_disk_lost_the_end_of_its_log(cluster: Cluster, victim: 
     cluster.await_ready()
     cluster.await_in_sync(topic)
     assert values(cluster, topic, 60) == numbers(0, 60)
-    assert "a backup has confirmed records up to 60" in victim.log_text()
+    assert "a backup knows of committed records up to 60" in victim.log_text()
 
 
 def test_the_primary_dies_and_most_of_the_controllers_too(cluster: Cluster, victim: Broker) -> None:

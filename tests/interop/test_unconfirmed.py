@@ -57,8 +57,8 @@ def unconfirmed(admin: AdminClient, topic: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("setting", "value", "waits_for"),
     [
-        ("flush.messages", "1", f"brokers {VICTIM}, to confirm that all they hold is synced"),
-        ("min.insync.replicas", "2", "the leader: some records may have only 1 of the copies asked for"),
+        ("flush.messages", "1", f"brokers {VICTIM}, to confirm that their logs are synced"),
+        ("min.insync.replicas", "2", "the leader: some records may have only 1 of the required copies"),
     ],
 )
 def test_it_counts_when_who_was_away_has_confirmed(

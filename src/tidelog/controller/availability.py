@@ -1,4 +1,4 @@
-"""Which brokers can be counted on, and which of them should lead."""
+"""Which brokers are available, and which of them should lead."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -9,10 +9,10 @@ from tidelog.controller.image import ClusterImage
 DRAIN_SETTING = "broker.drain"
 
 Rank = Callable[[int], int]
-"""What speaks against a broker: none, one or both of these."""
+"""Reasons not to choose a broker as leader: none, one or both of these flags."""
 
-NEWCOMER = 1  # It has only just come back: it leads only where nobody else can.
-UNHEARD = 2  # Nothing was heard of it since somebody was lost: it may be lost, too.
+NEWCOMER = 1  # It has only just restarted: it leads only where no other broker can.
+UNHEARD = 2  # It was not heard since another broker was lost: it may be lost, too.
 
 
 def same_rank(broker_id: int) -> int:
@@ -26,8 +26,8 @@ def is_drained(image: ClusterImage, broker_id: int) -> bool:
 
 
 class BrokerAvailability(NamedTuple):
-    serving: frozenset[int]  # Not fenced.
-    willing: frozenset[int]  # Those of them that neither want to stop nor are drained.
+    serving: frozenset[int]  # not fenced
+    willing: frozenset[int]  # those of them that are neither shutting down nor drained
     rank: Rank = same_rank
 
     @classmethod
@@ -42,5 +42,5 @@ class BrokerAvailability(NamedTuple):
         return not self.rank(broker_id) & UNHEARD
 
     def best(self, candidates: Iterable[int]) -> int:
-        """Of some that could lead, in their order: one that should, and only else one that should not."""
+        """The first candidate that should lead; if none should, the first that can."""
         return min(candidates, key=lambda broker: (broker not in self.willing, self.rank(broker) & NEWCOMER))

@@ -1,4 +1,6 @@
-"""Brokers that come and go, and what becomes of their partitions: an image in, records or a refusal out."""
+"""Brokers that start and stop, and the consequences for their partitions: an image in, records or a refusal
+out.
+"""
 
 from collections.abc import Iterator
 
@@ -24,27 +26,28 @@ from tidelog.errors import ErrorCode, TidelogError
 def fence(
     image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
-    """A broker is taken for dead: it leads nothing and is a member of nothing from now on."""
+    """A broker is taken for dead: from now on it leads no partition and is a member of no in-sync set."""
     return _settled(image, [BrokerFencingChanged(broker_id, True)], rules_of, rank)
 
 
 def unfence(
     image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
-    """A broker is back and knows the present metadata: partitions that waited for it can be led again."""
+    """A broker is back and knows the current metadata: partitions that waited for it can be led again."""
     return _settled(image, [BrokerFencingChanged(broker_id, False)], rules_of, rank)
 
 
 def leave(
     image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
-    """A broker wants to stop: what others can lead, they lead from now on. It stays a member, and goes on
-    serving what nobody else can."""
+    """A broker is shutting down: other brokers lead from now on where they can. It stays a member, and keeps
+    serving the partitions that no other broker can lead.
+    """
     return _settled(image, [BrokerFencingChanged(broker_id, False, leaving=True)], rules_of, rank)
 
 
 def is_needed(image: ClusterImage, broker_id: int) -> bool:
-    """Whether a broker leads something that another one will be able to lead once it has caught up."""
+    """Whether a broker leads a partition that another one can lead once it has caught up."""
     willing = BrokerAvailability.of(image).willing
     return any(
         partition.leader == broker_id
@@ -57,13 +60,14 @@ def is_needed(image: ClusterImage, broker_id: int) -> bool:
 
 def check_newest(image: ClusterImage, broker_id: int, known_epoch: int | None) -> None:
     """Refuse the registration of a process that does not know of the latest one, or that its broker was
-    unregistered since. It may be dead, and its word late: the process that registered since came after it,
-    counts for what it has caught up with, and must not be replaced. A living process is told, and asks again.
+    unregistered since. The process may be dead, and its message late. The process that registered after it
+    has been counted for what it has caught up with since, and must not be replaced. A live process is told
+    the latest epoch and registers again.
     """
     newest = image.registration_epoch(broker_id)
     if known_epoch is not None and known_epoch < newest:
         raise TidelogError(
-            f"broker {broker_id} asks with epoch {known_epoch}, and {newest} is the latest",
+            f"broker {broker_id} registers with epoch {known_epoch}, but the latest is {newest}",
             ErrorCode.STALE_BROKER_EPOCH,
         )
 
@@ -77,19 +81,19 @@ def register(
     forgot: bool,
     empty: bool,
 ) -> list[MetadataRecord]:
-    """A broker process has started. It begins fenced; what it led before, it leads no more.
+    """A broker process has started. It begins fenced and loses the leaderships that it had.
 
-    ``forgot``: it stopped without syncing and its machine lost power, so it may lack records it once held.
-    ``empty``: its disk is a new one. Either way it no longer counts as holding what was committed.
+    ``forgot``: it stopped without syncing and its machine lost power, so it may lack records that it once
+    held. ``empty``: its disk is a new one. In both cases it no longer counts as holding what was committed.
 
-    Single logs that were offline are open again, or their broker will say so once more. One that was damaged
-    lacks records that it had synced, or is about to drop some. One that only refused to be written holds what
-    it had synced: nothing is missing where all it ever acknowledged was, and otherwise its tail may be.
+    Its logs that were offline are open again; if not, the broker will report them again. A damaged log lacks
+    records that it had synced, or is about to drop some. A log that only refused writes still holds what it
+    had synced: nothing is missing if everything it acknowledged was synced; otherwise its tail may be.
     """
     broker_id = registration.broker_id
     records: list[MetadataRecord] = [registration]
     if DRAIN_SETTING in image.broker_configs.get(str(broker_id), {}):
-        # Whoever drained it wanted to stop it, and has.
+        # It was drained in order to be stopped, and it has stopped.
         records.append(BrokerConfigChanged(str(broker_id), {DRAIN_SETTING: None}))
     records += _forget(image.apply(records), broker_id, rules_of, forgot=forgot, empty=empty)
     return _settled(image, records, rules_of, rank)
@@ -114,15 +118,15 @@ def _forget(
 
 
 def unregister(image: ClusterImage, broker_id: int) -> list[MetadataRecord]:
-    """Forget a broker. Not while it serves, or it would only register again; not while it has replicas, which
-    would silently become fewer.
+    """Remove a broker from the cluster. Not while it runs, because it would register again; not while it has
+    replicas, because their number would silently drop.
     """
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise TidelogError(f"there is no broker {broker_id}", ErrorCode.BROKER_ID_NOT_REGISTERED)
     if not broker.fenced:
         raise TidelogError(
-            f"broker {broker_id} serves; stop it before it is forgotten", ErrorCode.INVALID_REQUEST
+            f"broker {broker_id} is running; stop it before you unregister it", ErrorCode.INVALID_REQUEST
         )
     for topic in image.topics.values():
         for index, partition in enumerate(topic.partitions):
@@ -138,5 +142,5 @@ def unregister(image: ClusterImage, broker_id: int) -> list[MetadataRecord]:
 def _settled(
     image: ClusterImage, records: list[MetadataRecord], rules_of: RulesOf, rank: Rank
 ) -> list[MetadataRecord]:
-    """These changes, and what follows from them for the partitions."""
+    """These changes, and the resulting changes of partitions."""
     return [*records, *assign_leaders(image.apply(records), rules_of, rank)]

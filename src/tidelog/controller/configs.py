@@ -23,12 +23,12 @@ EVERY_BROKER = ""
 def change_topic(
     image: ClusterImage, name: str, wanted: Mapping[str, str], rules: Rulebook
 ) -> list[MetadataRecord]:
-    """Make ``wanted`` the topic's overrides, all of them.
+    """Make ``wanted`` the complete set of the topic's overrides.
 
-    With a smaller minimum a leader may commit what former members lack, from this record on: so with it they
-    cease to be eligible. With unclean elections allowed, a partition that waits for a leader gets one. With
-    another replication mode, every partition that can takes its first step. With syncs or copies that were
-    not asked for before, every partition says what is not yet so.
+    With a smaller ``min.insync.replicas`` a leader may commit records that former members lack, from this
+    record on: so with this record they stop being eligible. If unclean elections become allowed, a partition
+    without a leader gets one. If the replication mode changes, every partition that can takes its first step.
+    If syncs or copies are newly required, every partition records what is not yet fulfilled.
     """
     topic = topics.require(image, name)
     for warning in check_topic_overrides(wanted, min(len(each.target) for each in topic.partitions)):
@@ -54,7 +54,7 @@ def change_topic(
 def change_broker(
     image: ClusterImage, broker: str, wanted: Mapping[str, str], rules: Rulebook
 ) -> list[MetadataRecord]:
-    """Make ``wanted`` the dynamic settings of a broker ("" for all of them)."""
+    """Make ``wanted`` the dynamic settings of a broker ("" for all brokers)."""
     if broker != EVERY_BROKER and not any(str(known) == broker for known in image.brokers):
         raise InvalidRequest(f"there is no broker {broker!r}")
     check_dynamic_broker(wanted)

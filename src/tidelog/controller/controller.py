@@ -1,13 +1,14 @@
-"""The active controller: registers brokers, notices their silence, and decides through the metadata log.
+"""The active controller: registers brokers, detects silent ones, and makes its decisions through the metadata
+log.
 
-A state machine: events go in, and what is to be decided and answered comes out (:mod:`.effects`).
+A state machine: events go in; decisions to make and responses to send come out (:mod:`.effects`).
 
-Only sessions (when a broker was last heard of) live here and not in the log: a new controller begins with a
-full session for everybody, and so fences nobody for its predecessor's death.
+Only the sessions (when a broker was last heard) are kept here and not in the log. A new controller starts
+with a full session for every broker, so that no broker is fenced because the previous controller died.
 
-A broker stops in two steps. Its first heartbeat that asks to leave makes others lead what they can; it stays
-a member and serves on. Once it leads nothing that another could lead after some catching up, it is fenced and
-may stop. Both steps may be asked for any number of times.
+A broker shuts down in two steps. Its first heartbeat with ``leaving`` makes other brokers lead where they
+can; it stays a member and keeps serving. Once it leads no partition that another broker could lead after
+catching up, it is fenced and may stop. Both steps can be repeated safely.
 """
 
 import logging
@@ -55,16 +56,18 @@ logger = logging.getLogger(__name__)
 
 NEWCOMER_MS = 20_000
 NO_TIMES: Mapping[int, int] = {}
-STANDSTILL_MS = 500  # Between two ticks. Nobody could be heard for the rest, so nobody is judged by it.
+# Between two ticks. No heartbeat could be processed during a longer gap, so sessions are extended by the
+# rest.
+STANDSTILL_MS = 500
 
 
 class SessionTiming(NamedTuple):
-    session_ms: int = 3000  # without a heartbeat for so long, a broker is taken for dead
+    session_ms: int = 3000  # without a heartbeat for this long, a broker is taken for dead
     grace_ms: int = 100  # after its connection closed
 
 
 class MetadataView(Protocol):
-    """What a controller may ask the metadata store."""
+    """What a controller may query from the metadata store."""
 
     @property
     def image(self) -> ClusterImage: ...
@@ -82,20 +85,20 @@ class Controller(Machine):
         self._store = store
         self._timing = timing
         self._deadlines: dict[int, int] = {}  # broker → when it is taken for dead
-        self._registered_ms: dict[int, int] = {}  # when brokers came (back) under this controller
-        # How much of the metadata a fenced broker must know before it is let in again. What ended its
-        # leaderships lies before; a goal that moves on with every decision would be hard to reach.
+        self._registered_ms: dict[int, int] = {}  # when brokers registered with this controller
+        # Metadata offset that a fenced broker must have applied before it is unfenced. The records that ended
+        # its leaderships are before it. An offset that moved with every decision would be hard to reach.
         self._must_know: dict[int, int] = {}
         self._now_ms = 0
         self._balanced_ms = 0
         self._balance_interval_ms = 0  # 0: leaders stay where they are
         self.active = False
         self._me = config.node_id
-        # Signs of life and losses in the order in which they came: a clock would not tell two of the same
-        # moment apart.
+        # Heartbeats and losses are numbered in the order in which they arrive: a clock would not distinguish
+        # two at the same millisecond.
         self._events = 0
-        self._heard: dict[int, int] = {}  # the last sign of life of each broker
-        self._doubt = 0  # the last loss
+        self._heard: dict[int, int] = {}  # number of the last heartbeat of each broker
+        self._doubt = 0  # number of the last loss
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:
@@ -106,10 +109,11 @@ class Controller(Machine):
         self._balance_interval_ms = 1000 * seconds
 
     def activate(self, now_ms: int, silent_since_ms: Mapping[int, int] = NO_TIMES) -> None:
-        """This node leads the metadata log now, and everything earlier leaders decided is applied.
+        """This node leads the metadata log now, and everything that earlier leaders decided is applied.
 
-        Everybody gets a whole session to be heard of, for they spoke to another controller until now. Not so
-        that one itself, which was given up because it was silent: its session began when it was last heard.
+        Every broker gets a full session, because it sent its heartbeats to another controller until now. The
+        exception is the previous controller itself, which was replaced because it was silent: its session
+        began when it was last heard.
         """
         self.active = True
         self._now_ms = now_ms
@@ -130,7 +134,7 @@ class Controller(Machine):
         self.active = False
         self._deadlines.clear()
 
-    # --- silence --------------------------------------------------------------------------------------------
+    # --- sessions -------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> Effects:
         away_ms = now_ms - self._now_ms - STANDSTILL_MS
@@ -146,8 +150,8 @@ class Controller(Machine):
         return [Submit(Fence(broker_id)) for broker_id in silent]
 
     def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> Effects:
-        """Its connections closed: probably its process is dead. It has a short time to show that it is not,
-        unless it is known to be ``dead``.
+        """Its connections closed, so its process is probably dead. It gets a short time to show that it is
+        alive, unless it is known to be ``dead``.
         """
         if not self.active or broker_id not in self._deadlines:
             return []
@@ -157,8 +161,8 @@ class Controller(Machine):
         return self.tick(now_ms) if dead else []
 
     def _rank(self, broker_id: int) -> int:
-        """Who has just come back leads only if nobody else can: its caches are cold, and clients that lost it
-        a moment ago wait before they connect to it again.
+        """A broker that has just restarted leads only if no other broker can: its caches are cold, and
+        clients that just lost it wait before they reconnect.
         """
         since_ms = self._registered_ms.get(broker_id)
         newcomer = NEWCOMER if since_ms is not None and self._now_ms - since_ms <= NEWCOMER_MS else 0
@@ -168,7 +172,7 @@ class Controller(Machine):
         return broker_id == self._me or self._heard.get(broker_id, -1) >= self._doubt
 
     def _doubt_all(self) -> None:
-        """Somebody is lost. Whoever is to go on without it must be heard again first."""
+        """A broker is lost. Brokers that are to take over must be heard again first."""
         self._events += 1
         self._doubt = self._events
 
@@ -178,11 +182,11 @@ class Controller(Machine):
         self._heard[broker_id] = self._events
         return [Submit(Reconsider())] if unheard else []
 
-    # --- order ----------------------------------------------------------------------------------------------
+    # --- leader balance -------------------------------------------------------------------------------------
 
     def keep_in_order(self, now_ms: int) -> Effects:
-        """Leadership where it belongs: away from brokers that are drained, and now and then back to the
-        preferred replicas.
+        """Move leaderships away from drained brokers, and from time to time back to the preferred
+        replicas.
         """
         effects: Effects = []
         if not self.active:
@@ -201,7 +205,7 @@ class Controller(Machine):
     # --- requests -------------------------------------------------------------------------------------------
 
     def handle(self, ask: ControllerAsk, now_ms: int, token: int) -> Effects:
-        """The answer comes as a :class:`.Reply` with ``token``."""
+        """The response comes as a :class:`.Reply` with ``token``."""
         if isinstance(ask, HeartbeatAsk):
             return self._heartbeat(ask, now_ms, token)
         return [Submit(Register(ask, now_ms) if isinstance(ask, RegisterAsk) else ask, token)]
@@ -219,7 +223,7 @@ class Controller(Machine):
         may_return = False
         if broker.fenced:
             must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
-            # It knows what ended its leaderships, so it will not act on an old picture.
+            # It has applied the records that ended its leaderships, so it will not act on outdated metadata.
             may_return = ask.metadata_offset >= must_know
         return [*effects, Submit(Keep(ask, may_return), token)]
 
@@ -233,7 +237,7 @@ class Controller(Machine):
     # --- decisions ------------------------------------------------------------------------------------------
 
     def decide(self, decision: Decision, image: ClusterImage) -> Decided:
-        """What to write, by all that was decided before, committed or not. Refuses by raising a
+        """The records to write, based on all earlier decisions, committed or not. Refuses by raising a
         ``TidelogError``.
         """
         return _DECIDE[type(decision)](self, decision, image)
@@ -249,12 +253,12 @@ class Controller(Machine):
         broker = image.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return Decided([])
-        logger.warning("broker %s is fenced: nothing was heard of it", broker_id)
+        logger.warning("broker %s is fenced: its session has expired", broker_id)
         return Decided(brokers.fence(image, broker_id, self._rules.at(image), self._rank))
 
     def _change_in_sync(self, ask: InSyncAsk, image: ClusterImage) -> Decided:
-        # A refusal counts when it is committed, too. Told before, the leader would give up a member that the
-        # next controller, which knows nothing of it, may take.
+        # A refusal, too, counts only when it is committed. If the leader learned of it earlier, it would give
+        # up a member that the next controller, which does not know of the refusal, may accept.
         return Decided(*leader_assignment.change_in_sync(image, ask.wish, self._rules.at(image), self._rank))
 
     def _confirm(self, ask: KeptAsk, image: ClusterImage) -> Decided:
@@ -275,9 +279,9 @@ class Controller(Machine):
         ask, now_ms = decision
         known = image.brokers.get(ask.broker_id)
         if known is not None and known.incarnation == ask.incarnation:
-            return Decided([])  # The same process asks again: its answer was lost.
-        # A data directory is locked by the process that uses it: the same one shows that the old process is
-        # dead. Another one may belong to a second broker with this id.
+            return Decided([])  # The same process registers again: the response was lost.
+        # A data directory is locked by the process that uses it: the same directory proves that the old
+        # process is dead. Another directory may belong to a second broker with this id.
         same = known is not None and known.directory in (None, ask.directory)
         lives = self._deadlines.get(ask.broker_id, 0) > now_ms
         if known is not None and not known.fenced and lives and not same:
@@ -286,10 +290,10 @@ class Controller(Machine):
             )
         brokers.check_newest(image, ask.broker_id, ask.known_epoch)
         if known is not None and not known.fenced:
-            self._doubt_all()  # Its end went unnoticed, so others' may have.
+            self._doubt_all()  # Its death went unnoticed, so that of others may have, too.
         empty = known is not None and not same
         if empty:
-            logger.warning("broker %s has come back with another disk", ask.broker_id)
+            logger.warning("broker %s has registered with another disk", ask.broker_id)
         self._compare_settings(ask, image)
         return Decided(
             brokers.register(
@@ -307,15 +311,15 @@ class Controller(Machine):
             self._cluster_settings, ask.cluster_settings, image.broker_configs.get(EVERY_BROKER, {})
         ):
             logger.warning(
-                "broker %s starts with %s=%s, and this controller with %s: the one counts where that broker "
-                "leads, the other when leaders are chosen, and records may be lost by it. Give all config "
+                "broker %s has %s=%s, but this controller has %s. The broker uses its value where it leads, "
+                "and the controller its own to appoint leaders, so records may be lost. Give all config "
                 "files the same value, or set it for all brokers (tidelog config set)",
                 ask.broker_id, name, theirs, ours,
             )  # fmt: skip
 
     def _keep(self, decision: Keep, image: ClusterImage) -> Decided:
-        """Whether a broker is fenced, by all that was decided: that it is not is worth a session to it, and
-        must not be said while the decision that ends its leaderships is being committed.
+        """Whether a broker is fenced, based on all decisions. "Not fenced" gives it a session, so it must not
+        be sent while a decision that ends its leaderships is being committed.
         """
         ask = decision.ask
         broker = image.brokers.get(ask.broker_id)
@@ -324,31 +328,31 @@ class Controller(Machine):
         fenced = broker.fenced and not decision.may_return
         if fenced or not broker.fenced:
             return Decided([], verdict=fenced)
-        logger.info("broker %s is back", ask.broker_id)
+        logger.info("broker %s is unfenced", ask.broker_id)
         unfenced = brokers.unfence(image, ask.broker_id, self._rules.at(image), self._rank)
         return Decided(unfenced, verdict=False)
 
     def _relieve(self, decision: Relieve, image: ClusterImage) -> Decided:
-        """Others take over first, then it may go; whether it may is the verdict."""
+        """Other brokers take over first, then it may stop. The verdict is whether it may."""
         ask, broker_id = decision.ask, decision.ask.broker_id
         broker = image.brokers.get(broker_id)
         if broker is None or broker.fenced or broker.broker_epoch != ask.broker_epoch:
             return Decided([], verdict=True)
         rules_of = self._rules.at(image)
         if not broker.leaving:
-            logger.info("broker %s wants to stop", broker_id)
+            logger.info("broker %s is shutting down", broker_id)
             return Decided(brokers.leave(image, broker_id, rules_of, self._rank), verdict=False)
-        # It asks again, so it has had time to hear that others lead. It serves on for those that others could
-        # lead when they have caught up; how long that is worth waiting for is its own decision.
+        # It asks again, so it has had time to learn of the new leaders. It keeps serving the partitions that
+        # others could lead after catching up. How long it waits for that is its own decision.
         if brokers.is_needed(image, broker_id):
             return Decided([], verdict=False)
         return Decided(brokers.fence(image, broker_id, rules_of, self._rank), verdict=True)
 
-    # --- answers --------------------------------------------------------------------------------------------
+    # --- responses ------------------------------------------------------------------------------------------
 
     def committed(self, submitted: Submit, verdict: ErrorCode | bool | None, error: ErrorCode) -> Effects:
-        """What was decided is committed and applied; or it is not, and ``error`` says why. ``verdict``: what
-        :meth:`decide` said, None where it was not asked.
+        """A decision is committed and applied, or has failed with ``error``. ``verdict``: what :meth:`decide`
+        returned, None if it was not called.
         """
         got = self._answer(submitted.decision, verdict, error)
         return [] if submitted.token is None or got is None else [Reply(submitted.token, got)]
@@ -375,7 +379,7 @@ class Controller(Machine):
             case OfflineAsk(broker_id, broker_epoch, partitions, healed, unwritable):
                 refusal = verdict if isinstance(verdict, ErrorCode) else ErrorCode.NONE
                 return OfflineGot(broker_id, broker_epoch, partitions, error or refusal, healed, unwritable)
-        return None  # A decision of its own.
+        return None  # The controller's own decision: there is no request to answer.
 
     def _registered(self, decision: Register, code: ErrorCode) -> RegisterGot:
         ask, now_ms = decision
@@ -386,8 +390,8 @@ class Controller(Machine):
         if code is ErrorCode.NONE:
             self._registered_ms[ask.broker_id] = now_ms
             self._must_know[ask.broker_id] = self._store.committed_offset
-        # Who must ask again is told an epoch that is committed, too: any other one may be given to its
-        # successor, and a late copy of what it asks next would know of that.
+        # A process that must register again is told a committed epoch, too. Any other epoch may be given to
+        # its successor, and a late copy of its next request would then seem to know of that one.
         told = code in (ErrorCode.NONE, ErrorCode.STALE_BROKER_EPOCH)
         epoch = image.registration_epoch(ask.broker_id) if told else -1
         return RegisterGot(ask.broker_id, ask.incarnation, code, epoch)

@@ -1,4 +1,4 @@
-"""Carries out the controller's effects on the metadata store, and keeps those who wait for an answer."""
+"""Carries out the controller's effects on the metadata store, and keeps the callbacks of pending requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,7 @@
 """What the controller asks of its surroundings: plain data, carried out in order (:mod:`.driver`).
 
-A decision is made on the newest image of the cluster, which only the metadata store has. So the controller
-names what is to be decided, the driver hands the image to :meth:`.Controller.decide`, and tells it with
+A decision is based on the newest image of the cluster, which only the metadata store has. So the controller
+names the decision to make; the driver passes the image to :meth:`.Controller.decide`, and reports with
 :meth:`.Controller.committed` what became of the records.
 """
 
@@ -21,17 +21,17 @@ from tidelog.errors import ErrorCode
 
 
 class Fence(NamedTuple):
-    """Nothing was heard of a broker for too long."""
+    """A broker's session has expired."""
 
     broker_id: int
 
 
 class Reconsider(NamedTuple):
-    """Whether every partition is led by the broker that should."""
+    """Check whether every partition is led by the broker that should lead it."""
 
 
 class Balance(NamedTuple):
-    """Leadership goes back to the preferred replicas."""
+    """Move leaderships back to the preferred replicas."""
 
 
 class Register(NamedTuple):
@@ -40,14 +40,16 @@ class Register(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """A heartbeat: is its broker fenced? ``may_return``: it knows what ended its leaderships."""
+    """A heartbeat: is the broker fenced? ``may_return``: it has applied the records that ended its
+    leaderships.
+    """
 
     ask: HeartbeatAsk
     may_return: bool
 
 
 class Relieve(NamedTuple):
-    """A broker wants to stop."""
+    """A broker is shutting down."""
 
     ask: HeartbeatAsk
 
@@ -56,21 +58,23 @@ Decision = Fence | Reconsider | Balance | Register | Keep | Relieve | InSyncAsk 
 
 
 class Decided(NamedTuple):
-    """What is to be written, and what the answer says once that is committed."""
+    """The records to write, and the verdict to send once they are committed."""
 
     records: Sequence[MetadataRecord]
     verdict: ErrorCode | bool | None = None
 
 
 class Submit(NamedTuple):
-    """Have it decided, and what is decided written. ``token``: who asked for it; None for no one."""
+    """Make a decision, and write its records. ``token``: of the request that asked for it; None if there is
+    none.
+    """
 
     decision: Decision
     token: int | None = None
 
 
 class Reply(NamedTuple):
-    """The answer to the request that was handed in with ``token``."""
+    """The response to the request with ``token``."""
 
     token: int
     got: ControllerGot

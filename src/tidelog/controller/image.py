@@ -1,7 +1,7 @@
-"""What the metadata records add up to: an immutable picture of the cluster.
+"""The state that the metadata records add up to: an immutable image of the cluster.
 
-``apply`` returns a new image and leaves the old one as it was, so a request that is being answered keeps
-seeing one consistent cluster. Dicts are copied once per batch of records, not once per record.
+``apply`` returns a new image and leaves the old one unchanged, so a request that is being handled sees one
+consistent cluster. Dicts are copied once per batch of records, not once per record.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,79 +39,83 @@ class BrokerImage(msgspec.Struct, frozen=True):
     broker_epoch: int = 0
     fenced: bool = False
     directory: UUID | None = None  # of its data
-    leaving: bool = False  # wants to stop: leads nothing that somebody else can lead
+    leaving: bool = False  # is shutting down: leads only what no other broker can lead
 
 
 class PartitionImage(msgspec.Struct, frozen=True):
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
-    leader: int  # -1 when nobody leads
+    leader: int  # -1: no leader
     leader_epoch: int
     partition_epoch: int = 0  # rises with every change; a proposal based on an older one is refused
-    eligible: tuple[
-        int, ...
-    ] = ()  # former members that hold everything committed; only while too few are in sync
+    # Former members that still hold everything committed; used only while too few members are in sync.
+    eligible: tuple[int, ...] = ()
     last_leader: int = -1
-    # Epoch of the latest leader that was chosen though committed records might be missing from it. A replica
-    # whose log is older may hold such records, and gives them up when it follows again.
+    # Epoch of the latest leader that was appointed though it might lack committed records. A replica with an
+    # older log may hold such records, and drops them when it follows again.
     unclean_epoch: int = -1
-    # Replicas whose logs have failed, until their brokers start again, or are damaged, until repaired.
+    # Replicas whose logs have failed (until their brokers restart) or are damaged (until they are repaired).
     offline: tuple[int, ...] = ()
-    # While replicas are moved: those of ``replicas`` that come, and those that go when all others are in
-    # sync.
+    # During a reassignment: the replicas in ``replicas`` that are added, and those that are removed when all
+    # others are in sync.
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    # How it is replicated now. The topic's setting says how it shall be: the two differ while a change of
-    # mode is under way.
+    # The present mode. The topic's setting is the wanted mode: the two differ while a change of mode is in
+    # progress.
     mode: str = DEFAULT
-    mode_epoch: int = 0  # The leader epoch with which it came to this mode; 0 when it was created so.
-    heir: int = -1  # Where the replicas vote: who shall lead instead of the present leader.
+    mode_epoch: int = 0  # Leader epoch in which it came to this mode; 0 if it was created in it.
+    heir: int = -1  # Where the replicas vote: the replica that should replace the present leader; -1: none.
     # Where the replicas vote: one for each replica that is neither in sync nor eligible, in their order.
     losses: tuple[Loss, ...] = ()
-    # What the settings promise and is not yet so for everything that was acknowledged before; see
-    # :mod:`tidelog.controller.promises`. Replicas that have yet to confirm that all they hold is synced:
+    # Settings whose promise does not yet hold for everything that was acknowledged before; see
+    # :mod:`tidelog.controller.promises`. ``unsynced``: replicas that have not confirmed yet that their whole
+    # log is synced.
     unsynced: tuple[int, ...] = ()
-    copies: int = 0  # So few were enough for an ok, though more are asked for now; 0: as many as that.
-    promise_epoch: int = 0  # Rises whenever more is promised than before; what is confirmed names it.
-    synced_since: int = -1  # The leader epoch in which the last replica confirmed.
-    acted_epoch: int = 0  # Of the last leader that was a member, and so could acknowledge anything.
-    # Of those offline: logs that could not be opened, written or synced. What was synced is still in them.
+    # This many were enough for an acknowledgement, though more are required now; 0: as many as required.
+    copies: int = 0
+    promise_epoch: int = 0  # Rises whenever the settings promise more than before; a confirmation names it.
+    synced_since: int = -1  # Leader epoch in which the last replica confirmed that it is synced.
+    acted_epoch: int = 0  # Epoch of the last leader that was a member, and so could acknowledge records.
+    # Offline replicas whose logs could not be opened, written or synced. They still hold what was synced.
     unwritable: tuple[int, ...] = ()
-    # Where so many copies are enough, whoever has them: all that are to stay have caught up once, copies on
-    # those that go count no more, and the leader has yet to confirm that the others hold all of its log.
+    # Where only the number of copies counts (``primary-backup``): all replicas that stay have caught up once,
+    # copies on the removed replicas do not count any more, and the leader has not confirmed yet that the
+    # others hold its whole log.
     ending: bool = False
-    # Where the replicas vote, while they are moved: the voters, as a leader last told of them. Empty: the
-    # replicas, without those that come.
+    # Where the replicas vote, during a reassignment: the voters that a leader last reported. Empty: all
+    # replicas except those in ``adding``.
     voters: tuple[int, ...] = ()
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas as they are to be; the first one is preferred as leader."""
+        """The replicas after the reassignment. The first one is preferred as leader."""
         if not self.removing:
             return self.replicas
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     @property
     def uncounted(self) -> tuple[int, ...]:
-        """Replicas whose copies make no acknowledgement any more: they are about to go."""
+        """Replicas whose copies do not count for acknowledgements any more, because they are about to be
+        removed.
+        """
         return self.removing if self.ending else ()
 
     @property
     def remember(self) -> frozenset[int]:
-        """Where the replicas vote: those that hold all they ever acknowledged, and know how they voted."""
+        """Where the replicas vote: those that hold everything they acknowledged, and know how they voted."""
         return frozenset((*self.in_sync, *self.eligible))
 
     @property
     def known_voters(self) -> frozenset[int]:
-        """Where the replicas vote: those of the last set that the controllers were told of. While replicas
-        are moved, the leader goes no more than one step beyond it.
+        """Where the replicas vote: the last voter set that was reported to the controllers. During a
+        reassignment the leader is at most one step ahead of it.
         """
         return frozenset(self.voters) or frozenset(self.replicas).difference(self.adding)
 
     @property
     def damaged(self) -> frozenset[int]:
-        """Replicas that lack synced records, or are about to drop some. All that are offline, as long as they
-        did not say that they are only unwritable: records of earlier versions do not tell the two apart.
+        """Replicas that lack synced records, or are about to drop some: all that are offline and did not
+        report that they are only unwritable. Records of earlier versions do not distinguish the two.
         """
         return frozenset(self.offline).difference(self.unwritable)
 
@@ -120,8 +124,8 @@ class PartitionImage(msgspec.Struct, frozen=True):
 
     @property
     def doubtful_epoch(self) -> int:
-        """What was written in this leader epoch, or before, may have been acknowledged without being synced,
-        also where all acknowledgements mean that by now.
+        """Records of this leader epoch, or earlier ones, may have been acknowledged without being synced,
+        even where all acknowledgements require a sync now.
         """
         return EPOCH_MAX if self.unsynced else self.synced_since
 
@@ -142,15 +146,14 @@ class ClusterImage(msgspec.Struct, frozen=True):
     brokers: Mapping[int, BrokerImage] = {}
     topics: Mapping[str, TopicImage] = {}
     topic_names: Mapping[UUID, str] = {}
-    broker_configs: Mapping[
-        str, Mapping[str, str]
-    ] = {}  # dynamic ones, by broker id; "" is everyone's default
-    next_producer_id: int = 0  # all below are given out, or reserved by a broker that will
-    last_broker_epoch: int = 0  # the highest ever given, also to brokers that are gone: none is given twice
-    gone: Mapping[int, int] = {}  # broker that is unregistered → the epoch that this took
+    # Dynamic settings, by broker id; "" holds the default of all brokers.
+    broker_configs: Mapping[str, Mapping[str, str]] = {}
+    next_producer_id: int = 0  # all ids below it are assigned, or reserved by a broker
+    last_broker_epoch: int = 0  # the highest ever assigned, also to removed brokers: none is assigned twice
+    gone: Mapping[int, int] = {}  # unregistered broker → epoch of its unregistration
 
     def registration_epoch(self, broker_id: int) -> int:
-        """When it was last registered, or unregistered; 0: never."""
+        """Epoch of its last registration or unregistration; 0: never registered."""
         broker = self.brokers.get(broker_id)
         return self.gone.get(broker_id, 0) if broker is None else broker.broker_epoch
 
@@ -177,7 +180,8 @@ class _Draft:
         self.next_producer_id = image.next_producer_id
         self.last_broker_epoch = image.last_broker_epoch
         self.gone = dict(image.gone)
-        # Partitions of topics that are being changed: one at a time would copy the whole topic for each.
+        # Partitions of topics that are being changed. Changing one at a time would copy the whole topic each
+        # time.
         self._changing: dict[UUID, list[PartitionImage]] = {}
 
     def finish(self) -> ClusterImage:
@@ -294,7 +298,7 @@ def _new_partitions(
     partitions = []
     for replicas in map(tuple, assignments):
         members = tuple(replica for replica in replicas if replica not in absent) if absent else replicas
-        invariant(bool(members), "a partition is created with a replica that is there", replicas, absent)
+        invariant(bool(members), "a new partition needs an available replica", replicas, absent)
         eligible = tuple(replica for replica in replicas if replica in absent) if away_counts else ()
         partitions.append(
             PartitionImage(

@@ -1,6 +1,5 @@
-"""What the controller decides about partitions when brokers come and go, and about the in-sync sets that
-leaders propose: an image in, records out. Who leads in which mode is in
-:mod:`tidelog.controller.successions`.
+"""What the controller decides about partitions when brokers start and fail, and about the in-sync sets that
+leaders propose: an image in, records out. :mod:`tidelog.controller.successions` has the rules of each mode.
 """
 
 import logging
@@ -35,7 +34,7 @@ logger = logging.getLogger(__name__)
 def assign_leaders(
     image: ClusterImage, rules_of: RulesOf, rank: Rank = same_rank
 ) -> Iterator[PartitionChanged]:
-    """Every partition that has to change, given how the brokers of this image stand."""
+    """Every partition that has to change, given which brokers of this image are available."""
     available = BrokerAvailability.of(image, rank)
     for topic in image.topics.values():
         yield from assign_topic_leaders(topic, available, rules_of(topic))
@@ -53,8 +52,10 @@ def assign_topic_leaders(
 
 
 def _warn_unclean(topic: TopicImage, index: int, old: PartitionImage, new: PartitionImage) -> None:
-    """How much is given up is known when those who held it are back, and tell what they drop."""
-    holders = ", ".join(map(str, union(old.in_sync, old.eligible, without=()))) or "nobody"
+    """How many records are lost is known when the replicas that held them are back and report what they
+    drop.
+    """
+    holders = ", ".join(map(str, union(old.in_sync, old.eligible, without=()))) or "none"
     logger.warning(
         "%s-%s: broker %s leads epoch %s though it may lack acknowledged records; known to have them all: %s",
         topic.name, index, new.leader, new.leader_epoch, holders,
@@ -64,8 +65,8 @@ def _warn_unclean(topic: TopicImage, index: int, old: PartitionImage, new: Parti
 def without_memory(
     partition: PartitionImage, broker_id: int, *, empty: bool, tail: bool = False
 ) -> PartitionImage:
-    """A replica may lack what it once held: it is complete no more, though its log can be used again.
-    ``tail``: only what it had not synced.
+    """A replica may lack records that it once held: it does not count as complete any more, though its log
+    can be used. ``tail``: only records that it had not synced.
     """
 
     def others(replicas: tuple[int, ...]) -> tuple[int, ...]:
@@ -74,12 +75,14 @@ def without_memory(
     led = partition.leader == broker_id
     last = partition.last_leader
     if empty or (not tail and members_hold_all(partition)):
-        # What is gone was safe on its disk: others, which left long ago, may have kept more of it.
+        # What is lost was synced on its disk. Replicas that left the in-sync set long ago may have kept more
+        # of it.
         last = NO_BROKER if last == broker_id else last
     elif members_hold_all(partition) and {*partition.in_sync, *partition.eligible} == {broker_id}:
-        # Nobody is whole any more. It was so until now, and has kept more than those who forgot before it.
-        # Where copies are counted, the last leader alone may have held everything: no backup takes its place
-        # here, and where a replaced disk has cost it, an operator still has to know.
+        # No replica is complete any more. This one was until now, and has kept more than those that lost data
+        # before it. Where only the number of copies counts, the last leader alone may have held everything:
+        # then no backup takes its place here, and if a replaced disk was the cause, an operator still has to
+        # know.
         last = broker_id
     return msgspec.structs.replace(
         lost(partition, broker_id, tail=tail),
@@ -101,17 +104,18 @@ class InSyncProposal(NamedTuple):
     leader_epoch: int
     partition_epoch: int
     members: tuple[int, ...]
-    # Which run of each member the leader means, in their order; -1 where it does not say, empty for none.
-    # Where the leader was voted in: the loss for which it has readmitted the member.
+    # The broker epochs of the members that the leader means, in their order; -1: unknown; empty: all unknown.
+    # If the leader was elected by vote: the number of the loss for which it has readmitted the member.
     member_epochs: tuple[int, ...] = ()
-    # The leader was voted in, and tells so: the members are those who vote.
+    # The leader was elected by vote and reports it: the members are the voters.
     elected: bool = False
-    # The leader takes nothing more: the topic is to be replicated in another way, and these hold all of it.
+    # The leader accepts no more records: the topic is to change to another mode, and these members hold its
+    # whole log.
     sealed: bool = False
 
 
 class ProposalResult(NamedTuple):
-    """What becomes of a proposal. The answer waits until the records are committed, a refusal's as well."""
+    """The result of a proposal. The response waits until the records are committed, also for a refusal."""
 
     records: list[MetadataRecord]
     error: ErrorCode = ErrorCode.NONE
@@ -120,11 +124,11 @@ class ProposalResult(NamedTuple):
 def change_in_sync(
     image: ClusterImage, wish: InSyncProposal, rules_of: RulesOf, rank: Rank = same_rank
 ) -> ProposalResult:
-    """Take a proposal, or refuse it with the code that tells the leader what to do.
+    """Accept a proposal, or refuse it with the code that tells the leader what to do.
 
-    A refusal that makes the leader go on without a new member is a change of the partition: an earlier copy
-    of the same proposal may still be under way, and must find another partition epoch when it arrives. A
-    refusal that leaves no record (a ``TidelogError``) ends no proposal, or would be given to every copy.
+    A refusal after which the leader continues without a new member is a change of the partition: an earlier
+    copy of the same proposal may still arrive, and must then find another partition epoch. A refusal without
+    a record (a ``TidelogError``) does not end the proposal, because it would be the response to every copy.
     """
     try:
         return ProposalResult(_take(image, wish, rules_of, rank))
@@ -134,15 +138,15 @@ def change_in_sync(
 
 
 class _Ineligible(TidelogError):
-    """Somebody in the proposal cannot be a member now, though it may be one later."""
+    """A replica in the proposal cannot be a member now, though it may be later."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason, ErrorCode.INELIGIBLE_REPLICA)
 
 
 def _refused(image: ClusterImage, wish: InSyncProposal) -> list[MetadataRecord]:
-    """The partition as it is, with its next epoch; nothing where the leader waits for nobody new: one that
-    is to lead commits nothing yet, and one that has sealed its log nothing more.
+    """The unchanged partition with its next epoch. No record if the leader does not wait for a new member: a
+    leader that is still restoring commits nothing yet, and one that has sealed its log commits nothing more.
     """
     topic = image.topic_by_id(wish.topic_id)
     if topic is None or wish.sealed:
@@ -167,13 +171,13 @@ def _take(image: ClusterImage, wish: InSyncProposal, rules_of: RulesOf, rank: Ra
         return [record_of(wish.topic_id, wish.partition, new)]
     _check_proposer(image, partition, wish)
     if wish.broker_id not in wish.members or len(set(wish.members)) < len(wish.members):
-        raise TidelogError("members are named once, the leader among them", ErrorCode.INVALID_REQUEST)
+        raise TidelogError("members must be unique and include the leader", ErrorCode.INVALID_REQUEST)
     if not set(wish.members) <= set(partition.replicas):
         raise TidelogError("members must be replicas", ErrorCode.INVALID_REQUEST)
     _check_members(image, partition, wish)
     rules = rules_of(topic)
     new = with_members(partition, wish.members, rules)
-    # A new member may be the one for which a drained leader, or a move, has been waiting.
+    # A drained leader, or a reassignment, may have been waiting for the new member.
     return [
         record_of(wish.topic_id, wish.partition, next_state(new, BrokerAvailability.of(image, rank), rules))
     ]
@@ -187,12 +191,12 @@ def _told(
     rules: Rules,
     rank: Rank,
 ) -> list[MetadataRecord]:
-    """The replicas have voted. Who lost its data counts again only when its leader has readmitted it for this
-    very loss.
+    """The replicas have voted. A replica that lost data counts again only when its leader has readmitted it
+    for its latest loss.
     """
     _check_sender(image, wish)
     if wish.broker_id not in partition.replicas:
-        raise TidelogError("nobody votes for that", ErrorCode.INVALID_REQUEST)
+        raise TidelogError("the sender is not a replica of the partition", ErrorCode.INVALID_REQUEST)
     counted = {
         member
         for member, healed in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
@@ -200,8 +204,8 @@ def _told(
     }
     voters = wish.members
     if NO_BROKER in wish.members or wish.partition_epoch < partition.partition_epoch:
-        # The set may be taken back, or is older than what we know: nobody loses its vote by that, and no
-        # reassignment ends by it. The leader says it again when it has heard of the present state.
+        # The set may be truncated again, or is older than what we know: no voter loses its vote because of
+        # it, and no reassignment ends. The leader reports it again when it knows the current state.
         counted |= partition.remember
         voters = ()
     report = LeaderReport(wish.broker_id, wish.leader_epoch, voters, tuple(sorted(counted)))
@@ -213,18 +217,18 @@ def _remembers(partition: PartitionImage, wish: InSyncProposal, member: int, hea
     loss = partition.loss_of(member)
     if loss is None:
         return member in partition.remember
-    # Who was elected holds all that was ever committed; but it may have lost it since it said so.
+    # An elected leader holds everything that was ever committed, but it may have lost data after it reported.
     return loss.number == healed or (member == wish.broker_id and loss.number <= wish.partition_epoch)
 
 
 def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal) -> PartitionImage:
-    """The leader has ended its time, and says who holds all of its log: from here on the controllers keep the
-    in-sync set and name the leader.
+    """The leader has ended its log, and reports which replicas hold all of it: from here on the controllers
+    maintain the in-sync set and appoint the leader.
     """
     _check_proposer(image, partition, wish)
     if wish.leader_epoch < partition.mode_epoch or not mode_changes.ends_in_seal(partition):
-        # Of an earlier time, which ended the same way. What came since may be missing there.
-        raise TidelogError("sealed before it was last unsealed", ErrorCode.FENCED_LEADER_EPOCH)
+        # The seal is from an earlier period. It lacks records that were written since.
+        raise TidelogError("the seal is from an earlier period", ErrorCode.FENCED_LEADER_EPOCH)
     holders = [member for member in wish.members if member in unforgetful(partition)]
     members = tuple(member for member in holders if not why_ineligible(image, partition, wish, member))
     if wish.broker_id not in members:
@@ -235,7 +239,7 @@ def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncPropo
 def _check_sender(image: ClusterImage, wish: InSyncProposal) -> None:
     broker = image.brokers.get(wish.broker_id)
     if broker is None or broker.broker_epoch != wish.broker_epoch or broker.fenced:
-        raise TidelogError("the broker is not registered, or fenced", ErrorCode.STALE_BROKER_EPOCH)
+        raise TidelogError("the broker is not registered, or is fenced", ErrorCode.STALE_BROKER_EPOCH)
 
 
 def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal) -> None:
@@ -244,8 +248,8 @@ def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSync
 
 
 def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal) -> None:
-    """A leader whose own log is offline stays a member as long as there is no other, and only its word lets
-    one in that holds everything: then that one takes over.
+    """A leader whose own log is offline stays a member as long as there is no other, and only it can propose
+    a member that holds everything: that member then takes over.
     """
     is_member = wish.broker_id in partition.in_sync
     for member in wish.members:
@@ -257,14 +261,14 @@ def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncP
 
 
 def why_ineligible(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal, member: int) -> str:
-    """What keeps a broker from being a member; empty when nothing does."""
+    """Why a broker cannot be a member; empty if it can."""
     broker = image.brokers.get(member)
     if broker is None or broker.fenced or member in partition.offline:
-        return "is fenced"
+        return "is fenced, or its log is offline"
     epochs = dict(zip(wish.members, wish.member_epochs, strict=False))
     if epochs.get(member, -1) not in (-1, broker.broker_epoch):
-        # What an earlier run of it had fetched, this one may have lost.
+        # The new process may have lost what the earlier one had fetched.
         return "has restarted since"
     if broker.leaving and member not in partition.in_sync:
-        return "is about to stop"
+        return "is shutting down"
     return ""

@@ -1,7 +1,7 @@
-"""Leadership that moves on purpose: to preferred replicas, away from brokers that are drained, and to whoever
-is left when an operator prefers serving to waiting.
+"""Planned moves of leadership: to preferred replicas, away from drained brokers, and to any available replica
+when an operator prefers availability.
 
-What happens by itself when brokers come and go is in :mod:`tidelog.controller.leader_assignment`.
+:mod:`tidelog.controller.leader_assignment` has the automatic changes when brokers start and fail.
 """
 
 from collections.abc import Iterator
@@ -15,18 +15,18 @@ from tidelog.controller.successions.steps import Rules, RulesOf, record_of, serv
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
-MOVED_AT_ONCE_MAX = 200  # partitions in one step of the automatic balance: clients have to follow
+MOVED_AT_ONCE_MAX = 200  # maximum number of partitions in one automatic step: clients have to follow
 
 
 class PartitionPlace(NamedTuple):
-    """A partition and where to find it."""
+    """A partition with its topic and number."""
 
     topic: TopicImage
     number: int
     partition: PartitionImage
 
     def led_by(self, leader: int) -> PartitionChanged:
-        """Another member leads from the next epoch on; nobody leaves the in-sync set."""
+        """Another member leads from the next epoch on. The in-sync set stays the same."""
         return record_of(self.topic.topic_id, self.number, hand_over(self.partition, leader))
 
 
@@ -43,7 +43,7 @@ def every_place(image: ClusterImage) -> Iterator[PartitionPlace]:
             yield PartitionPlace(topic, index, partition)
 
 
-# --- by the wish of an operator -----------------------------------------------------------------------------
+# --- on request of an operator ------------------------------------------------------------------------------
 
 
 def elect(
@@ -66,16 +66,16 @@ def _elect_preferred(place: PartitionPlace, available: BrokerAvailability) -> Pa
     partition = place.partition
     preferred = partition.target[0]
     if partition.leader == preferred:
-        raise TidelogError("the preferred replica leads already", ErrorCode.ELECTION_NOT_NEEDED)
+        raise TidelogError("the preferred replica is already the leader", ErrorCode.ELECTION_NOT_NEEDED)
     problem = None
     if not serves(partition, preferred, available):
-        problem = "does not serve at present"
+        problem = "is not available"
     elif preferred not in partition.in_sync:
         problem = "is not in sync"
     elif preferred not in available.willing:
-        problem = "is drained or about to stop"
+        problem = "is drained or shutting down"
     elif not is_appointed(partition):
-        problem = f"leads by the rules of {partition.mode} or not at all"
+        problem = f"cannot be appointed in mode {partition.mode}"
     if problem:
         raise TidelogError(
             f"broker {preferred}, the first replica, {problem}", ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
@@ -84,16 +84,16 @@ def _elect_preferred(place: PartitionPlace, available: BrokerAvailability) -> Pa
 
 
 def _elect_unclean(place: PartitionPlace, available: BrokerAvailability, rules: Rules) -> PartitionChanged:
-    """Any replica that serves leads a partition without a leader, whatever it lacks."""
+    """Any available replica leads a partition without a leader, whatever records it lacks."""
     if is_led(place.partition, available):
         raise TidelogError("the partition has a leader, or can elect one", ErrorCode.ELECTION_NOT_NEEDED)
     new = force(place.partition, available, rules)
     if new.leader == NO_BROKER:
-        raise TidelogError("none of the replicas serves at present", ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+        raise TidelogError("none of the replicas is available", ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     return record_of(place.topic.topic_id, place.number, new)
 
 
-# --- by itself ----------------------------------------------------------------------------------------------
+# --- automatic ----------------------------------------------------------------------------------------------
 
 
 def misplaced(image: ClusterImage, available: BrokerAvailability) -> Iterator[PartitionPlace]:
@@ -110,7 +110,9 @@ def misplaced(image: ClusterImage, available: BrokerAvailability) -> Iterator[Pa
 
 
 def balance(image: ClusterImage, rank: Rank = same_rank) -> list[MetadataRecord]:
-    """Some of the misplaced partitions go home; who has only just come back is left in peace."""
+    """Move some of the misplaced partitions back to their preferred replicas, except to brokers that have
+    just restarted.
+    """
     records: list[MetadataRecord] = []
     for place in misplaced(image, BrokerAvailability.of(image, rank)):
         preferred = place.partition.target[0]
@@ -122,7 +124,7 @@ def balance(image: ClusterImage, rank: Rank = same_rank) -> list[MetadataRecord]
 
 
 def strays(image: ClusterImage, available: BrokerAvailability) -> Iterator[PartitionPlace]:
-    """Partitions led by a broker that should not, though a member that should is there."""
+    """Partitions whose leader is drained or shutting down, though another member could lead."""
     unwilling = available.serving - available.willing
     if not unwilling:
         return

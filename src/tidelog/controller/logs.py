@@ -1,4 +1,4 @@
-"""Single logs that fail and are repaired while their brokers live on."""
+"""Single logs that fail and are repaired while their broker keeps running."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
@@ -23,8 +23,8 @@ def take_offline(
     rules_of: RulesOf,
     rank: Rank = same_rank,
 ) -> list[MetadataRecord]:
-    """Logs of a broker are damaged: for these partitions it is as if it were dead, and what it had is not to
-    be relied on, also after a restart.
+    """Logs of a broker are damaged: for these partitions the broker counts as dead, and its records cannot be
+    trusted, even after a restart.
     """
     available = BrokerAvailability.of(image, rank)
     records: list[MetadataRecord] = []
@@ -42,9 +42,9 @@ def take_offline(
 def outdated(
     image: ClusterImage, broker_id: int, partitions: Sequence[tuple[UUID, int]], epochs: Sequence[int]
 ) -> set[tuple[UUID, int]]:
-    """Those of these partitions that have changed since the broker reported damage in that epoch. The report
-    may be a late copy, from before a repair or an operator's decision: taken for news, it would cost a voter
-    its vote a second time. A broker that means it repeats it in the epoch that it hears of.
+    """The partitions that have changed since the broker reported damage in that partition epoch. The report
+    may be a late copy, from before a repair or an operator's decision: if it counted again, a voter would
+    lose its vote a second time. A broker whose report is still valid repeats it with the new epoch.
     """
     late: set[tuple[UUID, int]] = set()
     for (topic_id, index), epoch in zip(partitions, epochs, strict=False):
@@ -64,8 +64,8 @@ def fail(
     rules_of: RulesOf,
     rank: Rank = same_rank,
 ) -> list[MetadataRecord]:
-    """Logs of a broker could not be opened, written or synced: for these partitions it is as if it were dead,
-    until it starts again. One that is known to be damaged stays so.
+    """Logs of a broker could not be opened, written or synced: for these partitions the broker counts as dead
+    until it restarts. A log that is known to be damaged stays so.
     """
     available = BrokerAvailability.of(image, rank)
     records: list[MetadataRecord] = []
@@ -88,8 +88,8 @@ def bring_online(
     rules_of: RulesOf,
     rank: Rank = same_rank,
 ) -> list[MetadataRecord]:
-    """A broker has repaired logs. They may be shorter than what was committed: their replicas may follow, and
-    join when they have caught up.
+    """A broker has repaired logs. They may end before the high watermark: their replicas may follow, and join
+    the in-sync set when they have caught up.
     """
     available = BrokerAvailability.of(image, rank)
     records: list[MetadataRecord] = []
@@ -103,10 +103,12 @@ def bring_online(
 def _replicas(
     image: ClusterImage, broker_id: int, broker_epoch: int, partitions: Iterable[tuple[UUID, int]]
 ) -> Iterator[PartitionPlace]:
-    """Those of the partitions that the broker has, if it is this run of it that asks."""
+    """Those of the partitions of which the broker has a replica. Raises if another process of the broker is
+    registered.
+    """
     broker = image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != broker_epoch:
-        raise TidelogError("another run of the broker is registered", ErrorCode.STALE_BROKER_EPOCH)
+        raise TidelogError("another process of the broker is registered", ErrorCode.STALE_BROKER_EPOCH)
     for topic_id, index in dict.fromkeys(partitions):
         topic = image.topic_by_id(topic_id)
         if topic is not None and 0 <= index < len(topic.partitions):

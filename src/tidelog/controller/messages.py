@@ -1,5 +1,6 @@
-"""What brokers say to the active controller, and what it answers. On the wire they are Kafka's own requests
-(BrokerRegistration, BrokerHeartbeat, AlterPartition, AssignReplicasToDirs)."""
+"""The messages between brokers and the active controller. On the wire they are Kafka's own requests
+(BrokerRegistration, BrokerHeartbeat, AlterPartition, AssignReplicasToDirs).
+"""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -17,10 +18,10 @@ class RegisterAsk(NamedTuple):
     port: int
     rack: str | None
     forgot: bool  # the machine lost power before everything was synced
-    directory: UUID | None = None  # of its data; a new one is a new disk
-    cluster_settings: Values = ()  # settings of its file that should not differ from the others'
-    # The latest registration of this broker that its sender has heard of; 0: of none. None where an earlier
-    # version asks, which does not say.
+    directory: UUID | None = None  # of its data; a new id means a new disk
+    cluster_settings: Values = ()  # settings from its file that must be the same on all brokers
+    # The latest registration epoch of this broker that the sender knows; 0: none. None: sent by an earlier
+    # version, which does not say.
     known_epoch: int | None = None
 
 
@@ -28,15 +29,15 @@ class RegisterGot(NamedTuple):
     broker_id: int
     incarnation: UUID
     error: ErrorCode
-    broker_epoch: int  # of its registration; with STALE_BROKER_EPOCH the one that it must know of
+    broker_epoch: int  # of its registration; with STALE_BROKER_EPOCH the one that it must know
 
 
 class HeartbeatAsk(NamedTuple):
     broker_id: int
     broker_epoch: int
-    metadata_offset: int  # everything before it is applied
-    leaving: bool = False  # asks to be relieved of its leaderships before it stops
-    number: int = 0  # rises with each one; the answer has the same, whoever carries it
+    metadata_offset: int  # exclusive: everything before it is applied
+    leaving: bool = False  # asks to lose its leaderships before it stops
+    number: int = 0  # rises with each heartbeat; the response has the same number
 
 
 class HeartbeatGot(NamedTuple):
@@ -60,8 +61,8 @@ class InSyncGot(NamedTuple):
 class OfflineAsk(NamedTuple):
     """A broker cannot serve these partitions any more: their logs have failed, are damaged, or could not be
     opened. ``healed``: it can again, though it may hold less than before. ``unwritable``: nothing that was
-    synced is damaged or missing. ``partition_epochs``: of damaged ones, in their order, as the broker knows
-    them; empty where it does not say.
+    synced is damaged or missing. ``partition_epochs``: of damaged ones, in the same order, as the broker
+    knows them; empty if it does not say.
     """
 
     broker_id: int
@@ -82,7 +83,7 @@ class OfflineGot(NamedTuple):
 
 
 class KeptAsk(NamedTuple):
-    """What the settings of these partitions promise since lately is so at this broker."""
+    """A broker confirms that new promises of the settings hold for its replicas of these partitions."""
 
     broker_id: int
     broker_epoch: int

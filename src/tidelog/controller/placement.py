@@ -1,10 +1,11 @@
-"""Where replicas go: evenly over the brokers, never two of one partition on the same one, and on different
-racks as far as there are enough.
+"""Placement of replicas: evenly over the brokers, never two of one partition on the same broker, and on
+different racks as far as there are enough.
 
-Partitions are placed one after the other, each on the brokers that have least: first of the topic, then of
-everything. A topic's leaders differ by at most one between brokers, its replicas by at most two where racks
-do not force more. Of brokers that have equally little, followers go where this leader has fewest: so the load
-of a broker that dies is spread over all others.
+Partitions are placed one after the other, each on the brokers with the smallest load: first within the topic,
+then in the whole cluster. The number of a topic's leaders differs by at most one between brokers, and the
+number of its replicas by at most two unless racks require more. Among brokers with equal load, followers go
+to the broker that has the fewest followers of this leader: so the load of a dead broker is spread over all
+others.
 """
 
 from collections import Counter
@@ -20,12 +21,12 @@ Assignment = Sequence[int]
 
 
 class Site(NamedTuple):
-    """A broker as a place for replicas."""
+    """A broker that can hold replicas."""
 
     broker_id: int
-    rack: str | None = None  # all brokers without one stand together
-    serves: bool = True  # otherwise it gets replicas only when there are too few others, and leads nothing
-    may_lead: bool = True  # otherwise it is the first replica of nothing while others can be
+    rack: str | None = None  # all brokers without a rack count as one rack
+    serves: bool = True  # False: it gets replicas only if there are too few others, and leads nothing
+    may_lead: bool = True  # False: it is the first replica only if no other broker can be
 
 
 def spread(
@@ -50,7 +51,7 @@ def spreading(
     topic: Iterable[Assignment] = (),
     elsewhere: Iterable[Assignment] = (),
 ) -> Iterator[list[int]]:
-    """The same one after the other: ten thousand take long."""
+    """The same as an iterator: ten thousand partitions take long."""
     ring = sorted(sites, key=lambda site: site.broker_id)
     check_room(ring, replicas)
     placer = _Placer(ring, topic, elsewhere)
@@ -67,11 +68,12 @@ class _Placer:
         self._led: Counter[int] = Counter()
         self._held: Counter[int] = Counter()
         self._pairs: Counter[tuple[int, int]] = Counter()  # (leader, follower)
-        self._heirs: Counter[tuple[int, int]] = Counter()  # (leader, who is next in line)
+        self._heirs: Counter[tuple[int, int]] = Counter()  # (leader, first follower)
         for assignment in topic:
             self._count(assignment)
         others = list(elsewhere)
-        # Counted in C: a cluster may have ten thousand partitions, and this happens for every new topic.
+        # These loops run in C: a cluster may have ten thousand partitions, and this happens for every new
+        # topic.
         self._led_elsewhere = Counter(map(itemgetter(0), others))
         self._held_elsewhere = Counter(chain.from_iterable(others))
 
@@ -124,11 +126,11 @@ class _Placer:
 
 
 def check_room(sites: Sequence[Site], replicas: int) -> None:
-    """Refuses more replicas than there are places."""
+    """Refuse more replicas than there are brokers."""
     if replicas > len(sites):
         raise _too_many(replicas, f"the number of brokers ({len(sites)})")
     if not any(site.serves for site in sites):
-        raise _too_many(replicas, "the number of brokers that serve (0)")
+        raise _too_many(replicas, "the number of available brokers (0)")
 
 
 def _too_many(replicas: int, what: str) -> TidelogError:
@@ -144,9 +146,10 @@ def check_manual(
     first_partition: int,
     replicas: int | None = None,
 ) -> list[list[int]]:
-    """A user's own placement, as a list by partition; refused when it has holes, repeats or strangers.
+    """A user's own placement, as a list by partition. Refused if it has gaps, duplicate brokers or unknown
+    brokers.
 
-    Every partition has as many copies as the others: ``replicas`` where the topic has partitions already.
+    Every partition must have the same number of replicas: ``replicas`` if the topic has partitions already.
     """
     expected = range(first_partition, first_partition + len(assignments))
     if sorted(assignments) != list(expected):

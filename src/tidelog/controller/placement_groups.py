@@ -1,10 +1,9 @@
-"""Where the replicas of ``primary-backup`` topics go: in groups. All partitions of a primary share its
-backups.
+"""Placement for ``primary-backup`` topics: in groups. All partitions of a primary share its backups.
 
-So a topic stands on a few groups of brokers, and what a broken broker means can be said in one sentence: the
-partitions of one group wait, those of the others go on. Primaries are spread as evenly as leaders are
-elsewhere; a primary's backups are the brokers behind it in the ring, on other racks as far as there are
-enough. Where a topic grows, its groups stay as they are.
+So a topic uses a few groups of brokers, and the effect of a failed broker is simple: the partitions of one
+group wait, the others continue. Primaries are spread as evenly as leaders in other modes. The backups of a
+primary are the next brokers in the ring, on other racks as far as there are enough. When partitions are
+added, the existing groups stay the same.
 """
 
 from collections import Counter
@@ -35,7 +34,7 @@ def spreading_groups(
     topic: Iterable[Assignment] = (),
     elsewhere: Iterable[Assignment] = (),
 ) -> Iterator[list[int]]:
-    """The same one after the other."""
+    """The same as an iterator."""
     ring = sorted(sites, key=lambda site: site.broker_id)
     check_room(ring, replicas)
     present = [tuple(assignment) for assignment in topic]
@@ -79,7 +78,7 @@ def _backups(ring: Sequence[Site], primary: Site, count: int) -> list[int]:
 
 
 class Placement(NamedTuple):
-    """How the replicas of a mode are placed."""
+    """How the replicas of topics in one mode are placed."""
 
     spreading: Callable[..., Iterator[list[int]]]
-    first_must_serve: bool = False  # nobody but the first replica could lead
+    first_must_serve: bool = False  # only the first replica can lead

@@ -1,4 +1,6 @@
-"""Producer ids, unique for ever. Brokers reserve them in blocks: not every producer costs a decision."""
+"""Producer ids, which are never reused. Brokers reserve them in blocks, so that not every producer needs a
+decision.
+"""
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import ProducerIdsReserved

@@ -1,23 +1,23 @@
-"""From when a promise counts: a setting that promises more than before does so for what is acknowledged from
-now on, and for the rest only when it is confirmed.
+"""When a stronger promise takes effect: a setting that promises more than before does so at once for new
+acknowledgements, and for earlier records only when it is confirmed that the promise holds for them.
 
 =============================== ==============================================================================
-more is promised                until then
+stronger promise                until it is confirmed
 =============================== ==============================================================================
-an ok means "synced"            ``unsynced`` names all replicas, and each of them leaves it when its broker
-                                says that all of its log is synced; a power failure of one that is still there
-                                counts as it does for a topic that does not sync
-an ok means more copies         ``copies`` is the smaller number, until the leader says that all of its log
-                                has as many as are asked for now; a primary that has to find out what was
-                                acknowledged goes by it
-copies on replicas that go      ``ending`` is set, until the leader says that all of its log has as many
-count no more                   copies as are asked for on the others; only then the first ones go
+acknowledged means synced       ``unsynced`` names all replicas; each is removed from it when its broker
+                                confirms that its whole log is synced. A power failure of a replica that is
+                                still in it counts as it does for a topic that does not sync
+more copies are required        ``copies`` is the smaller number, until the leader confirms that its whole log
+                                has as many as are required now. A primary that has to find out what was
+                                acknowledged uses it
+copies on removed replicas do   ``ending`` is set, until the leader confirms that its whole log has as many
+not count any more              copies as are required on the other replicas; only then the old ones go
 =============================== ==============================================================================
 
-It does not matter how more came to be promised: by a setting of the topic, by one of all brokers, or by a
-step to another mode. The record that does it says so: whoever acts on the setting knows what is to be
-confirmed, and a confirmation names ``promise_epoch``, so that one from before the setting was taken back and
-given again does not count.
+It does not matter what made the promise stronger: a setting of the topic, a setting of all brokers, or a
+change of mode. The same record marks it: a replica that acts on the setting knows what is to be confirmed. A
+confirmation names ``promise_epoch``, so that one from before the setting was reverted and set again does not
+count.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,22 +35,22 @@ from tidelog.errors import ErrorCode, TidelogError
 
 
 class Kept(NamedTuple):
-    """What a broker confirms of one partition."""
+    """What a broker confirms for one partition."""
 
     topic_id: UUID
     partition: int
     promise_epoch: int
-    synced: bool = False  # All of its log is on disk.
-    copied: bool = False  # It leads, and all of its log has as many copies as are asked for.
+    synced: bool = False  # its whole log is synced
+    copied: bool = False  # it leads, and its whole log has as many copies as are required
 
 
 def survives_power_failure(partition: PartitionImage, broker_id: int, rules: Rules) -> bool:
-    """Whether a replica has lost nothing that it acknowledged when its machine lost power."""
+    """Whether a replica keeps everything that it acknowledged when its machine loses power."""
     return rules.synced and broker_id not in partition.unsynced
 
 
 def of_topic(before: TopicImage, old: Rules, after: TopicImage, new: Rules) -> Iterator[PartitionChanged]:
-    """What another setting of a topic promises."""
+    """Changes of partitions whose promise becomes stronger by a new setting of the topic."""
     for index, (was, now) in enumerate(zip(before.partitions, after.partitions, strict=True)):
         marked = promised(was, old, now, new)
         if marked is not now:
@@ -60,37 +60,37 @@ def of_topic(before: TopicImage, old: Rules, after: TopicImage, new: Rules) -> I
 def of_all(
     before: ClusterImage, old: RulesOf, after: ClusterImage, new: RulesOf
 ) -> Iterator[PartitionChanged]:
-    """What another setting of all brokers promises."""
+    """The same for a new setting of all brokers."""
     for name, topic in after.topics.items():
         yield from of_topic(before.topics[name], old(before.topics[name]), topic, new(topic))
 
 
 class Unconfirmed(NamedTuple):
-    """A partition of which not all is so yet that its settings promise."""
+    """A partition for which a promise of its settings is not confirmed yet."""
 
     partition: int
     waits_for: str
 
 
 def unconfirmed(topic: TopicImage) -> Iterator[Unconfirmed]:
-    """What does not count yet, and why."""
+    """What is not confirmed yet, and what it waits for."""
     for index, partition in enumerate(topic.partitions):
         if partition.unsynced:
             brokers = ", ".join(map(str, partition.unsynced))
-            yield Unconfirmed(index, f"brokers {brokers}, to confirm that all they hold is synced")
+            yield Unconfirmed(index, f"brokers {brokers}, to confirm that their logs are synced")
         if partition.copies:
             had = partition.copies
-            yield Unconfirmed(index, f"the leader: some records may have only {had} of the copies asked for")
+            yield Unconfirmed(index, f"the leader: some records may have only {had} of the required copies")
 
 
 def confirm(
     image: ClusterImage, broker_id: int, broker_epoch: int, kept: Iterable[Kept], rules_of: RulesOf
 ) -> list[MetadataRecord]:
-    """A broker says what is so by now. It may say so any number of times."""
+    """A broker confirms what holds now. Confirmations can be repeated."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != broker_epoch:
-        # What an earlier run of it had written, this one may have lost.
-        raise TidelogError("another run of the broker is registered", ErrorCode.STALE_BROKER_EPOCH)
+        # The present process may have lost what an earlier one had written.
+        raise TidelogError("another process of the broker is registered", ErrorCode.STALE_BROKER_EPOCH)
     records: list[MetadataRecord] = []
     for each in kept:
         topic = image.topic_by_id(each.topic_id)

@@ -1,7 +1,9 @@
-"""Moving replicas to other brokers: begun here, finished by the elections when the new ones have caught up.
+"""Reassignment: moving replicas to other brokers. It starts here, and the successions complete it when the
+new replicas have caught up.
 
-While it is under way a partition has the old replicas and the new ones; ``adding`` and ``removing`` say which
-is which. The old ones go only when every new one is in sync: at no time are there fewer copies than before.
+During a reassignment a partition has the old replicas and the new ones; ``adding`` and ``removing`` tell them
+apart. The old ones are removed only when every new one is in sync: at no time are there fewer copies than
+before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +31,7 @@ def begin(
     *,
     may_resize: bool = True,
 ) -> list[MetadataRecord]:
-    """Replace what is under way for this partition, if anything, by a way to ``target``."""
+    """Start a reassignment to ``target``. It replaces the partition's current one, if any."""
     place = find(image, name, index)
     mode_changes.check_no_change(place.topic)
     rules = rules_of(place.topic)
@@ -39,8 +41,8 @@ def begin(
 
 def _on_its_way(partition: PartitionImage, target: Sequence[int]) -> PartitionImage:
     before = _original(partition)
-    # Where a member may lack what is acknowledged, nobody leaves before the target has it: an earlier move's
-    # newcomer may be the leader by now, or the second copy.
+    # Where a member may lack acknowledged records, no replica leaves before the target has them: a new
+    # replica of an earlier reassignment may be the leader by now, or hold the second copy.
     leavers = before if members_hold_all(partition) else partition.replicas
     removing = tuple(replica for replica in leavers if replica not in target)
     replicas = (*target, *removing)
@@ -53,10 +55,10 @@ def _on_its_way(partition: PartitionImage, target: Sequence[int]) -> PartitionIm
 def cancel(
     image: ClusterImage, name: str, index: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
-    """Back to the replicas from before."""
+    """Return to the replicas from before the reassignment."""
     place = find(image, name, index)
     if not place.partition.is_moving:
-        raise TidelogError("no reassignment is under way", ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        raise TidelogError("no reassignment is in progress", ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     before = _on_its_way(place.partition, _original(place.partition))
     return _change(place, before, BrokerAvailability.of(image, rank), rules_of(place.topic))
 
@@ -87,7 +89,7 @@ def _check_target(
         )
     explicit = place.topic.configs.get("min.insync.replicas")
     if explicit is not None and int(explicit) > len(target):
-        # Every acks=all write would be refused for ever.
+        # Otherwise every write with acks=all would be refused.
         raise TidelogError(
             f"min.insync.replicas of the topic is {explicit}, more than {len(target)}; lower it first",
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -97,8 +99,8 @@ def _check_target(
 def _change(
     place: PartitionPlace, wanted: PartitionImage, available: BrokerAvailability, rules: Rules
 ) -> list[MetadataRecord]:
-    """Give the partition other replicas; those that an earlier move brought and nobody wants any more are out
-    at once.
+    """Give the partition other replicas. Replicas that an earlier reassignment added and that are not wanted
+    any more are removed at once.
     """
     present = place.partition
 
@@ -106,21 +108,23 @@ def _change(
         return tuple(replica for replica in replicas if replica in wanted.replicas)
 
     in_sync = kept(present.in_sync)
-    # Those that go may be all who hold what was committed, or enough of them to stop every write.
+    # The removed replicas may be the only ones that hold what was committed, or so many that every write
+    # would be refused.
     if present.in_sync and len(in_sync) < max(1, min(minimum(wanted, rules), len(present.in_sync))):
-        raise _refuse("too few of the replicas that would be left are in sync")
+        raise _refuse("too few of the remaining replicas are in sync")
     new = msgspec.structs.replace(
         wanted, in_sync=in_sync, eligible=kept(present.eligible), offline=kept(present.offline)
     )
     if not set(new.replicas) <= set(present.replicas):
-        # One that was here before may not have heard that it was gone: it drops its log when it does.
+        # A replica that returns may not know yet that it was removed; it drops its log when it learns of
+        # that.
         new = in_a_new_epoch(new)
     settled = promised(present, rules, next_state(new, available, rules), rules)
     return [] if settled == present else [record_of(place.topic.topic_id, place.number, settled)]
 
 
 def _original(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas before what is under way began; a new order of those that stay is kept."""
+    """The replicas before the reassignment began; a new order of those that stay is kept."""
     return tuple(replica for replica in partition.replicas if replica not in partition.adding)
 
 

@@ -1,6 +1,6 @@
-"""The typed records of the metadata log. Once released, a record's fields are only added to, never renamed.
+"""The typed records of the metadata log. After a release, fields are only added to a record, never renamed.
 
-They are stored as JSON, one record of the log each, so that ``tidelog log dump`` shows the cluster's history
+They are stored as JSON, one per record of the log, so that ``tidelog log dump`` shows the cluster's history
 in plain text.
 """
 
@@ -22,7 +22,8 @@ class BrokerRegistered(msgspec.Struct, frozen=True, tag="broker-registered"):
     host: str
     port: int
     rack: str | None = None
-    broker_epoch: int = 0  # rises with every registration; what an older run of the broker says is refused
+    # rises with every registration; messages of older processes of the broker are refused
+    broker_epoch: int = 0
     fenced: bool = False
     directory: UUID | None = None  # of its data
 
@@ -32,11 +33,11 @@ class BrokerFencingChanged(msgspec.Struct, frozen=True, tag="broker-fencing-chan
 
     broker_id: int
     fenced: bool
-    leaving: bool = False  # wants to stop: leads nothing that somebody else can lead
+    leaving: bool = False  # is shutting down: leads only what no other broker can lead
 
 
 class BrokerUnregistered(msgspec.Struct, frozen=True, tag="broker-unregistered"):
-    """The cluster knows nothing of this broker any more, its settings included."""
+    """The broker is removed from the cluster, together with its settings."""
 
     broker_id: int
 
@@ -48,65 +49,69 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
     topic_id: UUID
     assignments: list[list[int]]  # replicas of each partition; the first one is preferred as leader
     configs: dict[str, str]
-    away: list[int] = []  # of these brokers, those that were fenced: no members until they have caught up
-    mode: str = DEFAULT  # how its partitions are replicated
-    away_counts: bool = False  # who is away is eligible all the same: the replicas vote, and all begin empty
+    away: list[int] = []  # those of these brokers that were fenced: not members until they have caught up
+    mode: str = DEFAULT  # mode of its partitions
+    # brokers in ``away`` are eligible anyway: the replicas vote, and all start empty
+    away_counts: bool = False
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
     topic_id: UUID
-    assignments: list[list[int]]  # of the new partitions only, numbered on from the existing ones
+    # of the new partitions only; their numbers continue those of the existing ones
+    assignments: list[list[int]]
     away: list[int] = []  # as in TopicCreated
     mode: str = DEFAULT
     away_counts: bool = False
 
 
 class Loss(msgspec.Struct, frozen=True, array_like=True):
-    """A replica of voters lost data that it had acknowledged, or holds none of it yet. It does not count as a
-    voter that remembers until its leader has readmitted it for this very loss.
+    """A voting replica lost data that it had acknowledged, or holds none of it yet. It does not count as a
+    voter with complete data until its leader has readmitted it for this loss.
     """
 
     replica: int
     number: int  # Rises with every loss of the partition: the partition epoch that recorded it.
-    # Only what was not synced is gone, in a power failure: the log is a prefix of what it was. False: the
+    # Only unsynced records are lost, in a power failure: the log is a prefix of what it was. False: the
     # replica came back empty, dropped damaged records, or never held what was committed.
     tail: bool = False
-    # Of a lost tail: the loss before it that was more than that, and of whose healing nobody had told; or -1.
-    # Voter sets are synced: a log that tells of that readmission still does after the power failure.
+    # For a lost tail: the number of the earlier loss that was more than a tail and whose readmission was not
+    # reported; otherwise -1. Voter sets are synced, so a log that contains that readmission still does after
+    # the power failure.
     base: int = -1
-    # It has lost nothing that it acknowledged, and knows how it voted: when the replicas began to vote it was
-    # behind or away, or it is one that a move brings.
+    # It has lost nothing that it acknowledged, and knows how it voted: it was behind or unavailable when the
+    # replicas began to vote, or a reassignment adds it.
     late: bool = False
 
 
 class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="partition-changed"):
-    """Who leads and who is in sync from now on; all of it, so that a reader needs no history."""
+    """The complete state of a partition from now on, so that a reader needs no history."""
 
     topic_id: UUID
     partition: int
-    leader: int  # -1 when nobody can lead
+    leader: int  # -1: no leader
     leader_epoch: int
     in_sync: list[int]
     eligible: list[int]  # former members that still hold everything committed
     last_leader: int
-    unclean: bool = False  # the leader was chosen though committed records may be missing from it
+    unclean: bool = False  # the leader was appointed though it may lack committed records
     replicas: list[int] | None = None  # None: unchanged
-    offline: list[int] = []  # replicas whose logs have failed or are damaged; they take part in nothing
-    adding: list[int] = []  # of the replicas, those that a reassignment brings
-    removing: list[int] = []  # and those that go when all of the others are in sync
-    mode: str = DEFAULT  # how it is replicated from now on
-    mode_epoch: int = 0  # since which leader epoch it is
-    heir: int = -1  # where the replicas vote: who shall lead instead
+    offline: list[int] = []  # replicas whose logs have failed or are damaged; they do not take part
+    adding: list[int] = []  # those of the replicas that a reassignment adds
+    removing: list[int] = []  # those that it removes when all others are in sync
+    mode: str = DEFAULT  # mode from now on
+    mode_epoch: int = 0  # leader epoch in which it came to this mode
+    heir: int = -1  # where the replicas vote: the replica that should replace the leader
     losses: list[Loss] = []  # where the replicas vote: one for every replica that has not been readmitted
-    unsynced: list[int] = []  # replicas that have yet to confirm that all they hold is synced
-    copies: int = (
-        0  # so few were enough for an ok, though more are asked for now; 0: as many as are asked for
-    )
-    promise_epoch: int = 0  # how often more was promised than before
-    synced_since: int = -1  # leader epoch in which the last one confirmed
-    unwritable: list[int] = []  # of those offline: the log refuses to be used, but what was synced is there
-    ending: bool = False  # copies on those that go do not count any more; the leader has yet to confirm it
-    # Where the replicas vote, while they are moved: who votes. Empty: all but those that come.
+    unsynced: list[int] = []  # replicas that have not confirmed yet that their whole log is synced
+    # This many were enough for an acknowledgement, though more are required now; 0: as many as required.
+    copies: int = 0
+    promise_epoch: int = 0  # how often the promise became stronger
+    synced_since: int = -1  # leader epoch in which the last replica confirmed
+    unwritable: list[int] = []  # offline replicas whose log cannot be used, but still holds what was synced
+    # copies on replicas in ``removing`` do not count any more; not confirmed by the leader yet
+    ending: bool = False
+    # Where the replicas vote, during a reassignment: the voters. Empty: all replicas except those in
+    # ``adding``.
     voters: list[int] = []
 
 
@@ -125,7 +130,7 @@ class BrokerConfigChanged(msgspec.Struct, frozen=True, tag="broker-config-change
 
 
 class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer-ids-reserved"):
-    """Every producer id below ``next_id`` belongs to somebody: none of them is ever given out again."""
+    """Every producer id below ``next_id`` is reserved and never assigned again."""
 
     next_id: int
 
@@ -153,10 +158,8 @@ def encode(record: MetadataRecord) -> bytes:
 
 
 def decode(data: bytes) -> MetadataRecord:
-    """Refuses what it does not understand: going on without it would give another cluster than the log's."""
+    """Refuses unknown records: ignoring one would lead to another state than that of the log."""
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StorageError(
-            f"a metadata record cannot be read: {error}; is it from a newer version?"
-        ) from None
+        raise StorageError(f"cannot read a metadata record: {error}; is it from a newer version?") from None

@@ -1,7 +1,7 @@
-"""The settings of a topic that the controller's decisions go by, as they are at a place in the metadata log.
+"""The settings of a topic on which the controller's decisions depend, as of an offset of the metadata log.
 
-A setting takes effect with its record and not before or after: a controller that took the minimum for larger
-than a leader does would count on members that the leader has long gone on without.
+A setting takes effect with its record, not before and not after. If the controller assumed a larger minimum
+than a leader does, it would rely on members without which the leader has committed records.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ SYNC_EVERY_MESSAGE = 1
 class Rulebook:
     def __init__(self, config: BrokerConfig) -> None:
         self._static = config
-        self._defaults: Mapping[str, str] = {}  # of all brokers, as the metadata has them
+        self._defaults: Mapping[str, str] = {}  # defaults of all brokers, from the metadata
         self._chapter = _Chapter(config.with_dynamic({}))
 
     def at(self, image: ClusterImage) -> RulesOf:
-        """The rules of any topic of this image."""
+        """A function that gives the rules of any topic of this image."""
         defaults = image.broker_configs.get("", {})
         if defaults != self._defaults:
             self._defaults = defaults
@@ -31,7 +31,9 @@ class Rulebook:
 
 
 class _Chapter:
-    """The rules while the settings of the brokers stay as they are. Many topics have the same overrides."""
+    """The rules as long as the brokers' settings do not change. Cached, because many topics have the same
+    overrides.
+    """
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -51,7 +53,7 @@ class _Chapter:
         return Rules(
             settings.min_insync_replicas,
             settings.unclean_leader_election_enable,
-            # While the mode changes, some of the partitions may still be without the new one's syncs.
+            # During a change of mode, some partitions may not have the new mode's syncs yet.
             synced=synced >= {settings.replication_mode, *modes},
             mode=settings.replication_mode,
             synced_modes=synced,

@@ -1,9 +1,9 @@
-"""The image as a series of small JSON texts, and back: what a snapshot of the metadata log holds.
+"""Converts the image to a series of small JSON texts, the contents of a snapshot, and back.
 
-One text for each plain field of the image and one for each entry of each mapping, so that a cluster of ten
-thousand topics is not one text of a hundred megabytes. The fields are taken from the image's own declaration:
-what is added there is kept here without another line. An image without some field (an older version wrote it)
-gets that field's default.
+There is one text for each plain field of the image and one for each entry of each mapping, so that a cluster
+of ten thousand topics is not one text of a hundred megabytes. The fields come from the declaration of the
+image: a new field needs no change here. If a field is missing (an older version wrote the snapshot), it gets
+its default.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ class _Entry(msgspec.Struct, omit_defaults=True):
 
 
 class _Field:
-    """How one field of the image is written and read."""
+    """Writes and reads one field of the image."""
 
     def __init__(self, name: str, hint: Any) -> None:
         self.name = name
@@ -62,7 +62,7 @@ def texts_of(image: ClusterImage) -> Iterator[bytes]:
 
 
 def image_of(texts: Iterable[bytes]) -> ClusterImage:
-    """Refuses what it does not understand: going on without it would give another cluster."""
+    """Refuses unknown fields: ignoring one would lead to another state."""
     fields: dict[str, Any] = {}
     known = _fields()
     try:
@@ -70,5 +70,5 @@ def image_of(texts: Iterable[bytes]) -> ClusterImage:
             entry = msgspec.json.decode(text, type=_Entry)
             known[entry.field].read(entry, fields)
     except (msgspec.DecodeError, KeyError, UnicodeDecodeError) as error:
-        raise StorageError(f"a snapshot cannot be read: {error}; is it from a newer version?") from None
+        raise StorageError(f"cannot read a snapshot: {error}; is it from a newer version?") from None
     return ClusterImage(**fields)

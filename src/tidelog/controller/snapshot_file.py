@@ -1,14 +1,14 @@
 """A snapshot as bytes: record batches like those of a log, between a header and a footer.
 
 ========== =====================================================================================
-first      a control record SNAPSHOT_HEADER: which snapshot this is
-then       a control record KRAFT_VOTERS: who votes (whatever the replication calls it; not read here)
+first      a control record SNAPSHOT_HEADER: the id of this snapshot
+then       a control record KRAFT_VOTERS: the voter set (encoded by the replication; not read here)
 then       records without keys, one text of the image each
-last       a control record SNAPSHOT_FOOTER: how many records there are
+last       a control record SNAPSHOT_FOOTER: the number of records
 ========== =====================================================================================
 
-The footer proves that nothing is missing at the end, the batches' CRCs that nothing is damaged before. The
-name is Kafka's: ``<end offset>-<epoch>.checkpoint``.
+The footer proves that nothing is missing at the end, and the batches' CRCs that nothing before is damaged.
+The file name is Kafka's: ``<end offset>-<epoch>.checkpoint``.
 """
 
 import re
@@ -38,11 +38,11 @@ _NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
 class Contents(NamedTuple):
-    """What a snapshot says."""
+    """The contents of a snapshot."""
 
     snapshot: SnapshotId
     image: ClusterImage
-    voters: bytes  # empty: nothing is said about them
+    voters: bytes  # empty: the snapshot has no voter set
 
 
 class _Header(msgspec.Struct):
@@ -61,7 +61,7 @@ def name_of(snapshot: SnapshotId) -> str:
 
 
 def snapshot_named(name: str) -> SnapshotId | None:
-    """The snapshot whose file has this name; None when it is another kind of file."""
+    """The snapshot whose file has this name; None for other files."""
     match = _NAME.fullmatch(name)
     return None if match is None else SnapshotId(int(match[1]), int(match[2]))
 
@@ -111,7 +111,7 @@ class _Writer:
 
 
 def decode(data: bytes) -> Contents:
-    """Raises StorageError that says what is wrong with the file."""
+    """Raises StorageError with the reason if the file is damaged."""
     try:
         return _decode(memoryview(data))
     except (CorruptBatch, msgspec.DecodeError) as error:
@@ -139,5 +139,5 @@ def _decode(data: memoryview) -> Contents:
                 footer = msgspec.json.decode(value, type=_Footer)
         position += batch.size
     if header is None or footer is None or footer.records != len(texts) or position != len(data):
-        raise StorageError("the file is not a whole snapshot")
+        raise StorageError("the snapshot is incomplete")
     return Contents(SnapshotId(header.end_offset, header.epoch), image_of(texts), voters)

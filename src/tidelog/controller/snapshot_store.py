@@ -1,11 +1,11 @@
-"""The snapshots beside the metadata log: writing them, finding the newest good one, and passing them on.
+"""The snapshots beside the metadata log: writing them, finding the newest intact one, and sending them.
 
-A snapshot's file has its name only when it is whole and synced: it is written under another name, synced,
-renamed, and the directory is synced. So a crash at any point leaves it there or not, never half. The same
-holds for one that is being received from another node.
+A snapshot's file gets its final name only when it is complete and synced: it is written under another name,
+synced and renamed, and the directory is synced. So after a crash it exists completely or not at all. The same
+applies to a snapshot that is received from another node.
 
-Files only: what is in them is told by :mod:`~tidelog.controller.snapshot_file`, and whoever uses this says
-when.
+Only files are handled here: :mod:`~tidelog.controller.snapshot_file` has their contents, and the caller
+decides when.
 """
 
 import logging
@@ -22,7 +22,8 @@ from tidelog.types import SnapshotId
 logger = logging.getLogger(__name__)
 
 PART_SUFFIX = ".part"
-KEPT = 2  # The newest, and the one before: the log reaches back to that, should the newest be damaged.
+# The newest and the one before it: the log reaches back to the older one, in case the newest is damaged.
+KEPT = 2
 
 
 class SnapshotStore:
@@ -64,12 +65,12 @@ class SnapshotStore:
         return next((snapshot for snapshot in self._known if snapshot.end_offset == offset), None)
 
     def load_newest(self) -> Contents | None:
-        """The newest snapshot that is whole. Damaged ones are told and passed over; their files stay."""
+        """The newest intact snapshot. Damaged ones are logged and skipped; their files are kept."""
         for snapshot in reversed(list(self._known)):
             try:
                 contents = self._load(self._path(snapshot), snapshot)
             except (StorageError, OSError) as error:
-                logger.error("%s is passed over: %s", self._path(snapshot), error)
+                logger.error("skipping %s: %s", self._path(snapshot), error)
                 self._known.remove(snapshot)
                 continue
             return contents
@@ -78,13 +79,15 @@ class SnapshotStore:
     def _load(self, path: str, expected: SnapshotId) -> Contents:
         contents = snapshot_file.decode(read_whole(self._storage, path) or b"")
         if contents.snapshot != expected:
-            raise StorageError(f"it holds snapshot {contents.snapshot}, not what its name says")
+            raise StorageError(f"it contains snapshot {contents.snapshot}, which does not match its name")
         return contents
 
     # --- writing --------------------------------------------------------------------------------------------
 
     def writing(self, contents: Contents, now_ms: int) -> Callable[[], None]:
-        """The work that writes a snapshot, for a thread: the image never changes. Raises OSError."""
+        """A function that writes a snapshot, to be run in a thread: the image is immutable. It raises
+        OSError.
+        """
         path = self._path(contents.snapshot)
 
         def write() -> None:
@@ -103,7 +106,7 @@ class SnapshotStore:
         self._storage.sync_directory(self._directory)
 
     def written(self, snapshot: SnapshotId) -> None:
-        """It is on disk: from now on it counts."""
+        """It is on disk and counts from now on."""
         if snapshot not in self._known:
             self._known = sorted([*self._known, snapshot])
 
@@ -113,10 +116,10 @@ class SnapshotStore:
             self._storage.remove(self._path(self._known[0]))
             del self._known[0]
 
-    # --- passing on -----------------------------------------------------------------------------------------
+    # --- sending and receiving ------------------------------------------------------------------------------
 
     def read(self, snapshot: SnapshotId, position: int, size: int) -> tuple[bytes, int] | None:
-        """Bytes of a snapshot and its whole size; None when it is not here (any more). Raises OSError."""
+        """Bytes of a snapshot and its total size; None if it is not (or no longer) here. Raises OSError."""
         if snapshot not in self._known:
             return None
         file = self._storage.open(self._path(snapshot))
@@ -128,7 +131,7 @@ class SnapshotStore:
 
 
 class Receiving:
-    """A snapshot that arrives piece by piece."""
+    """A snapshot that arrives in chunks."""
 
     def __init__(self, store: SnapshotStore, snapshot: SnapshotId) -> None:
         self._store = store
@@ -144,11 +147,11 @@ class Receiving:
         self.size += len(data)
 
     def finish(self) -> Contents:
-        """Check what has arrived and give it its name. Waits for the disk; raises StorageError, OSError."""
+        """Check the received file and give it its final name. Blocks; raises StorageError, OSError."""
         contents = self._store._load(self._part, self.snapshot)
         self._store._finish(self._file, self._part, self._path)
         return contents
 
     def abandon(self) -> None:
-        """Somebody else leads, or the bytes are none. Raises OSError."""
+        """Remove the incomplete file: the leader has changed, or the file is damaged. Raises OSError."""
         self._store._storage.remove(self._part)

@@ -1,7 +1,5 @@
-"""The seam between what the controller decides and where its log lives.
-
-The local implementation (one broker) writes and syncs its own log; the embedded quorum and ZooKeeper take its
-place without the deciding code noticing.
+"""The interface between the controller's decisions and the replicated log in which they are stored. The
+deciding code does not depend on the implementation.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,21 +16,21 @@ Done = Callable[[TidelogError | None], None]
 class MetadataStore(Protocol):
     @property
     def image(self) -> ClusterImage:
-        """Everything committed so far. Handlers answer from it."""
+        """Everything committed so far. Handlers use it to answer requests."""
 
     @property
     def committed_offset(self) -> int:
-        """End of what the image holds."""
+        """Exclusive: the image contains everything before this offset."""
 
     @property
     def leader(self) -> int:
-        """Where the active controller is; -1 when nobody knows."""
+        """The broker with the active controller; -1 if it is not known."""
 
     def submit(self, decide: Decide, done: Done) -> None:
-        """Append what ``decide`` makes of the newest image; ``done`` is called once it is committed and
-        applied.
+        """Append the records that ``decide`` returns for the newest image. ``done`` is called once they are
+        committed and applied.
 
-        ``decide`` sees everything decided before, committed or not, and refuses by raising a
-        ``TidelogError``. Two wishes for the same topic name are therefore decided one after the other,
-        whatever the disk does.
+        ``decide`` sees all earlier decisions, committed or not, and refuses by raising a ``TidelogError``.
+        Two requests for the same topic name are therefore decided one after the other, however slow the disk
+        is.
         """

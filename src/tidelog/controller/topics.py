@@ -1,4 +1,4 @@
-"""Creating, growing and deleting topics: a wish and an image in, records or a refusal out."""
+"""Creating, extending and deleting topics: a request and an image in, records or a refusal out."""
 
 import logging
 import re
@@ -21,7 +21,7 @@ from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogErro
 logger = logging.getLogger(__name__)
 
 MAX_NAME_LENGTH = 249  # leaves room for "-<partition>" and suffixes in a 255-byte directory name
-MAX_PARTITIONS = 100_000  # of one topic; a typing error should not fill the disk with directories
+MAX_PARTITIONS = 100_000  # of one topic; a typo should not fill the disk with directories
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -29,7 +29,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class NewTopic(NamedTuple):
-    """What a client asks for. -1 means the cluster's default."""
+    """A client's request. -1 means the cluster's default."""
 
     name: str
     partitions: int = -1
@@ -39,8 +39,8 @@ class NewTopic(NamedTuple):
 
 
 class Draft:
-    """Replicas of new partitions that were placed before it is decided that there shall be any: to place ten
-    thousand takes long. They count where the brokers are still the same then.
+    """Replicas of new partitions, placed before the decision to create them, because placing ten thousand
+    takes long. The draft is used if the brokers are still the same at the decision.
     """
 
     def __init__(self, mode: str, replicas: int, sites: Sequence[Site], placing: Iterator[list[int]]) -> None:
@@ -49,7 +49,7 @@ class Draft:
         self.placed: list[list[int]] = []
 
     def steps(self) -> Iterator[None]:
-        """Each places one partition."""
+        """Each step places one partition."""
         for assignment in self._placing:
             self.placed.append(assignment)
             yield
@@ -59,7 +59,7 @@ class Draft:
 
 
 def draft_creation(image: ClusterImage, wish: NewTopic, config: BrokerConfig) -> Draft:
-    """Raises what :func:`create` would."""
+    """Raises the same errors as :func:`create`."""
     mode = mode_of(_with_mode(wish, config))
     partitions, replicas = _counts(image, wish, config)
     sites = _sites(image)
@@ -68,7 +68,7 @@ def draft_creation(image: ClusterImage, wish: NewTopic, config: BrokerConfig) ->
 
 
 def draft_growth(image: ClusterImage, name: str, total: int) -> Draft:
-    """Raises what :func:`add_partitions` would."""
+    """Raises the same errors as :func:`add_partitions`."""
     topic = require(image, name)
     _check_partition_count(total)
     mode, replicas = topic.partitions[0].mode, len(topic.partitions[0].target)
@@ -111,7 +111,9 @@ def create(
 
 
 def _with_mode(wish: NewTopic, config: BrokerConfig) -> dict[str, str]:
-    """A new topic gets its mode for good: another default later must not change how it is replicated."""
+    """The mode of a new topic is stored with it: a later change of the default must not change how it is
+    replicated.
+    """
     default = INTERNAL if wish.name in INTERNAL_TOPICS else config.default_replication_mode
     if REPLICATION_MODE in wish.configs or default == DEFAULT:
         check_mode_of_internal(wish.name, wish.configs)
@@ -120,9 +122,9 @@ def _with_mode(wish: NewTopic, config: BrokerConfig) -> dict[str, str]:
 
 
 def check_mode_of_internal(name: str, configs: Mapping[str, str]) -> None:
-    """Coordinators lead where the controllers say, and nowhere else."""
+    """Coordinators run only where the controllers appoint the leader."""
     if name in INTERNAL_TOPICS and mode_of(configs) != INTERNAL:
-        raise InvalidConfig(f"{name} holds what coordinators decide, and is always replicated by {INTERNAL}.")
+        raise InvalidConfig(f"{name} is an internal topic, and its replication mode is always {INTERNAL}.")
 
 
 def _check_collision(image: ClusterImage, name: str) -> None:
@@ -154,7 +156,7 @@ def _place(
 
 
 def _counts(image: ClusterImage, wish: NewTopic, config: BrokerConfig) -> tuple[int, int]:
-    """How many partitions and replicas a wish means."""
+    """The numbers of partitions and replicas that are requested."""
     partitions = config.num_partitions if wish.partitions == -1 else wish.partitions
     _check_partition_count(partitions)
     replicas = _default_replicas(image, config) if wish.replicas == -1 else wish.replicas
@@ -166,9 +168,7 @@ def _counts(image: ClusterImage, wish: NewTopic, config: BrokerConfig) -> tuple[
 
 
 def _default_replicas(image: ClusterImage, config: BrokerConfig) -> int:
-    """The default is meant for a cluster that has as many brokers; a smaller one keeps as many copies as it
-    can.
-    """
+    """The default assumes that many brokers. A smaller cluster gets as many replicas as it has brokers."""
     return min(config.default_replication_factor, max(len(image.brokers), 1))
 
 
@@ -190,7 +190,7 @@ def _assignments(image: ClusterImage, without: TopicImage | None = None) -> list
 
 
 def _away(image: ClusterImage, assignments: Sequence[Sequence[int]]) -> list[int]:
-    """Replicas of new partitions that are no members yet, because their brokers are fenced."""
+    """Replicas of new partitions that are not members yet, because their brokers are fenced."""
     fenced = {node.broker_id for node in image.brokers.values() if node.fenced}
     return sorted(fenced.intersection(chain.from_iterable(assignments)))
 
@@ -201,12 +201,12 @@ def _check_somebody_serves(
     for number, replicas in enumerate(assignments, first_partition):
         if placement_of(mode).first_must_serve and image.brokers[replicas[0]].fenced:
             raise TidelogError(
-                f"broker {replicas[0]}, the primary of partition {number}, does not serve at present",
+                f"broker {replicas[0]}, the primary of partition {number}, is not available",
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             )
         if all(image.brokers[replica].fenced for replica in replicas):
             raise TidelogError(
-                f"none of the brokers of partition {number} serves at present: {list(replicas)}",
+                f"none of the brokers of partition {number} is available: {list(replicas)}",
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             )
 

@@ -1,9 +1,10 @@
-"""What a leader may say only if nobody has taken its place, held back until that is certain.
+"""Delays responses that are valid only if this replica still leads, until that is confirmed.
 
-A leader that the controllers may have given up goes on while everybody who could replace it follows it. That
-they did so a moment ago is enough for what waits for their acknowledgement anyway. Whoever tells what was
-committed must know that nobody led in its place when it was asked: each of the others has to follow once
-more, with an answer in hand that was given after the question came.
+A leader that the controllers may have replaced keeps leading as long as every replica that could be its
+successor still follows it. For a produce it is enough that they followed a moment ago, because the produce
+waits for their acknowledgement anyway. A response that reports what is committed needs more: no other replica
+may have led when the request arrived. So each of those followers has to fetch once more, and that fetch must
+confirm a response that was sent after the request arrived.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 PATIENCE_MS = 1000
 
 Then = Callable[[bool], None]
-"""Whether it was certain."""
+"""Receives whether it is certain that this replica still leads."""
 
 
 class _Held:
@@ -27,8 +28,8 @@ class _Held:
     def __init__(self, driver: "ReplicaDriver", missing: set[int], since_ms: int, then: Then) -> None:
         self.driver = driver
         self.epoch = driver.replica.epoch
-        self.missing = missing  # followers that have not shown it yet
-        self.since_ms = since_ms  # when the question came
+        self.missing = missing  # followers that have not confirmed yet
+        self.since_ms = since_ms  # when the request arrived
         self.then = then
 
 
@@ -38,12 +39,12 @@ class Assurance:
         self._held: list[_Held] = []
 
     def __bool__(self) -> bool:
-        """Whether somebody waits."""
+        """Whether any response is delayed."""
         return bool(self._held)
 
     def hold(self, driver: "ReplicaDriver", followers: frozenset[int], then: Then) -> int:
-        """Tell ``then`` when all of them have shown that they follow from now on, or have not in time. From
-        when on they must have.
+        """Call ``then`` with True when all ``followers`` have confirmed that they still follow, or with False
+        after :data:`PATIENCE_MS`. Returns the time since which they must have followed.
         """
         held = _Held(driver, set(followers), self._services.uptime_ms(), then)
         self._held.append(held)
@@ -51,8 +52,8 @@ class Assurance:
         return held.since_ms
 
     def asked(self, session: "FollowerSession") -> bool:
-        """A follower's ask has come, and is not answered yet; whether it must be, so that the next one tells
-        more.
+        """A follower's fetch has arrived and is not answered yet. Returns whether it must be answered at
+        once, because only the follower's next fetch can confirm what is needed.
         """
         wanted = False
         for held in list(self._held):

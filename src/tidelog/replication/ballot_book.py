@@ -1,21 +1,21 @@
-"""The ballots of all replicas of a broker that vote, in one file: ``ballots`` in the data directory.
+"""The ballots of all voting replicas of a broker, in one file: ``ballots`` in the data directory.
 
 When a broker dies, the replicas of hundreds of partitions vote at the same moment, and each vote waits for
-the disk. One file with one sync for all of them takes as long as one vote; a file for each would take as long
-as all of them together.
+the disk. With one file, one sync covers all of them. With one file per partition, the syncs would add up.
 
-Each save appends lines, synced together: check sum, number of the write, and the ballot. A crash may tear the
-last write, which nobody was told of: a power failure any part of it, a kill only its end, since the kernel
-still holds all that was written. Anything else that cannot be read means that votes are forgotten, and then
-this broker must not vote. A file that has grown too long is written anew.
+Each save appends lines that are synced together: checksum, number of the write, ballot. A crash may tear the
+last write, and nothing was sent yet that depends on it. A power failure may leave any part of that write. A
+kill can only cut off its end, because the kernel still holds everything that was written. Any other
+unreadable content means that votes may be lost, and then this broker must not vote. A file that has grown too
+long is rewritten.
 
-Whoever has a ballot here has had a log, too. A log that is gone all the same (somebody removed its directory)
-is noted here before a new one is begun, and a log that is to drop damaged records before it does so: else the
-next start would take what is left for what it always was.
+A replica that has a ballot here has had a log, too. If the log is missing anyway (its directory was removed),
+that is recorded here before a new log is created. The same is recorded before a log drops damaged records.
+Otherwise the next start would take the remaining log for a complete one.
 
-The name under which this broker votes on partitions stands here as well, with the first ballot. The
-controllers' ballot file has a name, too, but that is another one as soon as the metadata log is damaged: no
-partition has lost anything by that, and no leader would know that it has to take in the new name.
+The id under which this broker votes on partitions is stored here as well, with the first ballot. The
+controllers' ballot file has an id, too, but that one changes when the metadata log is damaged. No partition
+has lost data then, and the leaders would not know that they have to admit a voter with a new id.
 """
 
 import logging
@@ -32,23 +32,25 @@ from tidelog.replication.votes import Ballot
 from tidelog.services import Services
 
 FILE_NAME = "ballots"
-_NAME = -1  # In the place of a partition: the line tells the name, in the place of a topic.
-REWRITE_BYTES = 1 << 20  # A shorter file is never written anew.
+# Takes the place of the partition number: the line holds the broker's id, in the place of the topic id.
+_NAME = -1
+REWRITE_BYTES = 1 << 20  # A shorter file is never rewritten.
 
 _logger = logging.getLogger(__name__)
 
 Key = tuple[UUID, int]
 Saved = Callable[[object], None]
-"""Gets None, or the error."""
+"""Receives None, or the error."""
 
 
 class _Line(msgspec.Struct, array_like=True):
-    write: int  # The number of the write it came with.
+    write: int  # number of the write that it belongs to
     topic: UUID
     partition: int
     epoch: int
     voted_for: int
-    lost: bool = False  # Its log was gone or dropped records, and the controllers have not heard of it.
+    # Its log was missing or dropped records, and the controllers have not recorded it yet.
+    lost: bool = False
 
 
 class BallotBook:
@@ -61,8 +63,9 @@ class BallotBook:
         *,
         written_survives: bool = False,
     ) -> None:
-        """``name``: under which this broker votes, if it has not voted yet. ``written_survives``: the machine
-        has been on since the last write. Raises StorageError when what was voted cannot be known.
+        """``name``: the id under which this broker votes, used if the file has none yet.
+        ``written_survives``: the machine has not lost power since the last write. Raises StorageError when
+        earlier votes cannot be determined.
         """
         self._written_survives = written_survives
         self._storage = storage
@@ -70,10 +73,10 @@ class BallotBook:
         self._services = services
         self._ballots: dict[Key, Ballot] = {}
         self._lost: set[Key] = set()
-        self._logs_are_new = False  # Directories were made whose names may not be on disk.
+        self._logs_are_new = False  # Directories were created whose entries may not be synced.
         self._waiting: list[tuple[Key, Ballot, Saved]] = []
         self._writing = False
-        self._write = 0  # The number of the last write.
+        self._write = 0  # number of the last write
         self._size = 0
         self.name = name
         self._is_named = name is None
@@ -86,30 +89,30 @@ class BallotBook:
         return self._ballots.get(key)
 
     def forget(self, key: Key) -> None:
-        """The partition is gone; its lines go when the file is next written anew."""
+        """The partition is removed. Its lines disappear with the next rewrite of the file."""
         self._ballots.pop(key, None)
         self._lost.discard(key)
 
     def log_begun(self) -> None:
-        """A replica without a ballot has a new log: its directory is on disk before its first ballot is."""
+        """A replica without a ballot has a new log. Its directory entry is synced before its first ballot."""
         self._logs_are_new = True
 
     def is_lost(self, key: Key) -> bool:
         return key in self._lost
 
     def note_lost(self, key: Key, saved: Saved) -> None:
-        """The log of a replica is gone, or is about to drop records that it had acknowledged."""
+        """The log of a replica is missing, or is about to drop records that it had acknowledged."""
         self._lost.add(key)
         self.save(key, self._newest(key), saved)
 
     def confessed(self, key: Key) -> None:
-        """The controllers have written down that the log was gone."""
+        """The controllers have recorded the loss."""
         if key in self._lost:
             self._lost.discard(key)
             self.save(key, self._newest(key), lambda result: None)
 
     def _newest(self, key: Key) -> Ballot:
-        """Also one that still waits for the disk: a later line takes an earlier one's place."""
+        """Includes ballots that are not written yet: a later line replaces an earlier one."""
         waiting = (ballot for each, ballot, _ in reversed(self._waiting) if each == key)
         return next(waiting, self._ballots.get(key, Ballot()))
 
@@ -133,7 +136,7 @@ class BallotBook:
             position += len(raw)
         self._size = len(text) if torn_at < 0 else torn_at
         if torn_at >= 0:
-            _logger.warning("%s: cut %d bytes behind the last ballot", self._path, len(text) - torn_at)
+            _logger.warning("%s: truncated %d bytes after the last ballot", self._path, len(text) - torn_at)
             self._storage.open(self._path).truncate(torn_at)
 
     def _take(self, line: _Line) -> None:
@@ -147,7 +150,7 @@ class BallotBook:
 
     def _damaged(self, position: int) -> StorageError:
         return StorageError(
-            f"{self._path} is damaged at byte {position}: votes may be forgotten. Move the file away and "
+            f"{self._path} is damaged at byte {position}: votes may be lost. Move the file away and "
             "start the broker again: its replicas of quorum topics then vote when their leaders have "
             "readmitted them. Do so on one broker at a time"
         )
@@ -155,7 +158,7 @@ class BallotBook:
     # --- writing --------------------------------------------------------------------------------------------
 
     def save(self, key: Key, ballot: Ballot, saved: Saved) -> None:
-        """Write and sync, together with whatever else comes up before the disk is free."""
+        """Write and sync it, together with all other ballots that arrive before the disk is free."""
         self._waiting.append((key, ballot, saved))
         if not self._writing:
             self._writing = True
@@ -181,7 +184,7 @@ class BallotBook:
         def append() -> int:
             file: File = self._storage.open(self._path, create=True)
             if file.size() > position:
-                file.truncate(position)  # A write that failed may have left more than this one covers.
+                file.truncate(position)  # A failed write may have left more bytes than this one overwrites.
             file.write_at(position, lines)
             file.sync()
             if position == 0:
@@ -227,7 +230,7 @@ class BallotBook:
 
 
 class PartitionBallots:
-    """One partition's page of the book."""
+    """The ballots of one partition."""
 
     def __init__(self, book: BallotBook, key: Key) -> None:
         self._book = book
@@ -241,12 +244,12 @@ _LINE_BYTES = 80
 
 
 def _may_be_cut_short(raw: bytes) -> bool:
-    """Whether a process that was killed while it wrote can have left this: a line without its end."""
+    """Whether a process that was killed during a write can have left this: a line without its end."""
     return not raw.endswith((b"\n", b"\r")) and not _is_checked(raw[:-1])
 
 
 def _is_checked(line: bytes) -> bool:
-    """Without the character that ends it."""
+    """``line``: without its line end."""
     return line[:9] == b"%08x " % crc32(line[9:])
 
 

@@ -1,8 +1,8 @@
-"""A voter's ballot on disk: the file ``quorum-state`` beside its log, in the form Kafka gives it.
+"""A voter's ballot on disk: the file ``quorum-state`` beside its log, in Kafka's format.
 
-The id of the voter's disk lies in the same file (Kafka has it elsewhere): whoever loses its ballots loses
-that id with them, comes back as somebody else, and is not counted as the voter that it can no longer be.
-With a wrong digit in its ballot it would vote twice, so there is a CRC, too. A file without one is believed.
+The id of the voter's disk is in the same file (Kafka stores it elsewhere). A voter that loses its ballots
+therefore loses its id, too. It comes back under a new id and is not counted as the voter that it was. A wrong
+digit in a ballot could make a voter vote twice, so the file has a CRC. A file without a CRC is accepted.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class _State(msgspec.Struct, rename="camel"):
     voted_id: int = NO_BROKER
     directory_id: UUID | None = None
     data_version: int = _VERSION
-    crc: int | None = None  # Of the state without it.
+    crc: int | None = None  # of the state without this field
 
 
 class BallotFile:
@@ -39,9 +39,7 @@ class BallotFile:
         self._directory_id: UUID | None = None
 
     def open(self, new_id: Callable[[], UUID]) -> tuple[Ballot, UUID]:
-        """The newest ballot, and the id of this disk, which is made up where there is none. Raises
-        StorageError.
-        """
+        """The newest ballot, and the id of this disk. A missing id is generated. Raises StorageError."""
         try:
             state = self._load()
             if state.directory_id is None:
@@ -53,8 +51,8 @@ class BallotFile:
         return Ballot(state.leader_epoch, state.voted_id), state.directory_id
 
     def forget_who_voted(self, new_id: Callable[[], UUID]) -> UUID:
-        """From now on this is another disk: what lies on it is not all that it acknowledged. It is counted
-        again when the others have readmitted it under the new id. Raises StorageError.
+        """Give this disk a new id, because it lacks records that it acknowledged. It counts as a voter again
+        when the other voters have readmitted it under the new id. Raises StorageError.
         """
         try:
             state = self._load()
@@ -68,8 +66,8 @@ class BallotFile:
         text = read_whole(self._storage, self._path)
         if text is None:
             return _State()
-        # It was written beside and renamed: a damaged one is no torn write. Whoever cannot know how it voted
-        # must not vote.
+        # The file is written under another name and then renamed, so damage is not a torn write. A voter that
+        # does not know how it voted must not vote.
         try:
             state = msgspec.json.decode(text, type=_State)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -79,12 +77,12 @@ class BallotFile:
         return state
 
     def load(self) -> Ballot:
-        """The newest ballot; a fresh one where none was cast yet."""
+        """The newest ballot; an empty one if there is none yet."""
         state = self._load()
         return Ballot(state.leader_epoch, state.voted_id)
 
     def save(self, ballot: Ballot, saved: Callable[[object], None]) -> None:
-        """Write and sync it; ``saved`` gets None, or the error."""
+        """Write and sync it. ``saved`` receives None, or the error."""
         state = _State(ballot.epoch, ballot.voted_for, self._directory_id)
         self._services.offload(lambda: self._write(state), saved)
 

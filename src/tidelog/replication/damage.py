@@ -1,7 +1,9 @@
-"""Records of a replica that are not what was written, or are gone: what is found, told, and dropped.
+"""Records of a replica that are missing or differ from what was written: finding, reporting and dropping
+them.
 
-One with damaged records is repaired: somebody else leads, and this replica counts for nothing, before it
-drops what is damaged and fetches it again. Who decides when is :mod:`tidelog.broker.node.failed_logs`.
+A damaged replica is repaired in this order: another replica leads, this one is counted neither for commits
+nor for votes, and only then it drops the damaged records and fetches them again.
+:mod:`tidelog.broker.node.failed_logs` decides when.
 """
 
 import logging
@@ -18,15 +20,15 @@ logger = logging.getLogger(__name__)
 
 
 class Damage:
-    """Of one replica."""
+    """The damage of one replica."""
 
     def __init__(self, driver: "ReplicaDriver") -> None:
         self._driver = driver
-        self.offset: int | None = None  # of the first record that is not what was written
-        self.is_cut = False  # Whether the damage was found at the start: it is cut off already.
+        self.offset: int | None = None  # of the first record that differs from what was written
+        self.is_cut = False  # The damage was found at startup, and the log is truncated already.
 
     def found(self, offset: int, reason: str) -> None:
-        """Records from ``offset`` on cannot be relied on. Everything else is still served."""
+        """Records from ``offset`` on cannot be trusted. Earlier ones are still served."""
         driver = self._driver
         if driver.closed or (self.offset is not None and self.offset <= offset):
             return
@@ -35,14 +37,14 @@ class Damage:
         driver.listener.damaged(driver)
 
     def came_back(self) -> None:
-        """The log lost records before it was opened. Until the controllers know, this replica counts for
-        nothing: it neither votes, nor is its broker let in.
+        """The log lost records before it was opened. Until the controllers have recorded that, this replica
+        does not vote, and its broker stays fenced.
         """
         self.is_cut = True
         self.found(self._driver.log.end_offset, self._driver.log.damage)
 
     def is_known(self) -> None:
-        """The controllers remember that records are missing: what is left may be used."""
+        """The controllers have recorded that records are missing. What is left may be used."""
         self.is_cut = False
         self.offset = None
         self._driver.log.damage_is_known()
@@ -50,7 +52,7 @@ class Damage:
     # --- a leader -------------------------------------------------------------------------------------------
 
     def resign_if_copied(self) -> bool:
-        """Stop leading in a moment in which a backup holds everything; False when there is none now."""
+        """Stop leading if a member of the in-sync set holds the whole log. Returns False if none does now."""
         replica = self._driver.replica
         if replica.role is Role.LEADER:
             if not replica.is_copied():
@@ -59,14 +61,14 @@ class Damage:
         return True
 
     def step_back(self, high_watermark: int) -> None:
-        """Lead no more, and gather what is missing before it does so again. What we have written meanwhile
-        goes, as long as nothing of it is confirmed: it stands where confirmed records were.
+        """Stop leading, and copy back the missing records before leading again. Records written in this epoch
+        are dropped if none of them is committed: they have the offsets of committed records.
         """
         replica = self._driver.replica
         is_confirmed = replica.high_watermark > replica.epoch_start_offset
         whole_before = self._driver.log.end_offset if is_confirmed else replica.epoch_start_offset
         self._follow_nobody()
-        self.found(whole_before, f"a backup has confirmed records up to {high_watermark}")
+        self.found(whole_before, f"a backup knows of committed records up to {high_watermark}")
 
     def _follow_nobody(self) -> None:
         replica = self._driver.replica
@@ -75,8 +77,8 @@ class Damage:
     # --- a follower -----------------------------------------------------------------------------------------
 
     def repair(self) -> None:
-        """Drop what is damaged and everything behind it: the leader has it. Only once nobody counts on this
-        replica any more, because it holds less than was committed from here on.
+        """Drop the damaged records and everything after them; the leader has them. Call this only when the
+        replica is counted nowhere any more, because afterwards it lacks committed records.
         """
         driver = self._driver
         if self.offset is None or driver.replica.role is not Role.FOLLOWER:
@@ -84,10 +86,10 @@ class Damage:
         for each in driver.attached:
             each.dropping()
         try:
-            # Of two batches that do not follow each other, both are in doubt.
+            # If two adjacent batches do not fit together, both are suspect.
             offset = driver.log.whole_to(self.offset)
         except StorageError as error:
             driver.fail(error)
             return
-        self.offset = None  # To drop it may show more of it.
+        self.offset = None  # Dropping may reveal more damage.
         driver.drop_from(offset)

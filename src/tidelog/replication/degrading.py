@@ -1,5 +1,5 @@
-"""Whether a leader goes on with fewer copies than its topic asks for, because the topic allows that after a
-while. Decides only; who asks says so to the world.
+"""Decides whether a leader may acknowledge with fewer copies than the topic requires, because the topic
+allows that after some time without enough backups. Only decides: the caller reports it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,8 +11,8 @@ class Degrading:
     __slots__ = ("_short_since_ms", "copies")
 
     def __init__(self) -> None:
-        self.copies: int | None = None  # What is enough for now; None: what the topic asks for.
-        self._short_since_ms: int | None = None  # since when backups are missing
+        self.copies: int | None = None  # number of copies required now; None: as many as the topic requires
+        self._short_since_ms: int | None = None  # since when there are too few backups
 
     def look(
         self,
@@ -23,7 +23,9 @@ class Degrading:
         end_offset: int,
         now_ms: int,
     ) -> bool:
-        """Whether :attr:`copies` has changed. ``backups``: those that serve and had caught up once."""
+        """Update :attr:`copies`; returns whether it has changed. ``backups``: those that serve and have
+        caught up once.
+        """
         there = [progress[backup] for backup in backups]
         keep_up = sum(
             each.seen and (each.end_offset >= end_offset or now_ms - each.caught_up_ms <= after_ms)
@@ -35,7 +37,8 @@ class Degrading:
             return before is not None
         if self._short_since_ms is None:
             self._short_since_ms = now_ms
-        # Who is there and lags has had its time; for who is missing it runs from now on.
+        # A backup that is available and lags has already exceeded the allowed time. For a missing one it
+        # starts now.
         if keep_up < len(there) or now_ms - self._short_since_ms >= after_ms:
             self.copies = keep_up + 1
         return self.copies != before

@@ -1,8 +1,9 @@
-"""One replica with its log: carries out the effects of the state machine on the log and tells who listens.
+"""One replica with its log: carries out the effects of the state machine on the log and informs the
+listeners.
 
-The log is written only here. What a replica does besides, by its mode or for a while, its attachments do
-(:mod:`tidelog.replication.attachments`): this driver tells them what happens, and asks them what only they
-know.
+Only this class writes the log. Everything that depends on the mode, or is needed only for a while, is done by
+attachments (:mod:`tidelog.replication.attachments`): the driver tells them what happens and queries them for
+what only they know.
 """
 
 import logging
@@ -49,28 +50,29 @@ class ReplicaDriver(Slots):
         listener: ReplicaListener,
         before_cut: Callable[[int], None] = ignore,
     ) -> None:
-        """``before_cut``: whoever keeps the watermark of this log on disk lowers it first. Raises
-        StorageError.
+        """``before_cut``: called before the log is truncated, so that a high watermark stored on disk is
+        lowered first. Raises StorageError.
         """
         self.key = key
         self.log = log
         self.services = services
         self.listener = listener
-        # Who waits for a produce, by the token that the replica settles.
+        # Callbacks of waiting produces, by the token that the replica settles.
         self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
         self._last_token = 0
         self.observer: Observer = NullListener()
         self._before_cut = before_cut
         self.closed = False
         self._index_builds = IndexBuilds(log, services)
-        # Followers that may be slowed down while they catch up; None: all of them.
+        # Followers that may be throttled while they catch up; None: all of them.
         self.throttled: frozenset[int] | None = frozenset()
         self.damage = Damage(self)
-        self.restless = False  # The clock looks at it; see Replica.settled.
-        # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
+        self.restless = False  # The host ticks this replica; see Replica.settled.
+        # Since this epoch a leader may lack records that were committed before, so truncating below the high
+        # watermark to match it is allowed.
         self.unclean_epoch = -1
-        self.degradations = 0  # How often fewer copies became enough.
-        self.given_up = 0  # Records that unclean elections have cost, as far as it is seen here.
+        self.degradations = 0  # how often fewer copies became enough
+        self.given_up = 0  # records lost by unclean elections, as far as this replica has seen
         super().__init__(replica)
 
     # --- from the controller or the election ----------------------------------------------------------------
@@ -95,7 +97,7 @@ class ReplicaDriver(Slots):
                 each.leader_changes()
         self.run(self.replica.follow(epoch, leader, replicas, partition_epoch))
         self._role_changed()
-        # What a restart found in the log may be written and not synced; it counts when it is.
+        # Records found at a restart may be written but not synced. They count once they are synced.
         self._sync_if_needed()
 
     def _role_changed(self) -> None:
@@ -105,18 +107,20 @@ class ReplicaDriver(Slots):
         self.observer.role_changed()
 
     def set_limits(self, limits: Limits, uncounted: frozenset[int] | None = None) -> None:
-        """The topic's settings have changed: what was waited for may be there already, or need a sync now."""
+        """The topic's settings have changed. Waiting produces may be complete now, or may need a sync
+        first.
+        """
         self.run(self.replica.set_limits(limits, uncounted))
         self._sync_if_needed()
 
     def begin_at(self, offset: int) -> None:
-        """Drop all records before an offset that is committed."""
+        """Drop all records before ``offset``, which must be committed."""
         if offset > self.log.start_offset:
             self.log.advance_start(offset)
             self.listener.grown(self)
 
     def lends_to(self, asker: int) -> bool:
-        """Whether the leader itself may have what we hold: it has come back with less."""
+        """Whether the leader itself may copy from this replica: it restarted with fewer records."""
         replica = self.replica
         return replica.role is Role.FOLLOWER and replica.leader == asker and not self.restorer.gathers
 
@@ -133,15 +137,15 @@ class ReplicaDriver(Slots):
     # --- leading --------------------------------------------------------------------------------------------
 
     def append(self, batch: memoryview, last_offset: int, max_timestamp: int, now_ms: int) -> None:
-        """Append one batch whose base offset is the log's end; raises StorageError, then nothing was
+        """Append one batch whose base offset is the log end offset. If it raises StorageError, nothing was
         written.
         """
         log, replica = self.log, self.replica
         try:
             log.append(batch, last_offset, max_timestamp, replica.epoch, now_ms)
         except StorageError as error:
-            # A failed log is not synced any more: what waits for that would wait for ever. A passing refusal
-            # (too many open files) concerns this batch only.
+            # A failed log is not synced any more, so produces that wait for a sync would wait forever. A
+            # temporary failure (too many open files) affects only this batch.
             if log.failure is not None:
                 self.fail(error)
             raise
@@ -158,7 +162,7 @@ class ReplicaDriver(Slots):
         self.listener.grown(self)
 
     def wait(self, end_offset: int, acks: int, timeout_ms: int, done: Callable[[ErrorCode], None]) -> None:
-        """Tell ``done`` once the produce that ends at ``end_offset`` is acknowledged or refused."""
+        """Call ``done`` once the produce that ends at ``end_offset`` is acknowledged or refused."""
         if self.log.failure is not None:
             done(self.log.failure.code)
             return
@@ -179,7 +183,7 @@ class ReplicaDriver(Slots):
         self.append(memoryview(batch), record.offset, now_ms, now_ms)
 
     def change_replicas(self, replicas: tuple[int, ...]) -> None:
-        """Others vote from now on."""
+        """The set of voters has changed."""
         replica = self.replica
         if replica.role is Role.LEADER:
             self.lead(replica.epoch, replicas, replicas, replica.partition_epoch)
@@ -187,7 +191,7 @@ class ReplicaDriver(Slots):
             replica.set_replicas(replicas)
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
-        """It has registered anew."""
+        """The broker has registered again."""
         for each in self.attached:
             each.follower_restarted(broker, now_ms)
 
@@ -196,7 +200,9 @@ class ReplicaDriver(Slots):
     def take(
         self, epoch: int, records: Buffer | None, leader_high_watermark: int, leader_start_offset: int
     ) -> None:
-        """What the leader sent from our end on. Raises TidelogError when it cannot be taken now."""
+        """Append what the leader sent from our log end offset on. Raises TidelogError if it cannot be
+        appended now.
+        """
         if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
             return
         if self._lies_before(leader_start_offset):
@@ -213,7 +219,7 @@ class ReplicaDriver(Slots):
                     each.appended(batches)
         except StorageError as error:
             if self.log.failure is None:
-                raise  # It passes: too many open files.
+                raise  # A temporary failure: too many open files.
             self.fail(error)
             return
         self._advance_start(leader_high_watermark, leader_start_offset)
@@ -226,22 +232,23 @@ class ReplicaDriver(Slots):
             each.taken()
 
     def accepted(self) -> None:
-        """The leader has taken our ask for what comes behind our end."""
+        """The leader has accepted a fetch from our log end offset."""
         if self.follows_somebody and not self.restorer.gathers:
             self.run(self.replica.accepted())
 
     def _advance_start(self, leader_high_watermark: int, leader_start_offset: int) -> None:
-        """Begin where the leader begins. Before the watermark moves: nobody can compare what lies before with
-        the leader's log any more. It may be what an unclean election gave up, and is never committed.
+        """Move the log start offset to the leader's. This must happen before the high watermark moves:
+        records before the leader's log start can no longer be compared with its log. They may have been lost
+        in an unclean election, and then they must never count as committed.
         """
         committed = max(min(leader_high_watermark, self.log.end_offset), self.replica.high_watermark)
-        # Where snapshots stand for the log's beginning, ours go with our own.
+        # Where a snapshot replaces the beginning of the log, the log start follows our own snapshots.
         if self.log.start_offset < leader_start_offset <= committed and not self.snapshots.stand_for_start:
             self.log.advance_start(leader_start_offset)
 
     def diverged(self, epoch: int, diverging: tuple[int, int]) -> bool:
-        """The leader's history is another one from somewhere on. False: the leader lacks committed records,
-        and it is not known yet whether an operator has given them up. Nothing was done then.
+        """The leader's log differs from ours from some offset on. Returns False if the leader lacks committed
+        records and it is not known yet whether an operator has given them up: nothing was done then.
         """
         if self.restorer.diverged(diverging):
             return True
@@ -260,29 +267,30 @@ class ReplicaDriver(Slots):
         return True
 
     def _take_last_epoch(self, epoch: int) -> None:
-        """No record is left behind a divergence. What lies before our log is in the leader's history, and not
-        newer than the epoch it has named. Without an epoch we would elect a shorter log; with ours the leader
-        would answer the same for ever.
+        """The truncation has left no record. What came before our log is in the leader's history, and is not
+        newer than the epoch that the leader named. Without any epoch this replica would vote for a shorter
+        log. With its previous epoch the leader would report the same divergence forever.
         """
         log = self.log
         if log.failure is None and 0 < log.start_offset == log.end_offset:
             log.epochs.assign(epoch, log.end_offset)
 
     def _give_up(self, records: int, committed: int) -> None:
-        """An unclean election has cost records: the leader lacks them, or a replica that held them drops them
-        to follow it. More of them may have been acknowledged than we know.
+        """An unclean election lost records: the leader lacks them, or a replica that held them drops them to
+        follow it. More of them may have been acknowledged than this replica knows.
         """
         if records > 0:
             self.given_up += records
             logger.warning(
-                "%s: an unclean election gave up %s records, %s of them known to be committed",
+                "%s: an unclean election lost %s records, %s of them known to be committed",
                 self.key, records, committed,
             )  # fmt: skip
 
     def _lies_before(self, leader_start_offset: int) -> bool:
-        """Whether our whole log lies before the leader's beginning, and has an end that we do not know to be
-        committed. The leader's history does not tell any more: a former leader may have a tail that never
-        was. What is known to be committed stays, and with it what it tells of idempotent producers.
+        """Whether our whole log lies before the leader's log start, and its end is not known to be committed.
+        The leader's history does not reach back that far, and a former leader may have an end that was never
+        committed. Records that are known to be committed are kept, and with them the state of idempotent
+        producers.
         """
         log = self.log
         if not log.start_offset < leader_start_offset == log.end_offset:
@@ -290,13 +298,13 @@ class ReplicaDriver(Slots):
         return log.end_offset > self.replica.high_watermark and not self.snapshots.stand_for_start
 
     def begin_anew_at(self, leader_start_offset: int) -> None:
-        """Drop everything and go on at the leader's log start. We may have acknowledged what we drop, so we
-        elect nobody whom we would not have elected with it: the epoch of our last record stays.
+        """Drop everything and continue at the leader's log start. We may have acknowledged the dropped
+        records, so our vote must not become easier to get: the epoch of our last record is kept.
         """
         self.restart_at(leader_start_offset, last_epoch=self.replica.last_epoch)
 
     def restart_at(self, offset: int, last_epoch: int = NO_EPOCH) -> None:
-        """Drop everything and go on at ``offset``."""
+        """Drop everything and continue at ``offset``."""
         try:
             self._before_cut(min(offset, self.log.start_offset))
             self.log.restart_at(offset)
@@ -305,14 +313,15 @@ class ReplicaDriver(Slots):
             self.fail(error)
             return
         self.replica.log_restarted(offset)
-        # The next ask acknowledges everything before: it waits until what was dropped cannot come back.
+        # The next fetch acknowledges everything before its offset. It waits for the sync, so that the dropped
+        # records cannot reappear after a power failure.
         self._sync_if_needed()
         for each in self.attached:
             each.skipped()
 
     def leader_ends_before(self, leader_start_offset: int) -> None:
-        """The leader's log ends before ours does, and ours has no record left by which to find where they
-        part. After an unclean election that is so: what it has takes the place of what we had.
+        """The leader's log ends before ours, and ours has no record left from which the divergence could be
+        found. That happens after an unclean election: the leader's log replaces ours.
         """
         if self.unclean_epoch >= 0 and self.log.start_offset == self.log.end_offset:
             lost = self.replica.give_up_from(leader_start_offset)
@@ -320,7 +329,9 @@ class ReplicaDriver(Slots):
             self.restart_at(leader_start_offset)
 
     def install(self, snapshot: SnapshotId) -> bool:
-        """The log begins behind a snapshot that is on disk; False when it is there already, or fails."""
+        """Restart the log at the end of a snapshot that is on disk. Returns False if this replica leads or is
+        closed, or if the log fails.
+        """
         if self.replica.role is Role.LEADER or self.closed:
             return False
         self.restart_at(snapshot.end_offset)
@@ -330,13 +341,13 @@ class ReplicaDriver(Slots):
         return True
 
     def go_on(self) -> None:
-        """Ready to fetch again."""
+        """Resume fetching."""
         self.listener.grown(self)
 
     @property
     def may_fetch(self) -> bool:
-        """A fetch acknowledges everything before its offset, so it waits until that is as durable as
-        promised.
+        """A fetch acknowledges everything before its offset, so it waits until those records are as durable
+        as the topic promises.
         """
         return (
             not self.closed
@@ -346,8 +357,9 @@ class ReplicaDriver(Slots):
         )
 
     def build_indexes(self, unindexed: Unindexed, then: Then = lambda error: None) -> None:
-        """In a thread. Readers and followers that wait are served when it is done; one that failed is tried
-        again when somebody asks again."""
+        """Build them in a thread. Waiting readers and followers are served afterwards. A failed build is
+        retried with the next request.
+        """
 
         def done(error: BaseException | None) -> None:
             then(error)
@@ -364,11 +376,11 @@ class ReplicaDriver(Slots):
         return self.replica.role is Role.FOLLOWER and self.replica.leader >= 0
 
     def drop_from(self, offset: int) -> None:
-        """Damaged records, and everything behind them."""
+        """Drop damaged records and everything after them."""
         target = max(offset, self.log.start_offset)
         self.replica.log_damaged_from(target)
         if offset < target:
-            # Cut at the start, the log would end in a batch that cannot be read, and take no more writes.
+            # Truncated at its start, the log would end in an unreadable batch and accept no writes.
             self.restart_at(target)
         else:
             self._truncate(target)
@@ -381,7 +393,7 @@ class ReplicaDriver(Slots):
 
     def run(self, effects: Effects) -> None:
         for effect in effects:
-            # By type and not by pattern: this is done for every produce.
+            # Tested by type, not with a match statement: this runs for every produce.
             if type(effect) is CompleteProduce:
                 self._waiters.pop(effect.token)(effect.error)
             elif type(effect) is Commit:
@@ -403,11 +415,11 @@ class ReplicaDriver(Slots):
 
     def _degraded(self, copies: int | None) -> None:
         if copies is None:
-            logger.warning("%s: enough backups keep up again; an ok means all copies again", self.key)
+            logger.warning("%s: enough backups keep up again; all copies are required again", self.key)
         else:
             self.degradations += 1
             logger.warning(
-                "%s: too few backups keep up; from now on %s of %s copies make an ok, as the topic allows",
+                "%s: too few backups keep up; %s of %s copies are enough for an acknowledgement now",
                 self.key, copies, self.replica.limits.min_in_sync,
             )  # fmt: skip
 
@@ -417,8 +429,9 @@ class ReplicaDriver(Slots):
             self._before_cut(end_offset)
             self.log.truncate_to(end_offset)
         except DamagedSegment as error:
-            # What would be left was not read for long, and does not hang together. It may have been
-            # acknowledged, so others must know before it goes. Until then the log takes part in nothing.
+            # What would remain had not been read for a long time, and is inconsistent. It may have been
+            # acknowledged, so the controllers must know before it is dropped. Until then this log is not
+            # used.
             self.fail(error)
             self.damage.found(error.offset, error.message)
         except StorageError as error:
@@ -435,16 +448,16 @@ class ReplicaDriver(Slots):
         self.listener.failed(self, error)
 
     def contradicted(self, leader: int, error: InvariantViolation) -> None:
-        """The leader's log cannot be, by what this replica knows: somebody has lost what was committed. Going
-        on would spread the loss, so this replica stops and keeps what it has, for an operator to decide.
+        """The leader's log contradicts what this replica knows: committed records were lost somewhere. To
+        continue would spread the loss, so this replica stops and keeps its records until an operator decides.
         """
         self.fail(
             self.log.refuse_writes(
-                f"broker {leader}, which leads, contradicts the log in {self.log.directory}: "
+                f"the log of the leader, broker {leader}, contradicts the log in {self.log.directory}: "
                 f"{error.message}. "
                 "This replica stops and drops nothing. If the leader is right, stop this broker, remove that "
                 "directory and start it again: it then copies everything from the leader. Otherwise the "
-                "directory holds records that were committed and the leader lacks: keep a copy of it"
+                "directory holds committed records that the leader lacks: keep a copy of it"
             )
         )
 
@@ -455,14 +468,16 @@ class ReplicaDriver(Slots):
             self.listener.syncer.want(self)
 
     def sync_now(self) -> None:
-        """What is in the log counts from here on, whatever ``flush.messages`` says: wait for the disk. Raises
-        StorageError.
+        """From here on the records in the log count, whatever ``flush.messages`` says, so they must be
+        synced. Blocks. Raises StorageError.
         """
         if self.log.synced_end_offset < self.log.end_offset:
             self.log.sync_now()
 
     def is_synced_to(self, end_offset: int) -> bool:
-        """Whether everything before is on disk, and an acknowledgement means that from now on."""
+        """Whether everything before ``end_offset`` is synced, and acknowledgements require a sync from now
+        on.
+        """
         whole = self.log.failure is None and self.damage.offset is None and not self.closed
         return whole and self.replica.limits.durable and self.log.synced_end_offset >= end_offset
 
@@ -478,7 +493,7 @@ class ReplicaDriver(Slots):
         if self.closed:
             return
         if self.log.failure is None:
-            # It passes: too many open files. Nothing was promised, and nothing is lost.
+            # A temporary failure: too many open files. Nothing was acknowledged, and nothing is lost.
             logger.warning("%s: %s", self.key, error.message)
             self.services.later(SYNC_AGAIN_MS, lambda: self.listener.syncer.want(self))
         else:

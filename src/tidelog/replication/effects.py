@@ -1,7 +1,9 @@
-"""What a replica asks of its surroundings. Carried out in order, before the next event is handed in.
+"""What a replica asks of its surroundings. Effects are carried out in order, before the next event is
+handled.
 
-Effects are plain data: they can be compared, printed and kept. Where one has to reach somebody who waits, it
-carries the token that the driver gave it with the event; who waits under that token is the driver's business.
+Effects are plain data: they can be compared, printed and stored. An effect that concerns a waiting request
+carries the token that the driver passed in with the event. Only the driver knows which request belongs to a
+token.
 """
 
 from collections.abc import Callable
@@ -12,32 +14,32 @@ from tidelog.errors import ErrorCode
 
 
 class BeginEpoch(NamedTuple):
-    """Write into the log's epoch history that this replica leads from ``start_offset`` on."""
+    """Record in the log's epoch history that this replica leads from ``start_offset`` on."""
 
     epoch: int
     start_offset: int
 
 
 class Truncate(NamedTuple):
-    """Drop everything from ``end_offset`` on: the leader's log is right where they differ."""
+    """Drop everything from ``end_offset`` on: where the logs differ, the leader's is right."""
 
     end_offset: int
 
 
 class Commit(NamedTuple):
-    """The high watermark stands here now: wake those who wait to read."""
+    """The high watermark has advanced to this offset: wake the waiting readers."""
 
     high_watermark: int
 
 
 class CompleteProduce(NamedTuple):
-    """The produce that waits under ``token`` is done, or will never be."""
+    """The produce that waits under ``token`` is done, or can never be."""
 
     token: int
     error: ErrorCode
 
 
-# What the two classes do when called, less a call: each produce makes one of both.
+# The same as calling the classes, but one call less. Each produce creates one of both.
 new_commit: Callable[[tuple[int]], Commit] = partial(tuple.__new__, Commit)
 new_complete_produce: Callable[[tuple[int, ErrorCode]], CompleteProduce] = partial(
     tuple.__new__, CompleteProduce
@@ -45,16 +47,18 @@ new_complete_produce: Callable[[tuple[int, ErrorCode]], CompleteProduce] = parti
 
 
 class ProposeInSync(NamedTuple):
-    """Ask the controller for another in-sync set. One proposal is under way at a time."""
+    """Ask the controller for another in-sync set. At most one proposal is pending at a time."""
 
     members: tuple[int, ...]
     leader_epoch: int
     partition_epoch: int
-    sealed: bool = False  # The leader takes nothing more: these hold all there is.
+    sealed: bool = False  # The leader accepts no more records, and these members hold its whole log.
 
 
 class Degrade(NamedTuple):
-    """From now on so many copies are enough, fewer than the topic asks for; None: all of them again."""
+    """From now on this number of copies is enough, fewer than the topic requires. None: all are required
+    again.
+    """
 
     copies: int | None
 

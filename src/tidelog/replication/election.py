@@ -1,23 +1,23 @@
-"""How replicas elect a leader among themselves: Raft's vote, with a pre-vote, for a log that is pulled.
+"""How replicas elect a leader: Raft's vote with a pre-vote, for a log that followers fetch.
 
 =========== ==================================== ==========================================================
-state       means                                leaves when
+state       meaning                              leaves when
 =========== ==================================== ==========================================================
-unattached  no leader known in this epoch        a leader is heard; time is up → prospective
-follower    a leader is known                    it falls silent or its connection closes → prospective
-prospective asks whether it would be elected     a majority says yes → candidate; time is up → asks again;
-                                                 a better one asks the same → unattached
-candidate   asks for votes in a new epoch        a majority grants → leader; time is up → prospective
-leader      leads this epoch                     a higher epoch is heard; no majority heard of; it is no
-                                                 voter any more → unattached
+unattached  no leader known in this epoch        a leader is known → follower; timeout → prospective
+follower    a leader is known                    it is silent or its connection closes → prospective
+prospective sends pre-votes                      a majority grants → candidate; timeout → asks again;
+                                                 a better candidate sends a pre-vote → unattached
+candidate   asks for votes in a new epoch        a majority grants → leader; timeout → prospective
+leader      leads this epoch                     a higher epoch is seen, no majority was heard in time, or
+                                                 it is not a voter any more → unattached
 =========== ==================================== ==========================================================
 
-The pre-vote keeps a replica that cannot win (cut off, or behind) from raising the epoch and unseating a
-leader that serves everybody else; since it disturbs nobody, it is asked early and often. A ballot (epoch and
-vote) must be on disk before anything that follows from it is sent: effects after :class:`SaveBallot` wait for
-the sync. Otherwise a crash would let a replica vote twice in one epoch.
+The pre-vote keeps a replica that cannot win (partitioned, or behind) from raising the epoch and replacing a
+leader that serves all others. It does not disturb such a leader, so it is sent early and often. A ballot
+(epoch and vote) must be on disk before anything that follows from it is sent: effects after
+:class:`SaveBallot` wait for the sync. Otherwise a crash would let a replica vote twice in one epoch.
 
-An observer (no voter, or a voter with another disk) asks the same question, only to hear who leads.
+An observer (not a voter, or a voter with another disk) sends pre-votes, too, only to learn who leads.
 """
 
 from collections.abc import Iterable
@@ -71,9 +71,7 @@ class Election(Machine):
         hearsay_max: int = 1 << 31,
         forgot: bool = False,
     ) -> None:
-        """``first_delay_ms``: how long it waits before it asks for the first time; else that is left to
-        chance.
-        """
+        """``first_delay_ms``: delay before the first pre-vote; None: random."""
         self.me = me
         self.directory = directory
         self.voters = voters
@@ -82,33 +80,36 @@ class Election(Machine):
         self.voted_for: int = ballot.voted_for
         self.leader: int = NO_BROKER
         self.state = ElectionState.UNATTACHED
-        self.retired = False  # Its disk has failed.
-        # It may lack what it acknowledged, or not know how it voted: it neither votes nor stands until the
-        # others have taken it in anew.
+        self.retired = False  # its disk has failed
+        # It may lack records that it acknowledged, or not know how it voted. It neither votes nor stands for
+        # election until the other voters have readmitted it.
         self.forgot = forgot
-        # Somebody else has our name, and leads; or we did, before we started anew.
+        # Another process leads under our id, or this replica led before it restarted.
         self.is_mistaken_for_leader = False
-        self.hearsay_max = hearsay_max  # By how many epochs we may be behind and believe who names a leader.
-        # It is no voter any more, but the set that says so is not committed. The others may not have heard of
-        # that set, and wait for our vote without end: we must be able to lead them to it.
+        # A leader that another replica names is believed only if its epoch is at most this far ahead of ours.
+        self.hearsay_max = hearsay_max
+        # It is not a voter any more, but the set that says so is not committed. The others may not have that
+        # set yet and may wait for our vote forever, so this replica must be able to lead until they have it.
         self.needed = False
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._born_ms = now_ms
-        self._rounds = 0  # of asking whether, since a leader was last heard
+        self._rounds = 0  # pre-vote rounds since a leader was last heard
         self._asking_since_ms = now_ms
-        self._refused_ms = NEVER_MS  # when somebody with a longer log, or who outranks us, last said no
-        self._fresh = True  # Until a leader is known: there may be one we have not heard of yet.
-        self._heard: dict[int, int] = {}  # While leading: when each voter was last heard of,
-        self._unheard: set[int] = set()  # and who has not been in this epoch.
-        # And until when each is known to have voted for nobody else. What is heard may have been said long
-        # before; this was told in answer to something that was said then.
+        self._refused_ms = NEVER_MS  # when a voter with a longer log, or one that outranks us, last refused
+        self._fresh = True  # until a leader is known: there may be one that we have not heard of
+        self._heard: dict[int, int] = {}  # while leading: when each voter was last heard
+        self._unheard: set[int] = set()  # while leading: voters not heard yet in this epoch
+        # While leading: until when each voter is known not to have voted for another candidate. A message may
+        # have been delayed for long, so this counts only what answers something that was sent at that time.
         self._confirmed: dict[int, int] = {}
-        # When the leader itself was last heard. Others' word for it is a reason to try it, not a reason to
-        # believe in it: two followers could assure each other of a dead leader for ever.
+        # When the leader itself was last heard. Another replica's claim that it leads is a reason to try it,
+        # not a proof: otherwise two followers could confirm a dead leader to each other forever.
         self.leader_heard_ms = NEVER_MS
-        self.doubted_ms = NEVER_MS  # When it was last taken for lost; what it said before counts no more.
-        self._given_up: tuple[int, int] = (NO_BROKER, -1)  # The leader we took for dead last, and its epoch.
+        # when the leader was last taken for lost; earlier messages of it do not count
+        self.doubted_ms = NEVER_MS
+        # the leader that we last took for dead, and its epoch
+        self._given_up: tuple[int, int] = (NO_BROKER, -1)
         if voters.ids == {me}:
             first_delay_ms = 0
         elif first_delay_ms is None:
@@ -139,17 +140,19 @@ class Election(Machine):
         return self._ask_whether(now_ms, chance, tail)
 
     def _check_majority(self, now_ms: int) -> ElectionEffects:
-        """A leader that hears of no majority cannot commit, and there may be another one: it steps down."""
+        """A leader that hears no majority cannot commit, and another leader may exist: it steps down."""
         if self.hears_majority(self.timing.majority_ms, now_ms):
             self.deadline_ms = now_ms + self.timing.silence_ms // 4
             return self._tell(self._unheard)
         return self.resign(now_ms)
 
     def hears_majority(self, within_ms: int, now_ms: int) -> bool:
-        """While leading: whether so many were heard of lately that nobody else can have been elected."""
+        """While leading: whether enough voters were heard recently that no other leader can have been
+        elected.
+        """
         oldest, heard = now_ms - within_ms, self._heard
         missing = self.voters.majority
-        for voter_id in self.voters.ids:  # Asked for every partition that is led, several times a second.
+        for voter_id in self.voters.ids:  # This runs for every led partition, several times a second.
             if voter_id == self.me or heard.get(voter_id, NEVER_MS) >= oldest:
                 missing -= 1
         return missing <= 0
@@ -158,24 +161,24 @@ class Election(Machine):
         return [TellLeader(voter_id, self.epoch) for voter_id in sorted(voters) if voter_id != self.me]
 
     def resign(self, now_ms: int) -> ElectionEffects:
-        """Lead no longer, and let the others go first."""
+        """Step down, and let the others stand first."""
         if self.state is not ElectionState.LEADER:
             return []
         self.deadline_ms = now_ms + self.timing.round_ms
         return self._detach()
 
     def retire(self) -> ElectionEffects:
-        """The disk takes nothing more: neither lead nor vote from now on."""
+        """The disk accepts no writes: neither lead nor vote from now on."""
         self.retired = True
         return self._detach() if self.state is ElectionState.LEADER else []
 
     def resume(self) -> None:
-        """The log takes writes again."""
+        """The log accepts writes again."""
         self.retired = False
 
     def stalled(self, now_ms: int) -> None:
-        """Our own process stood still (a busy machine, a long collection): what the others said meanwhile
-        waits to be read. Nobody is judged before it was.
+        """Our own process was stalled (a busy machine, a long garbage collection). Messages of the others are
+        still unread, so they are not judged silent before those are read.
         """
         timing = self.timing
         if self.state is ElectionState.LEADER:
@@ -185,15 +188,15 @@ class Election(Machine):
             self.deadline_ms = max(self.deadline_ms, now_ms + timing.stall_grace_ms)
 
     def set_timing(self, timing: Timing) -> None:
-        """For what is judged from now on."""
+        """Applies to decisions from now on."""
         self.timing = timing
 
     def hurry(self, now_ms: int) -> None:
-        """Its time is up, whatever it still waits for."""
+        """Let the deadline expire now."""
         self.deadline_ms = min(self.deadline_ms, now_ms)
 
     def leader_lost(self, leader: int, now_ms: int, chance: float) -> None:
-        """Its connection closed: a dead process is noticed long before it is silent for too long."""
+        """Its connection closed. This reveals a dead process long before the silence timeout."""
         if self.state is ElectionState.FOLLOWER and self.leader == leader:
             self.leader_heard_ms = NEVER_MS
             self.doubted_ms = now_ms
@@ -205,11 +208,11 @@ class Election(Machine):
         self.leader = NO_BROKER
         return [Follow(self.epoch, NO_BROKER)]
 
-    # --- who votes ------------------------------------------------------------------------------------------
+    # --- voters ---------------------------------------------------------------------------------------------
 
     def change_voters(self, voters: VoterSet, now_ms: int, *, needed: bool = False) -> None:
-        """The log says who votes from now on. A leader that is no voter any more leads on until that is
-        committed; whoever embeds it then calls :meth:`resign`. ``needed`` as in the field.
+        """The log contains a new voter set. A leader that is not in it leads until the set is committed; then
+        its owner calls :meth:`resign`. ``needed``: see the field.
         """
         self.voters = voters
         self.needed = needed
@@ -220,14 +223,14 @@ class Election(Machine):
             self.state = ElectionState.UNATTACHED
 
     def set_needed(self, needed: bool) -> None:
-        """As in the field: a set without it was written or committed."""
+        """See the field: a set without this replica was written or committed."""
         self.needed = needed
 
     def set_forgot(self, forgot: bool) -> None:
-        """As in the field: it has dropped records, or was readmitted by the others."""
+        """See the field: this replica has dropped records, or was readmitted."""
         self.forgot = forgot
 
-    # --- asking ---------------------------------------------------------------------------------------------
+    # --- asking for votes -----------------------------------------------------------------------------------
 
     def _ask_whether(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         effects: ElectionEffects = self._detach() if self.state is ElectionState.FOLLOWER else []
@@ -242,15 +245,15 @@ class Election(Machine):
         return effects + self._ask_all(self.epoch, tail, pre=True)
 
     def _ask_ms(self) -> int:
-        """Asked again soon, then less and less often: answers may need longer than we thought."""
+        """Retried soon, then less and less often: responses may need longer than expected."""
         return min(self.timing.ask_ms << min(self._rounds, 8), self.timing.round_ms)
 
     def _promised_enough(self, now_ms: int, tail: Tail) -> bool:
-        """Whether the promises we have allow to ask for votes.
+        """Whether the granted pre-votes allow this replica to ask for votes.
 
-        A majority does; but a process that has just begun first hears everybody out, for a moment: the one
-        that has not answered yet may be the leader. Where all of the majority's logs are empty, it waits
-        longer, and every no prolongs it: somebody knows of records.
+        A majority is enough, with one exception: a process that has just started waits a moment for the other
+        voters, because one that has not answered yet may be the leader. Where the log is empty it waits
+        longer, and each refusal prolongs the wait: the voter that refused may know of records.
         """
         if not self._is_majority(self._granted):
             return False
@@ -271,8 +274,8 @@ class Election(Machine):
         self.leader = NO_BROKER
         self._begin_round()
         self.deadline_ms = now_ms + _spread(self.timing.round_ms, chance)
-        # The questions need not wait for our own ballot: only this process can count their answers, and it
-        # counts them, and its own vote, after the ballot is on disk.
+        # The requests need not wait for our own ballot: only this process counts the responses, and it counts
+        # them, and its own vote, after the ballot is on disk.
         effects = self._ask_all(self.epoch, tail, pre=False)
         effects += [SaveBallot(self.ballot), Follow(self.epoch, NO_BROKER)]
         return effects + self._win(now_ms) if self._is_majority(self._granted) else effects
@@ -294,7 +297,9 @@ class Election(Machine):
         return AskVote(voter_id, VoteAsk(epoch, self.me, tail, pre, self.directory, directory))
 
     def vote_got(self, got: VoteGot, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
-        """An answer to one of our questions; late ones, of another epoch or kind, say nothing any more."""
+        """A response to one of our requests. Late ones, from another epoch or of another kind, are
+        ignored.
+        """
         self.is_mistaken_for_leader = got.leader == self.me and self.state is not ElectionState.LEADER
         if got.epoch > self.epoch:
             return self._newer_epoch(got.epoch, got.leader, now_ms, _spread(self._ask_ms(), chance))
@@ -312,7 +317,8 @@ class Election(Machine):
         if self._is_majority(self._granted):
             return self._win(now_ms)
         if not self._is_majority(self.voters.ids - self._refused - {self._given_up[0]}):
-            # Lost already: the votes are split. Ask again soon, but not at once with whoever lost, too.
+            # This election is lost: the votes are split. Ask again soon, but with a random delay, so as not
+            # to collide with the other losers.
             self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.ask_ms, chance))
         return []
 
@@ -328,17 +334,17 @@ class Election(Machine):
         return [Lead(self.epoch), *self._tell(self._unheard)]
 
     def stand_now(self, leader: int, epoch: int, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
-        """The leader hands over to us: nobody needs to be asked whether."""
+        """The leader hands over to this replica, so no pre-vote is needed."""
         if self.state is not ElectionState.FOLLOWER or (leader, epoch) != (self.leader, self.epoch):
             return []
         return self.ask_votes(now_ms, chance, tail) if self.may_stand and not self.retired else []
 
-    # --- being asked ----------------------------------------------------------------------------------------
+    # --- answering vote requests ----------------------------------------------------------------------------
 
     def vote_asked(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         effects: ElectionEffects = []
         if ask.epoch > self.epoch:
-            # Also of a mere question: whoever is ahead of its leader's epoch could follow nobody else.
+            # Also for a pre-vote: a replica in a higher epoch than its leader could not follow any leader.
             effects = self._newer_epoch(ask.epoch, NO_BROKER, now_ms, _spread(self.timing.round_ms, chance))
         if ask.pre:
             granted = self._would_elect(ask, now_ms, chance, tail)
@@ -355,12 +361,12 @@ class Election(Machine):
         return effects
 
     def _is_meant(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
-        """A vote is asked of a voter with its disk. With another disk we have forgotten how we voted and what
-        we acknowledged, and must not help to elect somebody who lacks it.
+        """Whether a vote request is meant for this voter with this disk. With another disk it has forgotten
+        how it voted and what it acknowledged, and must not help to elect a replica that lacks that.
 
-        Who does not know our disk may have missed what was decided since it became known. As long as we have
-        nothing ourselves, and so may be the one that forgot, we first only help to found a cluster, and wait
-        a while for somebody who knows more.
+        A candidate that does not know our disk may have missed what was decided since the disk became known.
+        While our log is empty, we may be the voter that lost its data: at first we only help to found a
+        cluster, and wait some time for a voter that knows more.
         """
         if self.retired or self.forgot:
             return False
@@ -373,10 +379,10 @@ class Election(Machine):
         return ask.tail.end_offset == 0 or now_ms - self._born_ms >= self.timing.founding_ms
 
     def _would_elect(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> bool:
-        """Not while we hear a leader: the asker may only be cut off from it.
+        """Not while we hear a leader: the candidate may only be partitioned from it.
 
-        Of two that ask at the same time, the one with the longer log, then with the lower number goes on and
-        the other yields: both would go on to split the votes.
+        Of two that send pre-votes at the same time, the one with the longer log, then the one with the lower
+        id continues. The other yields: if both continued, the votes would be split.
         """
         if ask.epoch < self.epoch or ask.tail < tail or not self._is_meant(ask, now_ms, tail):
             return False
@@ -390,12 +396,12 @@ class Election(Machine):
         return True
 
     def _ask_instead(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
-        """Where we refused because we are the better choice, it is our turn to ask."""
+        """If we refused because we are the better candidate, send our own pre-vote."""
         outranked = (ask.tail, -ask.candidate) < (tail, -self.me)
         if not outranked or ask.candidate not in self.voters or not self.may_stand:
             return []
         if self.state is ElectionState.PROSPECTIVE and ask.epoch == self.epoch:
-            # The asker may not have been there when we asked.
+            # It may not have been running when we sent our pre-votes.
             return [self._ask(ask.candidate, self.epoch, tail, pre=True)]
         if self.state is ElectionState.UNATTACHED and ask.tail < tail:
             self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.grace_ms, chance))
@@ -409,30 +415,32 @@ class Election(Machine):
     def _grant(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
         if ask.epoch < self.epoch or self.leader != NO_BROKER or not self._is_meant(ask, now_ms, tail):
             return False
-        # One vote per epoch; the same answer again to the same candidate, whose answer may have been lost.
+        # One vote per epoch. The same candidate gets the same response again, since the first may have been
+        # lost.
         if self.voted_for not in (NO_BROKER, ask.candidate):
             return False
         return ask.tail >= tail
 
-    # --- hearing of leaders ---------------------------------------------------------------------------------
+    # --- learning of leaders --------------------------------------------------------------------------------
 
     def leader_heard(self, leader: int, epoch: int, now_ms: int) -> ElectionEffects:
-        """The leader of ``epoch`` itself has spoken to us."""
+        """The leader of ``epoch`` itself has sent us a message."""
         effects = self._attach(leader, epoch)
         if self.state is ElectionState.FOLLOWER and self.leader == leader and self.epoch == epoch:
             self.leader_heard_ms = now_ms
             self._fresh = False
             self._rounds = 0
-            # Told of later than it happened: a standstill since then may have given more time already.
+            # The message may be reported late, and a stall since then may have extended the deadline already.
             self.deadline_ms = max(self.deadline_ms, now_ms + self.timing.silence_ms)
         return effects
 
     def leader_named(self, leader: int, epoch: int, now_ms: int, *, sure: bool = False) -> ElectionEffects:
-        """Somebody says that ``leader`` leads ``epoch``: worth a try, for the length of a round.
+        """Another replica says that ``leader`` leads ``epoch``: worth a try, for the length of a round.
 
-        A leader that we have given up gets a short try only: whoever names it may not have noticed yet. Where
-        epochs jump, nobody voted: controllers name the leader now, perhaps us, and will say so themselves.
-        What we would get by following that leader could make us believe that votes still count.
+        A leader that we have given up gets only a short try: the replica that names it may not have noticed
+        yet. Where epochs jump, there was no vote: the controllers appoint the leader now, perhaps us, and
+        will tell us themselves. What we would fetch from that leader could make us believe that votes still
+        count.
         """
         if leader == self.me or (not sure and epoch - self.epoch > self.hearsay_max):
             return []
@@ -462,16 +470,18 @@ class Election(Machine):
         return effects
 
     def voter_heard(self, voter: int, now_ms: int) -> None:
-        """While leading: a voter's fetch arrived, then."""
+        """While leading: a voter's fetch arrived at ``now_ms``."""
         self._heard[voter] = max(now_ms, self._heard.get(voter, NEVER_MS))
         self._unheard.discard(voter)
 
     def voter_confirmed(self, voter: int, sent_ms: int) -> None:
-        """While leading: a voter follows in this epoch, and has what was sent to it then."""
+        """While leading: a voter follows in this epoch, and has received what was sent to it at
+        ``sent_ms``.
+        """
         self._confirmed[voter] = max(sent_ms, self._confirmed.get(voter, NEVER_MS))
 
     def confirmed_ms(self) -> int:
-        """While leading: until then nobody else can have been elected."""
+        """While leading: until when it is certain that no other leader was elected."""
         if self.state is not ElectionState.LEADER:
             return NEVER_MS
         others = [voter_id for voter_id in self.voters.ids if voter_id != self.me]
@@ -481,7 +491,7 @@ class Election(Machine):
         return sorted((self._confirmed.get(each, NEVER_MS) for each in others), reverse=True)[needed - 1]
 
     def is_silent(self, voter: int, now_ms: int) -> bool:
-        """While leading: whether a voter was not heard of for so long that it is taken for dead."""
+        """While leading: whether a voter has been silent for so long that it is taken for dead."""
         return now_ms - self._heard.get(voter, now_ms) > self.timing.silence_ms
 
     def _newer_epoch(self, epoch: int, leader: int, now_ms: int, wait_ms: int) -> ElectionEffects:

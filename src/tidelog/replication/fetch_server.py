@@ -1,10 +1,10 @@
-"""A leader's side of replication: the standing asks of its followers, and their answers.
+"""A leader's side of replication: the pending fetch requests of its followers, and the responses.
 
-A follower's ask stands until it is answered: the leader remembers for each follower which partitions it wants
-and from where. What arrives for one of them (records, a watermark, another leader) answers the ask at once,
-with everything that is new for all of them. A partition that was answered is asked for again by the follower;
-until then nothing more is sent for it. An ask that brings nothing is answered empty after a while: the
-heartbeat that keeps followers from electing.
+A follower's request stays pending until it is answered: the leader remembers for each follower which
+partitions it wants and from which offset. News for one of them (records, a high watermark, another leader)
+completes the request at once, with everything that is new for all of them. The follower requests a partition
+again after it was answered; until then nothing more is sent for it. A request without news is answered empty
+after some time. This is the heartbeat that keeps followers from starting elections.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,11 +35,11 @@ from tidelog.types import NO_BROKER
 
 MAX_BYTES_PER_PARTITION = 1 << 20
 ANSWERED_MAX = 100
-HURRY_MS = 100  # After a standstill: time to read what has arrived meanwhile.
+HURRY_MS = 100  # after a stall: time to read what has arrived in the meantime
 
 
 class FollowerSession:
-    """What one follower wants."""
+    """The partitions that one follower wants."""
 
     __slots__ = (
         "answered", "confirmed_ms", "deadline_ms", "directory", "generation", "heard_ms", "items",
@@ -50,17 +50,17 @@ class FollowerSession:
         self.sender = sender
         self.generation = 0
         self.max_bytes = 0
-        # By replica and not by key: everything here happens for every produce, and keys are slow to hash.
-        self.items: dict[ReplicaDriver, FetchItem] = {}  # wanted and not answered yet
-        self.news: dict[ReplicaDriver, None] = {}  # those of them that may have an answer by now, in order
-        self.parked = False  # whether an ask waits for its answer
+        # Keyed by replica, not by partition key: all this runs for every produce, and keys are slow to hash.
+        self.items: dict[ReplicaDriver, FetchItem] = {}  # requested and not answered yet
+        self.news: dict[ReplicaDriver, None] = {}  # those of them that may have news by now, in order
+        self.parked = False  # whether a request waits for its response
         self.deadline_ms = 0
-        self.heard_ms = 0  # when the newest ask came
-        self.directory: UUID | None = None  # and from which disk
-        self.other_directories = NO_OTHERS  # Where it votes under another id.
+        self.heard_ms = 0  # when the newest request arrived
+        self.directory: UUID | None = None  # the disk that it came from
+        self.other_directories = NO_OTHERS  # partitions on which it votes under another id
         self.scheduled = False
-        # When answers were given of which the follower has not said yet that it has them, by generation; and
-        # when the newest was given of which it has.
+        # When each response was sent that the follower has not confirmed yet, by generation; and when the
+        # newest confirmed one was sent.
         self.answered: dict[int, int] = {}
         self.confirmed_ms = NEVER_MS
 
@@ -78,7 +78,7 @@ class FetchServer:
         peers: Peers,
         broker_epoch_of: Callable[[int], int],
     ) -> None:
-        """``broker_epoch_of``: what the controllers say about a broker's registration."""
+        """``broker_epoch_of``: the epoch of a broker's registration, according to the controllers."""
         self._me = me
         self._driver = driver
         self._services = services
@@ -86,7 +86,8 @@ class FetchServer:
         self._sessions: dict[int, FollowerSession] = {}
         self.throttle = Throttle()
         self.assurance = Assurance(services)
-        # Led here, maybe: its election is told when each voter is known to have followed. None: nobody asks.
+        # If this replica leads, its election learns until when each voter is known to have followed. None:
+        # not needed.
         self.confirming: ReplicaDriver | None = None
         self._hurry_until_ms = -1
         self._broker_epoch_of = broker_epoch_of
@@ -95,19 +96,19 @@ class FetchServer:
         self._sessions.clear()
 
     def forget(self, follower: int) -> None:
-        """Its connection closed: nobody waits for an answer."""
+        """Its connection closed, so it does not wait for a response any more."""
         self._sessions.pop(follower, None)
 
     def begin_anew(self, follower: int) -> None:
-        """What stands may be of an earlier run of it. A new run that asked before it had registered is told,
-        so that it asks again at once: it would wait for its answer in vain, and with it everybody who waits
-        until it knows the metadata.
+        """The pending request may be from an earlier process of this broker. A new process that sent it
+        before it had registered gets an error, so that it fetches again at once. Otherwise it would wait for
+        a response that never comes, and delay everything that waits until it knows the metadata.
         """
         session = self._sessions.pop(follower, None)
         if session is not None and session.parked:
             self._answer(follower, session.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
 
-    # --- asks -----------------------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------------------
 
     def ask(self, ask: FetchAsk) -> None:
         session = self._session_of(ask)
@@ -117,7 +118,8 @@ class FetchServer:
         if ask.heard in session.answered:
             self._confirm(session, ask.heard)
         elif ask.heard < 0:
-            session.confirmed_ms = now_ms  # The best that can be had of it.
+            # The best estimate for a follower that does not say what it has received.
+            session.confirmed_ms = now_ms
         session.generation = ask.generation
         session.max_bytes = ask.max_bytes
         session.parked = True
@@ -137,15 +139,16 @@ class FetchServer:
             self._answer_session(session, [])
 
     def _session_of(self, ask: FetchAsk) -> FollowerSession | None:
-        """What the follower wants so far; None where the ask adds nothing to it."""
+        """The session that a request belongs to; None if the request adds nothing."""
         session = self._sessions.get(ask.sender)
         if ask.since:
             if session is None or session.generation != ask.since:
-                # We have restarted, or an ask was lost on the way: what we remember is not what it means.
+                # This process has restarted, or a request was lost: our session is not the one that the
+                # request builds on.
                 self._answer(ask.sender, ask.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
                 return None
         elif session is not None and session.generation == ask.generation:
-            return None  # The same again.
+            return None  # a duplicate
         if session is not None and session.parked:
             self._answer_session(session, [])
         if session is None or not ask.since:
@@ -155,7 +158,7 @@ class FetchServer:
     def when_followed(
         self, driver: ReplicaDriver, followers: frozenset[int], then: Callable[[bool], None]
     ) -> None:
-        """Tell ``then`` whether all of them follow this replica in its epoch from now on."""
+        """Call ``then`` with whether all ``followers`` still follow this replica in its epoch."""
         if not followers:
             then(True)
             return
@@ -165,7 +168,7 @@ class FetchServer:
                 self._answer_session(session, [])
 
     def _is_voter(self, session: FollowerSession, driver: ReplicaDriver) -> bool:
-        """Whether this is a voter that follows here."""
+        """Whether the follower is a voter of this partition and has a request pending for it."""
         directory = session.directory_for(driver)
         return driver in session.items and driver.voter.counts(session.sender, directory)
 
@@ -175,15 +178,17 @@ class FetchServer:
             del session.answered[earlier]
 
     def prompt(self, driver: ReplicaDriver, since_ms: int) -> None:
-        """Every voter that follows here shall say that it has done so since then: an ask that is answered is
-        followed by the next.
+        """Make every voter that follows here confirm that it has followed since ``since_ms``: a follower
+        sends the next request when the last is answered.
         """
         for session in self._sessions.values():
             if session.parked and session.confirmed_ms < since_ms and self._is_voter(session, driver):
                 self._answer_session(session, [])
 
     def _count(self, session: FollowerSession, ask: FetchAsk, now_ms: int) -> list[FetchPart]:
-        """An item acknowledges everything before its offset. What cannot stand is refused."""
+        """Process the items of a request: each acknowledges everything before its offset. Returns the
+        refusals.
+        """
         refusals = []
         stale = ask.broker_epoch < self._broker_epoch_of(ask.sender)
         for item in ask.items:
@@ -192,7 +197,7 @@ class FetchServer:
                 refusals.append(FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
                 continue
             if stale and driver.voter.counts_registered_only:
-                # From before its last restart. It may have lost since what this would acknowledge.
+                # Sent before its last restart. It may have lost since then what this would acknowledge.
                 refusals.append(_refusal(driver, item, ErrorCode.STALE_BROKER_EPOCH))
                 continue
             refusal = self._acknowledged(driver, item, ask, now_ms)
@@ -207,12 +212,12 @@ class FetchServer:
     def _acknowledged(
         self, driver: ReplicaDriver, item: FetchItem, ask: FetchAsk, now_ms: int
     ) -> FetchPart | None:
-        """Count one item; what it is refused with, if it is."""
+        """Process one item; returns its refusal, or None."""
         voter = driver.voter
         directory = ask.directory if not ask.other_directories else ask.directory_for(driver.key)
         follower = voter.counted(ask.sender, directory, now_ms)
-        # What a follower of an earlier epoch knows was confirmed before we began to lead. What we have
-        # written since does not make up for it.
+        # The high watermark of a follower from an earlier epoch refers to records from before we began to
+        # lead. Records that we have written since do not replace them.
         is_old = item.last_epoch < driver.replica.epoch
         reached = driver.replica.epoch_start_offset if is_old else driver.log.end_offset
         if item.high_watermark > reached and driver.stand_in.is_behind(item.last_epoch):
@@ -232,17 +237,17 @@ class FetchServer:
         return None
 
     def refresh(self, driver: ReplicaDriver, voter: Elected) -> None:
-        """Tell a leader's election when its voters were last heard of: whose ask stands goes on following,
-        whatever the newest ask was about.
+        """Tell a leader's election when its voters were last heard. A voter with a pending request for this
+        partition still follows it, whatever its newest request was about.
         """
         for follower, session in self._sessions.items():
             if driver in session.items:
                 voter.counted(follower, session.directory_for(driver), session.heard_ms)
 
     def note_alive(self, driver: ReplicaDriver) -> None:
-        """The same for everybody who fetches a log whose voters may change. Who had everything before they
-        were to change does not ask again: what it asked for stands, and not what it had when voters were last
-        to change.
+        """The same for all followers of a log whose voters may change. A follower that had everything before
+        a change was wanted does not send the partition again. So what counts is its pending request, not what
+        was recorded when voters were last to change.
         """
         for follower, session in self._sessions.items():
             item = session.items.get(driver)
@@ -259,11 +264,11 @@ class FetchServer:
         if driver is not None:
             driver.snapshots.asked(ask, driver, self._peers)
 
-    # --- answers --------------------------------------------------------------------------------------------
+    # --- responses ------------------------------------------------------------------------------------------
 
     def grown(self, driver: ReplicaDriver) -> None:
-        """Something is new in a partition: answer whoever waits for it; soon, so that what comes along goes
-        along.
+        """A partition has news: answer the followers that wait for it. Not at once but soon, so that news
+        that arrives together is sent together.
         """
         for session in self._sessions.values():
             if driver in session.items:
@@ -278,15 +283,17 @@ class FetchServer:
             self._reply(session, [])
 
     def hurry(self, now_ms: int) -> None:
-        """This process stood still. Whoever waits, or has asked meanwhile, gets a sign of life now, and not
-        after the next standstill.
+        """This process was stalled. Followers that wait, or have sent a request in the meantime, get a
+        response now and not after the next stall.
         """
         self._hurry_until_ms = now_ms + HURRY_MS
         for session in self._sessions.values():
             session.deadline_ms = now_ms
 
     def _is_throttled(self, driver: ReplicaDriver, follower: int) -> bool:
-        """Only who is not in sync: members must not be slowed down, everybody waits for them."""
+        """Applies only to followers outside the in-sync set: members must not be slowed down, because every
+        commit waits for them.
+        """
         named = driver.throttled
         return (named is None or follower in named) and follower not in driver.replica.in_sync
 
@@ -300,18 +307,18 @@ class FetchServer:
         progress = driver.replica.progress.get(follower)
         if session is None or progress is None or session.heard_ms < since_ms:
             return False
-        # What was answered is asked for again, unless the follower has turned to somebody else.
+        # A follower requests a partition again after a response, unless it now follows another leader.
         return driver in session.items or progress.fetched_ms >= since_ms
 
     def followed_until_ms(self, driver: ReplicaDriver, follower: int) -> int:
-        """When the newest answer was given after which the follower has shown that it follows."""
+        """When the newest response was sent after which the follower has shown that it still follows."""
         session = self._sessions.get(follower)
         progress = driver.replica.progress.get(follower)
         if session is None or progress is None:
             return NEVER_MS
         if driver in session.items:
             return session.confirmed_ms
-        # What was answered is asked for again, unless the follower has turned to somebody else.
+        # A follower requests a partition again after a response, unless it now follows another leader.
         return min(session.confirmed_ms, progress.fetched_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -322,15 +329,15 @@ class FetchServer:
                 self._answer_session(session, [])
 
     def _reply(self, session: FollowerSession, parts: list[FetchPart]) -> None:
-        """Send what is new; leave the ask standing when that is nothing."""
+        """Send what is new. If nothing is, the request stays pending."""
         room, unread = session.max_bytes, Unread()
         items = session.items
         for driver in list(session.news):
             if room <= 0:
-                break  # The rest goes with the next answer.
+                break  # The rest goes into the next response.
             limit = self._limit(driver, session.sender, room) if self.throttle.limits else room
             if limit <= 0:
-                continue  # The clock tries again.
+                continue  # The next tick tries again.
             del session.news[driver]
             item = items.get(driver)
             if item is None:
@@ -349,7 +356,7 @@ class FetchServer:
     def _answer_session(self, session: FollowerSession, parts: list[FetchPart]) -> None:
         session.parked = False
         if len(session.answered) >= ANSWERED_MAX:
-            session.answered.clear()  # It does not tell what it has.
+            session.answered.clear()  # It does not say which responses it has received.
         session.answered[session.generation] = self._services.uptime_ms()
         self._answer(session.sender, session.generation, ErrorCode.NONE, parts)
 
@@ -358,7 +365,7 @@ class FetchServer:
 
 
 def _anew(session: FollowerSession | None, sender: int) -> FollowerSession:
-    """Nothing stands of what was asked before; what was answered, it may have all the same."""
+    """A session without requested partitions. Responses sent earlier may still be confirmed."""
     anew = FollowerSession(sender)
     if session is not None:
         anew.answered, anew.confirmed_ms = session.answered, session.confirmed_ms
@@ -368,7 +375,7 @@ def _anew(session: FollowerSession | None, sender: int) -> FollowerSession:
 def _part(
     driver: ReplicaDriver, item: FetchItem, room: int, asker: int, unread: Unread | None = None
 ) -> FetchPart | None:
-    """The answer for one partition, or None when there is nothing to say yet."""
+    """The response for one partition, or None if there is no news yet."""
     if driver.closed:
         return FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     replica, log = driver.replica, driver.log
@@ -400,7 +407,7 @@ def _part(
 
 
 def _has_news(driver: ReplicaDriver, item: FetchItem) -> bool:
-    """Records, a watermark, or a later beginning that the follower is able to take over."""
+    """Records, a high watermark, or a later log start that the follower is able to adopt."""
     replica, log = driver.replica, driver.log
     return (
         log.end_offset > item.offset
@@ -415,7 +422,7 @@ def _has_news(driver: ReplicaDriver, item: FetchItem) -> bool:
 def _refusal(
     driver: ReplicaDriver, item: FetchItem, error: ErrorCode, diverging: tuple[int, int] | None = None
 ) -> FetchPart:
-    """Says besides who leads, as far as we know."""
+    """A refusal that also names the leader, as far as it is known."""
     replica, snapshot = driver.replica, driver.snapshots.newest
     if error is ErrorCode.OFFSET_OUT_OF_RANGE and snapshot:
         return FetchPart(item.key, item.offset, epoch=replica.epoch, leader=replica.leader, snapshot=snapshot)

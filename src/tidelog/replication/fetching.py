@@ -1,13 +1,13 @@
-"""One node's loop of fetches from one leader, for all partitions that follow it.
+"""One node's fetch loop towards one leader, for all partitions that follow it.
 
-An ask names only what is new since the last one: partitions that became ready, or that were answered and
-taken. The leader remembers the others. When an answer is missing for too long, or the leader says that it
-does not remember, the next ask is complete. A partition's part counts once, and only when it answers its
-newest item: an older one may fit our log again by accident, and tell us to truncate what we have fetched
-since.
+A request names only what is new since the last one: partitions that became ready, or whose response was
+processed. The leader remembers the others. If a response is missing for too long, or the leader does not
+remember, the next request is complete. A partition's part of a response counts once, and only if it answers
+that partition's newest item. An older part may match our log by coincidence and would make us truncate what
+we have fetched since.
 
-How long is too long follows the way between the two: an answer that comes after it was given up is of no use
-any more, but tells how much patience the next ones need.
+The timeout adapts to the connection. A response that arrives after its request was given up is not used, but
+it shows how long to wait for the next ones.
 """
 
 import logging
@@ -32,14 +32,14 @@ from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
 
-MAX_WAIT_MS = 300  # The leader's empty answer after this time is the heartbeat.
-TIMEOUT_MS = 700  # Without any answer for so long the ask or its answer is lost: ask again.
-# Longer ways are waited for, up to this. It is also how long a loss goes unnoticed there.
+MAX_WAIT_MS = 300  # The leader's empty response after this time is the heartbeat.
+TIMEOUT_MS = 700  # Without a response for this long the request or its response is lost: send it again.
+# Upper limit of the adapted timeout. It is also how long a loss may go unnoticed on a slow connection.
 TIMEOUT_MAX_MS = 5000
-SPARE_MS = 100  # by which one answer may take longer than the one before
-QUICK_MS = 150  # An answer that took no longer has come over a way that can carry more.
-BACKOFF_MS = 50  # After an error, before the partition asks again.
-BROKEN_MS = 5000  # After something that must not happen.
+SPARE_MS = 100  # by which a response may take longer than the one before
+QUICK_MS = 150  # A response within this time shows that the connection can carry more.
+BACKOFF_MS = 50  # delay after an error, before the partition is fetched again
+BROKEN_MS = 5000  # delay after an unexpected exception
 MAX_BYTES = 10 << 20
 LEAST_BYTES = 64 << 10
 
@@ -61,43 +61,42 @@ class FetchLoop:
         self._services = services
         self._peers = peers
         self._broker_epoch = broker_epoch
-        self._leader_named = leader_named  # a refusal says who leads, or that nobody does
-        self._contradicted = contradicted  # What the leader holds cannot be, by what we hold.
+        self._leader_named = leader_named  # called with the leader that a refusal names, if any
+        self._contradicted = contradicted  # called when the leader's log contradicts ours
         self._partitions: dict[PartitionKey, ReplicaDriver] = {}
-        # Below by replica and not by key, which is slow to hash.
+        # The tables below are keyed by replica, not by partition key, which is slow to hash.
         self._electing: dict[ReplicaDriver, None] = {}  # those of them whose replicas vote
         self._directories: tuple[UUID | None, OtherDirectories] | None = None  # their voters' ids
-        self._ready: dict[ReplicaDriver, None] = {}  # go into the next ask
+        self._ready: dict[ReplicaDriver, None] = {}  # go into the next request
         self._asked: dict[ReplicaDriver, int] = {}  # generation of the item that is not answered yet
         self._resting: dict[ReplicaDriver, int] = {}  # after an error: until when
         self._forgotten: dict[PartitionKey, None] = {}  # the leader still remembers them
-        # Begins anywhere: the leader may still remember an earlier run of this process.
+        # Starts at a random number: the leader may still remember an earlier process of this broker.
         self._generation = first_generation
-        self._since = 0  # what the leader remembers; 0: nothing
-        # Generation → when it was sent. Every ask is answered once; an answer that is lost takes its
-        # partitions along, however well newer asks, which do not name them, are answered.
+        self._since = 0  # the generation that the leader remembers; 0: none
+        # Generation → when it was sent. Every request is answered once. If a response is lost, its partitions
+        # are missing from all newer requests, however promptly those are answered.
         self._unanswered: dict[int, int] = {}
-        self._given_up: dict[int, int] = {}  # likewise; their answers may still be on their way
+        self._given_up: dict[int, int] = {}  # likewise; their responses may still arrive
         self._patience_ms = TIMEOUT_MS
         self._most_bytes = 1 if services.perturb("short fetches") else MAX_BYTES
         self._max_bytes = self._most_bytes
-        # When the leader last answered, and the newest generation it has answered. Whatever it answers while
-        # a partition's ask stands there, it says as that partition's leader, or it would have refused.
+        # When the leader last responded, and the newest generation that it has answered. While a partition's
+        # request is pending, every response of the leader shows that it still leads that partition: otherwise
+        # it would have refused.
         self._heard_ms = NEVER_MS
         self._heard_generation = -1
-        self._heard_at: dict[
-            ReplicaDriver, int
-        ] = {}  # of those that are electing and have no ask standing there
-        self._unsure: dict[
-            ReplicaDriver, None
-        ] = {}  # may have an ask standing there that shows that we agree
-        self._missed = False  # An answer did not come in time.
+        # When the leader was last heard, for voting partitions without a pending request.
+        self._heard_at: dict[ReplicaDriver, int] = {}
+        # May have a pending request, which shows that the leader agrees with our log.
+        self._unsure: dict[ReplicaDriver, None] = {}
+        self._missed = False  # A response did not arrive in time.
         self._paused_until_ms = 0
         self._scheduled = False
         self._stopped = False
 
     def want(self, driver: ReplicaDriver) -> None:
-        """This partition follows our leader, or is ready to go on."""
+        """This partition follows our leader, or is ready to fetch again."""
         if driver in self._asked or driver in self._resting:
             return
         self._partitions[driver.key] = driver
@@ -108,7 +107,7 @@ class FetchLoop:
         self._soon()
 
     def forget(self, driver: ReplicaDriver) -> None:
-        """It follows somebody else now, or in another epoch."""
+        """It follows another leader now, or in another epoch."""
         if self._partitions.get(driver.key) is not driver:
             return
         del self._partitions[driver.key]
@@ -125,16 +124,18 @@ class FetchLoop:
         self._stopped = True
 
     def lost(self, now_ms: int) -> list[ReplicaDriver]:
-        """The connection closed: nothing that is under way will be answered. Those whose replicas vote."""
+        """The connection closed: no pending request will be answered. Returns the partitions whose replicas
+        vote.
+        """
         self._begin_anew()
         self._given_up.clear()
         self._patience_ms, self._max_bytes = TIMEOUT_MS, self._most_bytes
         self._heard_at.clear()
-        self._paused_until_ms = now_ms + BACKOFF_MS  # A dead leader is not asked without a pause.
+        self._paused_until_ms = now_ms + BACKOFF_MS  # Requests to a dead leader need a pause.
         return list(self._electing)
 
     def heard_ms(self, driver: ReplicaDriver) -> int:
-        """When the leader last showed, in this epoch, that it leads this partition."""
+        """When the leader last showed, in the present epoch, that it leads this partition."""
         asked = self._asked.get(driver)
         if asked is not None and asked <= self._heard_generation:
             return self._heard_ms
@@ -160,7 +161,7 @@ class FetchLoop:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """The next ask is complete."""
+        """Make the next request complete."""
         for driver in self._electing:
             self._heard_at[driver] = self.heard_ms(driver)
         self._unanswered.clear()
@@ -172,7 +173,7 @@ class FetchLoop:
                 self._ready[driver] = None
 
     def _soon(self) -> None:
-        """After the events at hand, so that partitions that become ready together ask together."""
+        """After the current events, so that partitions that become ready together share a request."""
         if not self._scheduled:
             self._scheduled = True
             self._services.soon(self._ask)
@@ -187,7 +188,7 @@ class FetchLoop:
         for driver in self._ready:
             replica = driver.replica
             if replica.role is not Role.FOLLOWER or replica.leader != self._leader or not driver.may_fetch:
-                continue  # Whoever changes that says so with `want`.
+                continue  # Resumed by :meth:`want` when that changes.
             items.append(_item(driver))
             self._asked[driver] = generation
             if not replica.is_sure:
@@ -201,7 +202,8 @@ class FetchLoop:
         forgotten = list(self._forgotten)
         self._forgotten.clear()
         self._unanswered[generation] = now_ms
-        # Where an answer is missing, the next one comes at once: is there anybody?
+        # After a missing response the next one is requested without a wait, to see whether the leader is
+        # alive.
         wait_ms = 0 if self._missed else MAX_WAIT_MS
         self._missed = False
         directory, others = self._directories or self._name_directories()
@@ -213,7 +215,9 @@ class FetchLoop:
         self._peers.send(self._leader, ask)
 
     def _name_directories(self) -> tuple[UUID | None, OtherDirectories]:
-        """Under which id this broker votes on most partitions, and on which under another one."""
+        """The id under which this broker votes on most partitions, and the partitions on which it has another
+        one.
+        """
         ids = {driver.key: driver.voter.directory for driver in self._electing}
         told = {key: directory for key, directory in ids.items() if directory is not None}
         usual, _ = Counter(told.values()).most_common(1)[0] if told else (None, 0)
@@ -244,21 +248,21 @@ class FetchLoop:
             raise broken
 
     def _take_parts(self, got: FetchGot, now_ms: int) -> Exception | None:
-        """What went wrong first, if anything did."""
+        """Process the parts of a response; returns the first error, if any."""
         broken: Exception | None = None
         for part in got.parts:
             try:
                 self._take_or_stop(got.generation, part, now_ms)
             except Exception as error:
-                # The others must not wait for it: their answer will not come again.
+                # The other parts must be processed all the same: this response will not come again.
                 broken = broken or error
                 self._resting[self._partitions[part.key]] = now_ms + BROKEN_MS
         return broken
 
     def _agree(self, generation: int) -> None:
-        """What was asked for and is not in the answer stands with the leader: nothing is new there, and our
-        log is the beginning of its own, or it would have refused. A partition that is quiet is not heard of
-        otherwise.
+        """A partition that was requested and is not in the response is pending at the leader: there is no
+        news, and our log is a prefix of the leader's, or it would have refused. This is the only confirmation
+        for a partition without new records.
         """
         for driver in list(self._unsure):
             asked = self._asked.get(driver)
@@ -268,13 +272,14 @@ class FetchLoop:
                 driver.accepted()
 
     def _has_asked(self, generation: int) -> bool:
-        """Whether this process waits for it. Generations begin anywhere, so an answer to an earlier run may
-        look new; and that run may have held, at the same offset, what a power failure has taken since.
+        """Whether this process waits for the response. Generations start at random numbers, so a response to
+        an earlier process may look new; and that process may have held, at the same offset, records that a
+        power failure has removed since.
         """
         return generation in self._unanswered or generation in self._given_up
 
     def _in_time(self, took_ms: int) -> None:
-        """The next one may take as long, and the leader may wait for news before it answers."""
+        """The next response may take as long, and the leader may wait for news before it responds."""
         if took_ms + MAX_WAIT_MS <= TIMEOUT_MS:
             self._patience_ms = TIMEOUT_MS
         else:
@@ -283,14 +288,16 @@ class FetchLoop:
             self._max_bytes *= 2
 
     def _too_late(self, got: FetchGot, now_ms: int) -> None:
-        """Without this, a follower far away would ask for the same for ever, and drop every answer."""
+        """Without this, a follower on a slow connection would request the same forever and drop every
+        response.
+        """
         sent_ms = self._given_up.pop(got.generation, None)
         if sent_ms is None:
             return
         self._patience_ms = min(now_ms - sent_ms + MAX_WAIT_MS + SPARE_MS, TIMEOUT_MAX_MS)
         size = sum(part.records.size for part in got.parts if part.records is not None)
         if 2 * size >= self._max_bytes > LEAST_BYTES:
-            self._max_bytes //= 2  # It is not the way that is long, but what has to go over it.
+            self._max_bytes //= 2  # The size of the response is the cause, not the latency.
 
     def _take_or_stop(self, generation: int, part: FetchPart, now_ms: int) -> None:
         try:
@@ -320,7 +327,7 @@ class FetchLoop:
             self._refused(driver, part, now_ms)
             return
         if part.epoch != replica.epoch or part.offset != driver.log.end_offset:
-            return  # An answer to an ask from before something changed here.
+            return  # a response to a request from before something changed here
         if part.snapshot is not None:
             driver.snapshots.fetch(driver, self._leader, part.snapshot, self._peers)
             return
@@ -332,15 +339,15 @@ class FetchLoop:
             records = None if part.records is None else part.records.read()
             driver.take(part.epoch, records, part.high_watermark, part.log_start_offset)
         except TidelogError as error:
-            # Damaged on the way or on the leader's disk: say so, and ask again after a while.
-            logger.error("%s: what broker %s sent is not usable: %s", driver.key, self._leader, error.message)
+            # Damaged in transit or on the leader's disk: log it, and fetch again after a delay.
+            logger.error("%s: unusable records from broker %s: %s", driver.key, self._leader, error.message)
             self._resting[driver] = now_ms + BACKOFF_MS
 
     def _refused(self, driver: ReplicaDriver, part: FetchPart, now_ms: int) -> None:
         self._resting[driver] = now_ms + BACKOFF_MS
         if part.error is ErrorCode.OFFSET_OUT_OF_RANGE and part.epoch == driver.replica.epoch:
             if part.log_start_offset > driver.log.end_offset:
-                # The leader no longer has what comes next for us: begin again where its log begins.
+                # The leader no longer has the records that come next for us: restart at its log start.
                 driver.begin_anew_at(part.log_start_offset)
             elif part.offset == driver.log.end_offset:
                 driver.leader_ends_before(part.log_start_offset)

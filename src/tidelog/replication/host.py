@@ -1,10 +1,10 @@
-"""All replicas of one node: fetch loops towards leaders, answers to followers, votes, the clock.
+"""All replicas of one node: fetch loops towards leaders, responses to followers, votes, the clock.
 
 **Following** (:mod:`~tidelog.replication.fetching`): one loop per leader, whatever the number and modes of
-the partitions. **Leading** (:mod:`~tidelog.replication.fetch_server`): one standing ask per follower.
+the partitions. **Leading** (:mod:`~tidelog.replication.fetch_server`): one pending request per follower.
 
-The clock looks only at replicas that have something to wait for: a thousand quiet partitions cost nothing.
-Knows no sockets and no threads: :class:`~tidelog.replication.messages.Peers` carries messages, services tell
+Only replicas that wait for something are ticked, so a thousand idle partitions cost nothing. There are no
+sockets and no threads here: :class:`~tidelog.replication.messages.Peers` carries messages, and services tell
 the time.
 """
 
@@ -40,16 +40,16 @@ from tidelog.replication.voting import TICK_MS, Voting
 from tidelog.services import Services, Timer, ignore
 from tidelog.types import NO_BROKER
 
-STALL_MS = 100  # A tick that comes so much too late means that this process stood still.
+STALL_MS = 100  # A tick that is this late means that this process was stalled.
 GENERATIONS = 1 << 30
 
 
 Contradicted = Callable[[ReplicaDriver, int, InvariantViolation], None]
-"""A replica and its leader, whose number follows, cannot both be right."""
+"""Receives a replica, the id of its leader, and how their logs contradict each other."""
 
 
 def raise_contradiction(driver: ReplicaDriver, leader: int, error: InvariantViolation) -> None:
-    """A simulation must not go on; a process stops that replica only."""
+    """The default, for simulations: they must stop. A broker process stops only that replica."""
     raise error
 
 
@@ -58,10 +58,12 @@ def _unregistered(*_: object) -> int:
 
 
 class HostPorts(NamedTuple):
-    """Whoever embeds a host hears here of its replicas, and tells what only the cluster knows."""
+    """Callbacks with which the owner of a host learns of its replicas and provides what only the cluster
+    knows.
+    """
 
     broker_epoch: Callable[[], int] = _unregistered  # of this node
-    # What the controllers say about a broker's registration; older asks than that do not count.
+    # Epoch of a broker's registration, according to the controllers. Requests with an older one do not count.
     broker_epoch_of: Callable[[int], int] = _unregistered
     on_committed: Callable[[ReplicaDriver], None] = ignore
     on_role: Callable[[ReplicaDriver], None] = ignore
@@ -72,7 +74,7 @@ class HostPorts(NamedTuple):
 
 
 ALONE = HostPorts()
-"""Nobody listens, and nobody is registered."""
+"""No callbacks and no registrations."""
 
 
 class Host:
@@ -94,15 +96,15 @@ class Host:
         self.serving = FetchServer(me, self.drivers, services, peers, ports.broker_epoch_of)
         self._loops: dict[int, FetchLoop] = {}
         self.voting = Voting(me, self.drivers, self._loops, self.serving, services, peers, chance)
-        self._restless: dict[ReplicaDriver, None] = {}  # the clock has to look at them
-        self._fetching_snapshots: list[ReplicaDriver] = []  # those that may
+        self._restless: dict[ReplicaDriver, None] = {}  # ticked until they have settled
+        self._fetching_snapshots: list[ReplicaDriver] = []  # those that may fetch a snapshot
         self._ticker: Timer | None = None
         self._ticked_ms = 0
         self._stopped = False
 
     def start(self) -> None:
         self._ticked_ms = self._services.uptime_ms()
-        self._services.soon(self._tick)  # A voter that has nobody to ask elects itself at once.
+        self._services.soon(self._tick)  # A single voter elects itself at once.
 
     def stop(self) -> None:
         self._stopped = True
@@ -134,7 +136,7 @@ class Host:
         try:
             self._look(self._services.uptime_ms())
         finally:
-            # Whatever broke in one replica: without a clock, none of them would notice anything any more.
+            # Even after an exception in one replica: without ticks no replica would notice anything.
             self._ticker = self._services.later(TICK_MS, self._tick)
 
     def _look(self, now_ms: int) -> None:
@@ -148,7 +150,7 @@ class Host:
                     driver.restless = False
                     self._restless.pop(driver, None)
             except Exception as error:
-                broken = broken or error  # The others go first.
+                broken = broken or error  # Raised after the others were ticked.
         self._look_around(now_ms)
         if broken is not None:
             raise broken
@@ -179,7 +181,7 @@ class Host:
         self.serving.when_followed(driver, followers, then)
 
     def wake(self, driver: ReplicaDriver) -> None:
-        """The clock must look at this replica until it has settled."""
+        """Tick this replica until it has settled."""
         if not driver.restless:
             driver.restless = True
             driver.replica.stirred(self._services.uptime_ms())
@@ -190,7 +192,7 @@ class Host:
     def receive(self, message: Message) -> None:
         if self._stopped:
             return
-        # By type and not by pattern: these come with every produce.
+        # Tested by type, not with a match statement: these arrive for every produce.
         if type(message) is FetchAsk:
             self.serving.ask(message)
         elif type(message) is FetchGot:
@@ -222,7 +224,7 @@ class Host:
                 self._snapshot_got(message)
 
     def restore(self, driver: ReplicaDriver, mandate: Mandate) -> None:
-        """This replica is to lead, but may lack what others hold."""
+        """This replica is to lead, but may lack records that others hold."""
         if driver.restorer.renewed(mandate):
             return
         driver.end_restoring()
@@ -232,18 +234,18 @@ class Host:
         restoring.start()
 
     def broker_restarted(self, broker: int) -> None:
-        """It has registered anew; what it asks for from now on, it asks for completely."""
+        """It has registered again. Its next fetch request must be complete."""
         self.serving.begin_anew(broker)
         now_ms = self._services.uptime_ms()
         for driver in self.drivers.values():
             driver.follower_restarted(broker, now_ms)
 
     def peer_lost(self, peer: int) -> None:
-        """The connection to a node closed: leaders there are probably dead."""
+        """The connection to a node closed: its process is probably dead."""
         self.voting.peer_lost(peer, self._services.uptime_ms())
         self.serving.forget(peer)
 
-    # --- the replicas' listener -----------------------------------------------------------------------------
+    # --- ReplicaListener ------------------------------------------------------------------------------------
 
     def grown(self, driver: ReplicaDriver) -> None:
         if driver.replica.role is Role.LEADER:

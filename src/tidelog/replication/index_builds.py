@@ -1,7 +1,7 @@
-"""Having the indexes of a log built anew in a thread, while everything else goes on.
+"""Rebuilds the indexes of a log in a thread, while everything else continues.
 
-Owns which segments are being indexed and who waits for them. A truncation while it goes on makes it void:
-whoever still needs the indexes asks again.
+Keeps track of the segments that are being indexed and of the callers that wait for them. A truncation makes a
+running build void: callers that still need the indexes request them again.
 """
 
 import logging
@@ -16,7 +16,7 @@ from tidelog.services import Services
 logger = logging.getLogger(__name__)
 
 Then = Callable[[BaseException | None], None]
-"""Hears why it failed; None: ask again."""
+"""Receives the error; None: done or void, try the read again."""
 
 
 class IndexBuilds:
@@ -28,7 +28,7 @@ class IndexBuilds:
         self._under_way: dict[Segment, list[Then]] = {}
 
     def begin(self, unindexed: Unindexed, then: Then) -> None:
-        """Each slice is a piece of work of its own: others who wait for a thread get their turn."""
+        """Each slice is a work item of its own, so that other work gets its turn in the threads."""
         segment = unindexed.segment
         if segment in self._under_way:
             self._under_way[segment].append(then)
@@ -65,6 +65,6 @@ class IndexBuilds:
 
     def _finish(self, segment: Segment, error: BaseException | None) -> None:
         if error is not None:
-            logger.error("the indexes of %s cannot be built: %s", segment.path, error)
+            logger.error("cannot build the indexes of %s: %s", segment.path, error)
         for then in self._under_way.pop(segment):
             then(error)

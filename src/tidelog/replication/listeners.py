@@ -1,6 +1,6 @@
-"""Who is told of what happens to a replica with its log, and whom it asks.
+"""Interfaces through which a replica with its log reports events and queries its host.
 
-A hosted replica knows its host and its server only by these.
+A driver knows its host and its partition only by these.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaListener(Protocol):
-    """What the host of a replica wants to know."""
+    """What a driver reports to its host and queries from it."""
 
     @property
     def syncer(self) -> Syncer: ...
@@ -28,26 +28,28 @@ class ReplicaListener(Protocol):
     def role_changed(self, driver: "ReplicaDriver") -> None: ...
 
     def is_followed_by(self, driver: "ReplicaDriver", follower: int) -> bool:
-        """Whether a follower's ask stands, or stood a moment ago."""
+        """Whether a fetch request of this follower is pending, or was a moment ago."""
 
     def followed_until_ms(self, driver: "ReplicaDriver", follower: int) -> int:
-        """Until when a follower is known to have followed; what it said may have been long on its way."""
+        """Until when a follower is known to have followed. Its messages may have been delayed for long."""
 
     def when_followed(
         self, driver: "ReplicaDriver", followers: frozenset[int], then: Callable[[bool], None]
     ) -> None:
-        """Tell whether all of them follow from now on."""
+        """Call ``then`` with whether all ``followers`` still follow."""
 
     def wake(self, driver: "ReplicaDriver") -> None:
-        """Somebody waits here: the clock must look."""
+        """A request waits here: this replica must be ticked."""
 
     def grown(self, driver: "ReplicaDriver") -> None:
-        """A leader's log is longer: parked fetches of followers can be answered."""
+        """There is news: the pending fetches of a leader's followers can be answered, or a follower can fetch
+        again.
+        """
 
     def proposed(self, driver: "ReplicaDriver", proposal: ProposeInSync) -> None: ...
 
     def election_moved(self, driver: "ReplicaDriver") -> None:
-        """Its deadline may be another one."""
+        """Its deadline may have changed."""
 
     def ask_vote(self, driver: "ReplicaDriver", effect: AskVote) -> None: ...
 
@@ -58,20 +60,20 @@ class ReplicaListener(Protocol):
     def failed(self, driver: "ReplicaDriver", error: StorageError) -> None: ...
 
     def damaged(self, driver: "ReplicaDriver") -> None:
-        """Old records are not what was written; they have to come from another replica."""
+        """Stored records differ from what was written. They have to be fetched from another replica."""
 
 
 class Observer(Protocol):
-    """Whoever serves this replica to clients."""
+    """Serves this replica to clients."""
 
     def committed(self) -> None:
-        """The high watermark has moved."""
+        """The high watermark has advanced."""
 
     def role_changed(self) -> None: ...
 
 
 class QuorumFetcher(NamedTuple):
-    """Somebody who fetches a log whose replicas vote."""
+    """A node that fetches a log whose replicas vote: a voter or an observer."""
 
     directory: UUID | None
     progress: Progress
@@ -84,7 +86,7 @@ class NullListener:
 
 
 class Ballots(Protocol):
-    """Where a voter's ballot lies."""
+    """Stores a voter's ballot."""
 
     def save(self, ballot: Ballot, saved: Callable[[object], None]) -> None:
-        """Write and sync it where that blocks nobody; ``saved`` gets None, or the error."""
+        """Write and sync it without blocking. ``saved`` receives None, or the error."""

@@ -1,6 +1,6 @@
-"""What replicas say to each other. One way each: an answer is a message of its own, and any of them may be
-lost, doubled or late. On the wire they are Kafka's own requests (Fetch, Vote, BeginQuorumEpoch,
-EndQuorumEpoch, FetchSnapshot); a simulated network carries them as they are.
+"""The messages between replicas. Each goes one way: a response is a message of its own, and any message may
+be lost, duplicated or late. On the wire they are Kafka's own requests (Fetch, Vote, BeginQuorumEpoch,
+EndQuorumEpoch, FetchSnapshot). A simulated network carries them as they are.
 """
 
 from collections.abc import Hashable
@@ -13,47 +13,49 @@ from tidelog.replication.votes import VoteAsk, VoteGot
 from tidelog.types import SnapshotId
 
 PartitionKey = Hashable
-"""Names a partition for good: topic id and number."""
+"""Identifies a partition permanently: topic id and number."""
 
 
 OtherDirectories = tuple[tuple[PartitionKey, UUID], ...]
-"""Few, so that they are searched."""
+"""Searched linearly, because there are few."""
 
 NO_OTHERS: OtherDirectories = ()
 
 
 class FetchItem(NamedTuple):
-    """One partition a follower wants to go on with."""
+    """One partition that a follower fetches, and from where."""
 
     key: PartitionKey
     epoch: int
     offset: int
     last_epoch: int  # of the record before ``offset``
     log_start_offset: int
-    high_watermark: int  # as far as the follower knows; a leader that knows more answers at once
+    high_watermark: int  # as the follower knows it; a leader that knows a higher one responds at once
 
 
 class FetchAsk(NamedTuple):
-    """What a follower wants from one leader: only what is new since the ask it builds on.
+    """A follower's fetch request to one leader: only what is new since the request it builds on.
 
-    The leader remembers the rest: a partition that was asked for and not answered yet is still wanted. So a
-    thousand quiet partitions travel once, and not with every ask.
+    The leader remembers the rest: a partition that was requested and not answered yet is still wanted. So a
+    thousand idle partitions are sent once, and not with every request.
     """
 
     sender: int
-    broker_epoch: int  # of the sender's registration; what an older run of it says does not count
-    generation: int  # rises with every ask
-    since: int  # generation of the ask this one builds on; 0: this one is complete and replaces all before
+    broker_epoch: int  # of the sender's registration; requests from an older process do not count
+    generation: int  # rises with every request
+    # generation of the request that this one builds on; 0: this one is complete and replaces all before
+    since: int
     items: list[FetchItem]
-    forgotten: list[PartitionKey]  # no longer followed here
+    forgotten: list[PartitionKey]  # not followed here any more
     max_wait_ms: int
     max_bytes: int
-    directory: UUID | None = None  # the sender's disk: where replicas vote, a voter counts only with its own
-    # Of the newest answer that the sender had when it asked: who still follows then did so when that was
-    # given. 0: none; -1: not told (by brokers of an earlier version).
+    # the sender's disk: where replicas vote, a voter counts only with its own disk
+    directory: UUID | None = None
+    # Generation of the newest response that the sender had received. A follower that still follows now also
+    # followed when that response was sent. 0: none; -1: unknown (sent by brokers of an earlier version).
     heard: int = -1
     # Partitions on which the sender votes under another id: a controller whose metadata log was damaged has a
-    # new one there, and keeps its old one for all other partitions.
+    # new id there, and keeps its old one for all other partitions.
     other_directories: OtherDirectories = NO_OTHERS
 
     def directory_for(self, key: PartitionKey) -> UUID | None:
@@ -68,25 +70,25 @@ class Readable(Protocol):
 
 
 class FetchPart(NamedTuple):
-    """The leader's answer for one partition."""
+    """The leader's response for one partition."""
 
     key: PartitionKey
-    offset: int  # that was asked for
+    offset: int  # that was requested
     error: ErrorCode = ErrorCode.NONE
-    epoch: int = -1  # of the leader, for a follower that is behind
+    epoch: int = -1  # the leader's, for a follower that is behind
     leader: int = -1
     high_watermark: int = -1
     log_start_offset: int = -1
     records: Readable | None = None
     diverging: tuple[int, int] | None = None
-    snapshot: SnapshotId | None = None  # our log begins later: get this first
+    snapshot: SnapshotId | None = None  # the leader's log begins later: fetch this first
 
 
 class FetchGot(NamedTuple):
     sender: int
     generation: int
-    error: ErrorCode  # anything but NONE: the leader cannot build on what it remembers; ask completely again
-    parts: list[FetchPart]  # only partitions with news; none at all is a sign of life
+    error: ErrorCode  # anything but NONE: the leader does not remember the session; send a complete request
+    parts: list[FetchPart]  # only partitions with news; an empty list is a heartbeat
 
 
 class VoteAsked(NamedTuple):
@@ -102,7 +104,7 @@ class VoteAnswered(NamedTuple):
 
 
 class LeaderBegan(NamedTuple):
-    """A new leader tells a voter of its epoch."""
+    """A new leader announces its epoch to a voter."""
 
     sender: int
     key: PartitionKey
@@ -110,7 +112,9 @@ class LeaderBegan(NamedTuple):
 
 
 class StandNow(NamedTuple):
-    """A leader hands over: who gets this holds everything the leader has, and stands for election at once."""
+    """A leader hands over: the receiver holds everything that the leader has, and stands for election at
+    once.
+    """
 
     sender: int
     key: PartitionKey
@@ -118,7 +122,7 @@ class StandNow(NamedTuple):
 
 
 class TailAsk(NamedTuple):
-    """Who is to lead asks another replica how far its log goes."""
+    """A replica that is to lead asks another replica for its last epoch and log end offset."""
 
     sender: int
     key: PartitionKey
@@ -129,7 +133,7 @@ class TailGot(NamedTuple):
     sender: int
     key: PartitionKey
     error: ErrorCode
-    epoch: int  # that was asked in
+    epoch: int  # of the request
     last_epoch: int  # of the newest record
     end_offset: int
 
@@ -138,7 +142,7 @@ TailMessage = TailAsk | TailGot
 
 
 class SnapshotAsk(NamedTuple):
-    """A piece of a snapshot."""
+    """Requests a chunk of a snapshot."""
 
     sender: int
     key: PartitionKey
@@ -157,7 +161,7 @@ class SnapshotGot(NamedTuple):
     leader: int
     snapshot: SnapshotId
     size: int  # of the whole snapshot
-    position: int  # of the piece in it
+    position: int  # of the chunk in it
     data: Buffer
 
 
@@ -175,7 +179,7 @@ Message = (
 
 
 class Peers(Protocol):
-    """The way to the other nodes."""
+    """Sends messages to the other nodes."""
 
     def send(self, to: int, message: Message) -> None:
         """Best effort. Never calls back before it returns."""

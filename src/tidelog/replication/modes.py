@@ -1,4 +1,4 @@
-"""The table of what the replicas of a mode have: their policy, and what is attached to them besides.
+"""The table of the modes: the policy of each, and what is attached to its replicas.
 
 A mode is added by a row here, a policy, a succession (:mod:`tidelog.controller.successions`) and its settings
 (:mod:`tidelog.config.modes`).
@@ -17,14 +17,14 @@ from tidelog.replication.sealing import Pausing, Sealing
 
 
 class Leaders(Enum):
-    """Where leaders come from."""
+    """How leaders are chosen."""
 
-    NAMED = "named"  # by the controllers
-    VOTED = "voted"  # by the replicas
+    NAMED = "named"  # appointed by the controllers
+    VOTED = "voted"  # elected by the replicas
 
 
 class Mode(NamedTuple):
-    """What is not named is the null object."""
+    """The defaults are the null objects."""
 
     policy: Policy
     leaders: Leaders = Leaders.NAMED
@@ -39,7 +39,7 @@ MODES: dict[str, Mode] = {
     PRIMARY_BACKUP: Mode(BY_NAME[PRIMARY_BACKUP], seal=Pausing, stand_in=Backup),
     QUORUM: Mode(BY_NAME[QUORUM], Leaders.VOTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
 }
-"""``replication.mode`` → what its replicas have."""
+"""``replication.mode`` → its row."""
 
 METADATA = Mode(BY_NAME[QUORUM], Leaders.VOTED, deletions=LoggedDeletions)
-"""The log of the controllers' decisions. Never replicated in another way, and not read by clients."""
+"""The metadata log. Its mode never changes, and clients do not read it."""

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower."""
+"""What a leader knows about one follower."""
 
 
 class Progress:
@@ -13,23 +13,25 @@ class Progress:
     )
 
     def __init__(self, now_ms: int) -> None:
-        self.end_offset = 0  # Exclusive: the follower holds everything before, as durably as the topic asks.
+        # Exclusive: the follower holds everything before it, as durably as the topic requires.
+        self.end_offset = 0
         self.log_start_offset = 0
-        self.seen = False  # Whether it has fetched in this epoch; before that its end offset means nothing.
+        self.seen = False  # Whether it has fetched in this epoch. Before that, its end offset means nothing.
         self.fetched_ms = now_ms
-        # When it last held everything the leader had at that time. A new leader gives everybody the benefit
-        # of the doubt, or it would begin by throwing out the whole set.
+        # When it last held everything that the leader had at that time. A new leader counts all followers as
+        # caught up at first: otherwise it would begin by removing all members.
         self.caught_up_ms = now_ms
-        # Where the leader's log ended at some time past: what the follower has to reach to be caught up as of
-        # then. It stays until it is reached, be it by many fetches.
+        # The leader's log end offset at an earlier time: a follower that has reached it is caught up as of
+        # that time. The mark stays until it is reached, even if that takes many fetches.
         self.mark_offset = 0
         self.mark_ms = now_ms
 
     def fetched(self, end_offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """A fetch from ``end_offset`` arrived: everything before it is there.
+        """A fetch from ``end_offset`` arrived: the follower holds everything before it.
 
-        A follower is caught up now if it asks for the leader's end, and as of the mark once it has reached
-        it. So steady writes throw nobody out who stays a moment behind, however many fetches that moment is.
+        A follower is caught up now if it fetches from the leader's log end, and as of the mark once it has
+        reached the mark. So under steady writes a follower that is always slightly behind is not removed,
+        even if each mark takes many fetches.
         """
         if end_offset >= leader_end_offset:
             self.caught_up_ms = now_ms

@@ -5,11 +5,11 @@ role     enters by               does
 ======== ======================= ==================================================================
 idle     creation                nothing; knows no leader
 leader   :meth:`Replica.lead`    appends, tracks followers, moves the high watermark, settles produces
-follower :meth:`Replica.follow`  fetches, truncates where its history differs, takes the leader's watermark
+follower :meth:`Replica.follow`  fetches, truncates at a divergence, adopts the leader's high watermark
 ======== ======================= ==================================================================
 
 Every change of leader or epoch goes through ``lead`` or ``follow``. Nothing here appends: the driver does,
-and says so with :meth:`Replica.appended`; the log is only asked how far it reaches and which epochs it holds.
+and reports it with :meth:`Replica.appended`. The log is queried only for its offsets and its epochs.
 """
 
 from collections import deque
@@ -52,7 +52,7 @@ class Epochs(Protocol):
 
 
 class ReplicaLog(Protocol):
-    """What a replica may ask its log."""
+    """What a replica may query from its log."""
 
     @property
     def start_offset(self) -> int: ...
@@ -68,13 +68,13 @@ class ReplicaLog(Protocol):
 
 
 class Limits(NamedTuple):
-    """The topic's settings that matter here."""
+    """The topic's settings that a replica needs."""
 
     min_in_sync: int = 1
     lag_max_ms: int = 10_000
-    durable: bool = False  # Whether an acknowledgement promises synced records.
-    waiting_max: int = 10_000  # Produces that may wait at a time.
-    degrade_after_ms: int = -1  # Without enough copies for so long, fewer will do; -1: never.
+    durable: bool = False  # Whether acknowledged records must be synced.
+    waiting_max: int = 10_000  # maximum number of waiting produces
+    degrade_after_ms: int = -1  # Without enough copies for this long, fewer are enough; -1: never.
 
 
 class PendingProduce(NamedTuple):
@@ -84,12 +84,12 @@ class PendingProduce(NamedTuple):
     token: int
 
 
-# What the class does when called, less a call: see effects.
+# The same as calling the class, but one call less: see effects.
 new_waiting: Callable[[tuple[int, int, int, int]], PendingProduce] = partial(tuple.__new__, PendingProduce)
 
 
 class FetchResult(NamedTuple):
-    """To a follower's fetch: serve it, send it back to where the logs part, or refuse."""
+    """The result of a follower's fetch: serve it, report the divergence, or refuse it."""
 
     error: ErrorCode = ErrorCode.NONE
     diverging: tuple[int, int] | None = None  # (epoch, end offset) in the leader's history
@@ -160,54 +160,58 @@ class Replica(Machine):
         self.maximal_in_sync: frozenset[int] = frozenset()
         self.partition_epoch = -1
         self.epoch_start_offset = 0
-        # Exclusive. Everything below is committed: it never goes back, except where an unclean election gave
-        # records up. After a crash the log may be shorter than what was checkpointed, or begin behind it:
-        # only what is committed is ever deleted.
+        # Exclusive. Everything below is committed. It never moves back, unless an unclean election lost
+        # records. After a crash the log may end before the checkpointed value, or start after it: only
+        # committed records are ever deleted.
         self.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
-        # Whether this process has led, or heard a leader agree with its log, or an earlier one had and the
-        # machine has been on since. Before that the watermark is a checkpoint's word for records that a power
-        # failure may have exchanged for older ones.
+        # Whether this process has led or has had its log confirmed by a leader, or an earlier process had and
+        # the machine has not lost power since. Until then the high watermark is only a checkpoint, and a
+        # power failure may have replaced the records below it by older ones.
         self.is_sure = is_sure
-        # Exclusive: was on disk before this process began, and a power failure leaves it as it was.
+        # Exclusive. Everything below was synced before this process started, so a power failure has not
+        # changed it.
         self._synced_before = max(log.synced_end_offset, log.start_offset)
-        # (epoch, end offset): up to where our log was last seen to be the beginning of its leader's, and in
-        # which epoch. A restart forgets it: the log may have come back shorter, or as it was before a cut.
+        # (epoch, end offset): in which epoch, and up to which offset, our log was last known to be a prefix
+        # of its leader's. Forgotten at a restart: the log may be shorter then, or be what it was before a
+        # truncation.
         self.agreed: tuple[int, int] = (NO_EPOCH, 0)
-        # The highest watermark that any leader told us: beyond our log's end while we lack something.
+        # The highest high watermark that any leader has reported. It is beyond our log end while we lack
+        # records.
         self.committed_seen = high_watermark
         self.progress: dict[int, Progress] = {}
-        # Replicas that are about to go: where copies are counted, theirs do not count.
+        # Replicas that are about to be removed. Their copies do not count where copies are counted.
         self.uncounted: frozenset[int] = frozenset()
-        # Which epoch wrote the record before the log's start, where a snapshot stands for what came before.
+        # Epoch of the last record before the log start, where a snapshot replaces the beginning of the log.
         self.base_epoch: int = base_epoch
-        # Whether who is no replica may fetch, without counting for anything: brokers tail the metadata log.
+        # Whether nodes that are not replicas may fetch, without being counted: brokers fetch the metadata
+        # log.
         self.open_to_observers = open_to_observers
-        # Exclusive, while this replica leads a log that ends in a seal: nothing more is taken or committed.
+        # Exclusive, while this replica leads a log that ends in a seal: nothing more is accepted or
+        # committed.
         self.sealed_end_offset: int | None = None
-        # Whether somebody else may lead by now, of whom we have not heard. A leader that an operator gave up
-        # may still be followed by a member that has not heard of it either: nothing is committed then.
+        # Whether another replica may have become leader without our knowledge. After an operator has replaced
+        # this leader, a member that does not know that yet may still follow it: nothing may be committed
+        # then.
         self.is_doubted: Callable[[], bool] = lambda: False
-        self._held_back = False  # Whether the watermark would move, but for that.
-        self.handing_over = False  # Another one is about to lead: nothing more is taken here.
+        self._held_back = False  # Whether only this doubt keeps the high watermark from advancing.
+        self.handing_over = False  # Another replica is about to lead: produces are refused.
         self._led_epoch: int = NO_EPOCH
-        self._settled_end_offset = (
-            0  # Exclusive: whoever held everything when the leader fell quiet held this.
-        )
+        self._settled_end_offset = 0  # Exclusive: the log end offset when this partition last settled.
         self._proposed: tuple[int, ...] | None = None
-        # Were refused since the members last changed, or since somebody came back: not proposed again before
-        # :meth:`invite`.
+        # Replicas whose proposal was refused since the in-sync set last changed or a replica came back. They
+        # are not proposed again before :meth:`invite`.
         self._unwelcome: frozenset[int] = frozenset()
-        self._refused_epoch = -1  # The partition epoch on which a proposal was last refused.
+        self._refused_epoch = -1  # partition epoch at which a proposal was last refused
         self._degrading = Degrading()
-        # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
-        # waits behind somebody with great ones.
+        # One queue per acks value: each is settled in order, and a produce with acks=1 does not wait behind
+        # one with acks=all.
         self._waiting: dict[int, deque[PendingProduce]] = {}
 
     # --- the view for policies ------------------------------------------------------------------------------
 
     @property
     def min_in_sync(self) -> int:
-        """How many copies are enough now."""
+        """Number of copies that are enough now."""
         copies = self._degrading.copies
         return self.limits.min_in_sync if copies is None else copies
 
@@ -217,42 +221,46 @@ class Replica(Machine):
 
     @property
     def readable_end_offset(self) -> int:
-        """Exclusive: below it every record is the one that was committed there. That is what readers get.
+        """Exclusive: readers get the records below it, each of which is the one that was committed at its
+        offset.
 
-        After a power failure it is less than the watermark until a leader agrees with our log. A tail that
-        was cut off may have come back, while the checkpoint speaks of the records that took its place.
+        After a power failure it is less than the high watermark until a leader confirms our log. A truncated
+        tail may have reappeared, while the checkpointed high watermark refers to the records that replaced
+        it.
         """
         return self.high_watermark if self.is_sure else min(self.high_watermark, self._synced_before)
 
     # --- settings -------------------------------------------------------------------------------------------
 
     def set_limits(self, limits: Limits, uncounted: frozenset[int] | None = None) -> Effects:
-        """The topic's settings have changed. ``uncounted``: whose copies do not count; None: as before."""
+        """The topic's settings have changed. ``uncounted``: replicas whose copies do not count; None:
+        unchanged.
+        """
         self.limits = limits
         if uncounted is not None:
             self.uncounted = uncounted
         return self._advance_and_look_again() if self.role is Role.LEADER else []
 
     def set_policy(self, policy: Policy) -> None:
-        """The topic is replicated in another way from the next role on."""
+        """The partition has another replication mode. Its role in that mode is set next."""
         self.policy = policy
 
     def set_replicas(self, replicas: tuple[int, ...]) -> None:
-        """While another one leads: there are other replicas now. A leader hears of them by :meth:`lead`."""
+        """The replicas have changed while another replica leads. A leader learns of them by :meth:`lead`."""
         invariant(self.role is not Role.LEADER, "a leader tracks its replicas", self.me, self.epoch)
         self.replicas = replicas
 
     def set_base_epoch(self, epoch: int) -> None:
-        """A snapshot stands for everything before the log's start; ``epoch`` wrote the last of it."""
+        """A snapshot replaces everything before the log start; ``epoch`` wrote the last record of it."""
         self.base_epoch = epoch
 
     def admit_observers(self) -> None:
-        """Who is no replica may fetch from now on, without counting for anything."""
+        """Nodes that are not replicas may fetch from now on, without being counted."""
         self.open_to_observers = True
 
     def ask_before_commit(self, is_doubted: Callable[[], bool]) -> None:
-        """Before the watermark moves, ``is_doubted`` tells whether another one may lead by now. A question to
-        the surroundings, like those to the log.
+        """Before the high watermark advances, ``is_doubted`` tells whether another replica may lead by now.
+        It is a query to the surroundings, like those to the log.
         """
         self.is_doubted = is_doubted
 
@@ -266,10 +274,10 @@ class Replica(Machine):
         partition_epoch: int,
         now_ms: int,
     ) -> Effects:
-        """Become leader in ``epoch``, or stay it with another set of replicas or members."""
+        """Become leader in ``epoch``, or stay leader with other replicas or another in-sync set."""
         if epoch == self.epoch and self.role is Role.LEADER:
             return self._members_changed(replicas, in_sync, partition_epoch, now_ms)
-        # Where replicas vote, the epoch is entered before its leader is known.
+        # Where replicas vote, a replica enters the epoch before the leader is known.
         entered = epoch == self.epoch and self.leader == NO_BROKER and self._led_epoch != epoch
         invariant(
             epoch > self.epoch or entered, "an epoch is led once, by one replica", epoch, self.epoch, self.me
@@ -283,8 +291,8 @@ class Replica(Machine):
         self.epoch = self._led_epoch = epoch
         self.leader = self.me
         self.partition_epoch = partition_epoch
-        # Written into the epoch history before the first record: a follower that asks where an older epoch
-        # ended must hear of this boundary even while this epoch is empty.
+        # Recorded in the epoch history before the first record: a follower that asks where an older epoch
+        # ended must see this boundary even while this epoch is empty.
         self.epoch_start_offset = self.log.end_offset
         self.replicas = replicas
         self.progress = {replica: Progress(now_ms) for replica in replicas if replica != self.me}
@@ -293,9 +301,9 @@ class Replica(Machine):
         return effects + self._advance_and_look_again()
 
     def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> Effects:
-        """Follow ``leader`` (-1: nobody) in ``epoch``."""
+        """Follow ``leader`` (-1: no leader) in ``epoch``."""
         invariant(epoch >= self.epoch, "leader epochs only rise", epoch, self.epoch)
-        # A leader may resign in its own epoch; it can never follow somebody else in it.
+        # A leader may resign in its own epoch. It can never follow another leader in that epoch.
         leads = epoch == self.epoch and self.role is Role.LEADER
         invariant(not leads or leader == NO_BROKER, "two leaders in one epoch", epoch, self.me, leader)
         effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -309,30 +317,30 @@ class Replica(Machine):
         return effects
 
     def begin_hand_over(self) -> None:
-        """Another one is about to lead: nothing more is taken here, until it does or time is up."""
+        """Another replica is about to lead: refuse produces until it does, or until :meth:`end_hand_over`."""
         self.handing_over = self.role is Role.LEADER
 
     def end_hand_over(self) -> None:
         self.handing_over = False
 
     def seal(self, end_offset: int | None) -> None:
-        """While leading: the log ends in a seal at ``end_offset``; None: it goes on."""
+        """While leading: the log ends in a seal at ``end_offset``; None: it accepts records again."""
         if self.role is Role.LEADER:
             self.sealed_end_offset = end_offset
 
     def stop(self, error: ErrorCode) -> Effects:
-        """Leave: the partition goes away, or its disk does."""
+        """The partition is removed, or its log has failed."""
         effects = self._leave_role(error)
         self.role = Role.IDLE
         self.leader = NO_BROKER
         return effects
 
     def cannot_write(self, error: ErrorCode) -> Effects:
-        """The disk takes nothing more: whoever waits for it learns so. Reading goes on."""
+        """The disk accepts no writes: waiting produces fail with ``error``. Reads are still served."""
         return self._leave_role(error)
 
     def _leave_role(self, error: ErrorCode) -> Effects:
-        """Whoever still waits learns now that this replica cannot keep the promise any more; never ok."""
+        """Waiting produces fail with ``error``, because this replica cannot complete them any more."""
         effects: Effects = [
             CompleteProduce(each.token, error) for queue in self._waiting.values() for each in queue
         ]
@@ -347,9 +355,9 @@ class Replica(Machine):
     ) -> Effects:
         unchanged = (replicas, in_sync) == (self.replicas, self.in_sync)
         if partition_epoch < self.partition_epoch:
-            return []  # A late message about an older state.
+            return []  # a late message about an older state
         if partition_epoch == self.partition_epoch and unchanged:
-            # The same state, from a snapshot. It says nothing about a proposal that was made on it.
+            # The same state, from a snapshot. It does not answer a proposal that was based on it.
             return []
         self.partition_epoch = partition_epoch
         self.replicas = replicas
@@ -361,20 +369,21 @@ class Replica(Machine):
         proposed, self._proposed = self._proposed, None
         self._set_members(in_sync)
         if unchanged and (proposed is not None or self._refused_epoch == partition_epoch - 1):
-            # The proposal was refused, or is void for another reason. To repeat it at once could go on for
-            # ever, at the cost of a metadata record each time.
+            # The proposal was refused, or is void for another reason. Repeating it at once could go on
+            # forever, and cost a metadata record each time.
             self._unwelcome |= frozenset(proposed or ()).difference(in_sync)
             return self._advance_and_look_again() + self._invite_one()
         return self._advance_and_look_again() + self.invite()
 
     def restarted(self, replica: int, now_ms: int) -> None:
-        """Another process speaks for it from now on: nothing is known about what that one holds."""
+        """A new process acts for this replica: what it holds is not known yet."""
         if replica in self.progress:
             self.progress[replica] = Progress(now_ms)
 
     def invite(self) -> Effects:
-        """Propose a follower that holds everything and is no member: somebody who has nothing to fetch is not
-        heard of, and would stay outside until the next append, which may be refused for want of members.
+        """Propose a follower that holds everything and is not a member. A follower with nothing to fetch
+        sends no new request. It would stay outside until the next append, which may be refused because of too
+        few members.
         """
         self._unwelcome = frozenset()
         return self._invite_one()
@@ -389,11 +398,11 @@ class Replica(Machine):
         return []
 
     def has_resigned(self, epoch: int) -> bool:
-        """Whether it has led this epoch and does so no more: it cannot begin again."""
+        """Whether it has led this epoch and stepped down: it cannot lead the same epoch again."""
         return self._led_epoch == epoch == self.epoch and self.role is not Role.LEADER
 
     def is_copied(self) -> bool:
-        """Whether a member besides us holds all of our log."""
+        """Whether another member of the in-sync set holds our whole log."""
         return any(
             progress.seen and progress.end_offset >= self.log.end_offset
             for replica, progress in self.progress.items()
@@ -401,7 +410,7 @@ class Replica(Machine):
         )
 
     def has_copies_of(self, end_offset: int) -> bool:
-        """Whether as many replicas as the topic asks for hold everything before ``end_offset``; only a leader
+        """Whether as many replicas as the topic requires hold everything before ``end_offset``. Only a leader
         can tell.
         """
         held = [
@@ -419,7 +428,7 @@ class Replica(Machine):
     # --- leading --------------------------------------------------------------------------------------------
 
     def before_append(self, acks: int) -> ErrorCode:
-        """May a produce be appended now?"""
+        """NONE if a produce may be appended now, otherwise the error."""
         if self.role is not Role.LEADER or self.sealed_end_offset is not None or self.handing_over:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         queue = self._waiting.get(acks)
@@ -432,7 +441,7 @@ class Replica(Machine):
         """The driver has appended to the log."""
         invariant(self.role is Role.LEADER, "only a leader appends", self.role, self.epoch)
         if self.limits.durable or not self.policy.commits_alone(self):
-            return []  # What others have to hold first is not committed by this.
+            return []  # Other replicas have to hold it first, so an append alone commits nothing.
         return self._advance()
 
     def synced(self) -> Effects:
@@ -440,7 +449,7 @@ class Replica(Machine):
         return self._advance_and_look_again() if self.role is Role.LEADER and self.limits.durable else []
 
     def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> CompleteProduce | None:
-        """The verdict on the produce that ends at ``end_offset``. None: ``token`` is settled later, once the
+        """The result of the produce that ends at ``end_offset``. None: ``token`` is settled later, when the
         produce is acknowledged or refused.
         """
         verdict = self.policy.acknowledged(self, end_offset, acks)
@@ -455,21 +464,22 @@ class Replica(Machine):
     def fetched(
         self, replica: int, epoch: int, offset: int, last_epoch: int, log_start_offset: int, now_ms: int
     ) -> FetchResult:
-        """A follower asks for what comes at ``offset``; ``last_epoch`` wrote the record before it."""
+        """A follower fetches from ``offset``; ``last_epoch`` wrote the record before it."""
         error = self.check_epoch(epoch)
         if error is ErrorCode.NONE and self.role is not Role.LEADER:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         progress = self.progress.get(replica)
         if error is ErrorCode.NONE and progress is None and not self.open_to_observers:
-            error = ErrorCode.UNKNOWN_LEADER_EPOCH  # Not one of ours yet; our metadata may be older than its.
+            # Not a replica that we know; our metadata may be older than the follower's.
+            error = ErrorCode.UNKNOWN_LEADER_EPOCH
         if error is not ErrorCode.NONE:
             return FetchResult(error)
         if last_epoch < self.base_epoch:
-            # Its history may part from ours before our log begins: only the snapshot can tell.
+            # Its log may diverge from ours before our log start. Only the snapshot is certain to be right.
             return FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE)
         diverging = self._divergence(offset, last_epoch)
         if diverging is not None:
-            # Says nothing about what the follower holds, so it does not count as an acknowledgement.
+            # This tells nothing about what the follower holds, so it is not an acknowledgement.
             return FetchResult(diverging=diverging)
         if offset > self.log.end_offset or offset < self.log.start_offset:
             return FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -482,7 +492,7 @@ class Replica(Machine):
         return FetchResult(effects=self._advance())
 
     def lent(self, epoch: int, offset: int, last_epoch: int) -> FetchResult:
-        """The leader itself asks for what comes at ``offset``: it may lack what we hold."""
+        """The leader itself fetches from ``offset``: it may lack records that we hold."""
         error = self.check_epoch(epoch)
         if error is not ErrorCode.NONE:
             return FetchResult(error)
@@ -496,7 +506,7 @@ class Replica(Machine):
         if last_epoch < 0:
             return None
         if NO_EPOCH < self.base_epoch < last_epoch < self.log.epochs.epoch_at(self.log.start_offset):
-            # Nothing of that epoch is in our history; what lies before our log ended with an earlier one.
+            # Our history has nothing of that epoch. What came before our log start ended with an earlier one.
             return self.base_epoch, self.log.start_offset
         epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.end_offset)
         if epoch == NO_EPOCH:
@@ -506,17 +516,18 @@ class Replica(Machine):
         return None
 
     def _maybe_join(self, replica: int, progress: Progress) -> Effects:
-        """A follower that holds everything committed, and everything from before this epoch, may become a
-        member.
+        """Propose a follower as a member if it holds everything that is committed, and everything from before
+        this epoch.
 
-        Without the second condition a follower that was never told of the last epoch's end could join while
-        it lacks records that the watermark, still behind, is about to pass.
+        Without the second condition a follower that was never told where the last epoch ended could join
+        while it lacks records that the high watermark, still behind, is about to pass.
         """
         if self._proposed is not None or replica in self._unwelcome:
             return []
         if progress.end_offset < self.high_watermark or progress.end_offset < self.epoch_start_offset:
             return []
-        # From now on the watermark waits for it: if the controller confirms, it was a member all along.
+        # The high watermark waits for it from now on: if the controller confirms, it was a member from this
+        # moment.
         self.maximal_in_sync = self.maximal_in_sync | {replica}
         return self._propose((*self.in_sync, replica))
 
@@ -525,17 +536,19 @@ class Replica(Machine):
         return [ProposeInSync(members, self.epoch, self.partition_epoch)]
 
     def propose_itself(self) -> Effects:
-        """To lead, as it is meant to: it lacks nothing any more."""
+        """Propose this replica as the only member: it lacks nothing any more and can lead, as it was
+        appointed to.
+        """
         return self._propose((self.me,))
 
     def propose_holders(self, members: tuple[int, ...]) -> None:
-        """Those who hold all of a sealed log are proposed to the controllers."""
+        """The replicas that hold all of a sealed log are proposed to the controllers."""
         invariant(self.sealed_end_offset is not None, "only a sealed log is handed over", self.me, self.epoch)
         self._proposed = members
 
     def proposal_refused(self, *, recorded: bool = False) -> Effects:
-        """The controller did not take the proposal; what holds is what it confirmed last. ``recorded``: the
-        metadata will say so, too.
+        """The controller refused the proposal: the in-sync set that it confirmed last remains valid.
+        ``recorded``: a metadata record will tell of the refusal, too.
         """
         if self._proposed is None:
             return []
@@ -544,8 +557,8 @@ class Replica(Machine):
         if self.role is not Role.LEADER:
             self._proposed = None
             return []
-        # Others that have caught up were not brought up while this was under way; one that is dead must not
-        # keep them out.
+        # Other followers that have caught up were not proposed while this proposal was pending. A dead one
+        # must not keep them out.
         self._unwelcome |= frozenset(self._proposed).difference(self.in_sync)
         self._proposed = None
         self.maximal_in_sync = frozenset(self.in_sync)
@@ -553,13 +566,13 @@ class Replica(Machine):
 
     @property
     def proposed(self) -> tuple[int, ...] | None:
-        """The proposal that counts until an answer or new metadata says otherwise. The controller may never
-        have heard of it, so it has to be told again.
+        """The pending proposal, until a response or new metadata ends it. The controller may never have
+        received it, so it has to be repeated.
         """
         return self._proposed
 
     def tick(self, now_ms: int) -> Effects:
-        """Throw out members that lag, and let produces go whose time is up."""
+        """Remove members that lag, and expire produces."""
         effects = self._expire(now_ms)
         if self._held_back and self.role is Role.LEADER:
             effects += self._advance_and_look_again()
@@ -568,13 +581,13 @@ class Replica(Machine):
         if self.role is Role.LEADER and self.policy.drops_laggards and self._proposed is None:
             stuck = [member for member in self.in_sync if member != self.me and self._lags(member, now_ms)]
             if stuck:
-                # Until the controller confirms, the old set stays what the watermark waits for.
+                # Until the controller confirms, the high watermark waits for the old set.
                 effects += self._propose(tuple(member for member in self.in_sync if member not in stuck))
         return effects
 
     @property
     def _may_degrade(self) -> bool:
-        """Whether the number of copies has to be looked after."""
+        """Whether fewer copies may become enough, so that this must be checked."""
         limits = self.limits
         return limits.degrade_after_ms >= 0 and limits.min_in_sync > 1 and self.role is Role.LEADER
 
@@ -587,10 +600,10 @@ class Replica(Machine):
         return [Degrade(self._degrading.copies), *self._advance_and_look_again()] if changed else []
 
     def settled(self) -> bool:
-        """Whether the clock has nothing to do here: nobody waits, and every member holds everything.
+        """Whether this replica needs no ticks: no produce waits, and every member holds everything.
 
-        Followers of a settled partition are not heard of until something is appended. :meth:`stirred` says so
-        then, as their silence meant nothing.
+        Followers of a settled partition send no new requests until something is appended. :meth:`stirred`
+        accounts for that then, because their silence means nothing.
         """
         if self.role is not Role.LEADER:
             return True
@@ -609,7 +622,9 @@ class Replica(Machine):
         return True
 
     def stirred(self, now_ms: int) -> None:
-        """The first append after a quiet time: whoever was caught up then was so until now."""
+        """The first append after the partition had settled: followers that were caught up then have been so
+        until now.
+        """
         for progress in self.progress.values():
             if progress.end_offset >= self._settled_end_offset and progress.seen:
                 progress.caught_up_ms = now_ms
@@ -632,14 +647,14 @@ class Replica(Machine):
         return effects
 
     def _advance(self) -> Effects:
-        """Move the high watermark as far as the policy allows, and settle the produces it passes."""
+        """Advance the high watermark as far as the policy allows, and settle the produces below it."""
         committed = self.policy.committed(self)
         if self.sealed_end_offset is not None:
             committed = min(committed, self.sealed_end_offset)
         if committed <= self.high_watermark:
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
-        # Without another replica there is nobody who could lead instead.
+        # Without another replica no other leader is possible.
         self._held_back = bool(self.progress) and self.is_doubted()
         if self._held_back:
             return []
@@ -651,8 +666,8 @@ class Replica(Machine):
         return effects
 
     def _advance_and_look_again(self) -> Effects:
-        """The same when more has changed than what followers hold: who waits may be refused now, or need
-        less than before.
+        """The same, when more has changed than what followers hold: any waiting produce may be refused now,
+        or need fewer copies than before.
         """
         effects = self._advance()
         for acks, queue in self._waiting.items():
@@ -661,7 +676,7 @@ class Replica(Machine):
         return effects
 
     def _settle(self, acks: int, queue: "deque[PendingProduce]", effects: Effects) -> bool:
-        """Whether the first one of a queue is done."""
+        """Settle the first produce of a queue; returns whether it was complete."""
         verdict = self.policy.acknowledged(self, queue[0].end_offset, acks)
         if verdict is WAIT:
             return False
@@ -673,8 +688,8 @@ class Replica(Machine):
 
     @property
     def last_epoch(self) -> int:
-        """The epoch that wrote the newest record, also when that has had its time and is gone: a log without
-        records is not older than one that still has the first of them. -1 where there never was any.
+        """The epoch of the newest record, even if retention has deleted it: an empty log is not older than
+        one that still has the first of those records. -1 if there never was a record.
         """
         end_offset = self.log.end_offset
         if end_offset > self.log.start_offset:
@@ -682,10 +697,10 @@ class Replica(Machine):
         return max(self.base_epoch, self.log.epochs.epoch_at(end_offset))
 
     def diverged(self, epoch: int, leader_epoch_end: tuple[int, int], *, unclean: bool = False) -> Effects:
-        """The leader says that our newest record is not in its history, and where its own epoch ended.
+        """The leader reports that our newest record is not in its history, and where its own epoch ended.
 
-        What both have of that epoch is equal; what we have beyond goes. If the leader's answer speaks of an
-        epoch we do not have either, the next round finds an older one.
+        Up to there both logs are equal in that epoch; what we have beyond is dropped. If we do not have the
+        reported epoch either, the next fetch finds an older one.
         """
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
@@ -701,12 +716,13 @@ class Replica(Machine):
         return [Truncate(target)]
 
     def cuts_committed(self, leader_epoch_end: tuple[int, int]) -> bool:
-        """Whether we would truncate what we know to be committed."""
+        """Whether we would truncate records that we know to be committed."""
         return self.is_sure and self._truncation(leader_epoch_end) < self.high_watermark
 
     def _truncation(self, leader_epoch_end: tuple[int, int]) -> int:
-        """Where our log and the leader's part. After an unclean election that may be before our log's start:
-        then nothing of ours is left. To keep the start would be to wait for the leader to get there.
+        """The offset at which our log diverges from the leader's. After an unclean election it may lie before
+        our log start: then nothing of our log is left. If the log start were kept, we would wait until the
+        leader's log reaches it.
         """
         asked, leader_end = leader_epoch_end
         own_epoch, own_end = self.log.epochs.end_offset_for(asked, self.log.end_offset)
@@ -714,41 +730,43 @@ class Replica(Machine):
 
     @property
     def lacks(self) -> int:
-        """So many committed records, at least, are not in our log."""
+        """Number of committed records, at least, that our log lacks."""
         return max(self.committed_seen - self.log.end_offset, 0)
 
-    # --- records that go ------------------------------------------------------------------------------------
+    # --- lost records ---------------------------------------------------------------------------------------
 
     def give_up_missing(self) -> int:
-        """An unclean election made this replica leader. What it lacks is not committed any more; so many
-        records, at least.
+        """An unclean election made this replica the leader, so the records that it lacks do not count as
+        committed any more. Returns how many they are, at least.
         """
         lost = self.lacks
         self.committed_seen = self.log.end_offset
         return lost
 
     def give_up_from(self, offset: int) -> int:
-        """After an unclean election the leader's log ends at ``offset``, and what was committed behind it is
-        not any more; so many records, at least.
+        """After an unclean election the leader's log ends at ``offset``, and later records do not count as
+        committed any more. Returns how many of ours these are, at least.
         """
         lost = self.high_watermark - offset
         self.high_watermark = self.committed_seen = offset
         return lost
 
     def log_damaged_from(self, offset: int) -> None:
-        """The log is about to lose everything from ``offset`` on. It stays committed, elsewhere."""
+        """The log is about to drop everything from ``offset`` on. Those records stay committed on other
+        replicas.
+        """
         self.high_watermark = min(self.high_watermark, offset)
 
     def log_restarted(self, offset: int) -> None:
-        """The log is empty and goes on at ``offset``, the beginning of the leader's log: what lies before is
+        """The log is empty and continues at ``offset``, the start of the leader's log: everything before is
         committed.
         """
         self.high_watermark = max(self.high_watermark, offset)
 
-    # --- what the leader sends ------------------------------------------------------------------------------
+    # --- records from the leader ----------------------------------------------------------------------------
 
     def received(self, epoch: int, leader_high_watermark: int) -> Effects:
-        """The leader's records are in our log; take over its watermark as far as we hold the log."""
+        """The leader's records are in our log. Adopt its high watermark as far as our log reaches."""
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
         readable = self.readable_end_offset
@@ -759,17 +777,18 @@ class Replica(Machine):
         return [Commit(self.high_watermark)] if self.high_watermark > readable else []
 
     def accepted(self) -> Effects:
-        """Our log is the beginning of the leader's."""
+        """The leader has confirmed that our log is a prefix of its own."""
         readable, self.is_sure = self.readable_end_offset, True
         return [Commit(self.high_watermark)] if self.high_watermark > readable else []
 
     def stand_in(self, acted_epoch: int) -> Effects:
-        """Nobody leads, and readers come here. What we had of the last leader that could confirm anything, in
-        its epoch, it held before us: two copies. Where that is enough for an ok, all of it is confirmed,
-        whether the leader had time to say so or not; but what has to be synced may be missing there.
+        """There is no leader, and this replica serves readers. The last leader that could commit anything
+        also held everything that we fetched from it in its epoch: two copies. Where two are enough for an
+        acknowledgement, all of it is committed, even if the leader could not say so any more. This does not
+        apply where acknowledgements require a sync, because the records may not be synced there.
 
-        Of a log that this leader has not seen to be the beginning of its own, the end may be one that nobody
-        ever acknowledged: then the watermark stays where it is.
+        If that leader has not confirmed that our log is a prefix of its own, the end of our log may never
+        have been acknowledged: then the high watermark stays where it is.
         """
         agreed_epoch, confirmed = self.agreed
         if self.role is not Role.FOLLOWER or self.limits.min_in_sync > 2 or self.limits.durable:
@@ -781,10 +800,10 @@ class Replica(Machine):
         self.high_watermark = confirmed
         return [Commit(confirmed)]
 
-    # --- everybody ------------------------------------------------------------------------------------------
+    # --- all roles ------------------------------------------------------------------------------------------
 
     def check_epoch(self, epoch: int) -> ErrorCode:
-        """Whoever names a leader epoch must name the right one."""
+        """Check the leader epoch of a request."""
         if epoch in (NO_EPOCH, self.epoch):
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -1,30 +1,30 @@
 """A leader that may lack records copies back what the other replicas hold, before it leads.
 
-Whom the metadata names as leader outside the in-sync set has forgotten something (a power failure, another
-disk) or was put in another's place. It takes no writes and serves nobody until it has asked the others where
-their logs end:
+If the metadata names a leader outside the in-sync set, that leader has lost data (a power failure, another
+disk) or replaces another leader. It accepts no writes and serves no clients until it has asked the others
+where their logs end:
 
 ======================== =====================================================================================
 another replica's log    what happens
 ======================== =====================================================================================
-is the beginning of ours it follows as soon as we lead
-goes on where ours ends  we follow it, in our own epoch, until we have what it has
-is another history       we stop and say where they part: an operator decides whose is kept
+is a prefix of ours      it follows as soon as we lead
+continues ours           we follow it, in our own epoch, until we have what it has
+diverges from ours       we stop and report the divergence: an operator decides which log is kept
 ======================== =====================================================================================
 
-Where the controllers choose among members (``newest_log_wins``), every leader began with all that was
-committed before it. So the log whose last record has the highest epoch, and of those the longest, lacks
-nothing committed that any other one has: it is taken over, also where ours parts from it. Those that do not
-answer are waited for shortly: there the leader was the last one that was whole, and others may be gone for
-good.
+Where the controllers choose among members (``newest_log_wins``), every leader began with everything that was
+committed before it. So the log whose last record has the highest epoch, and among those the longest, lacks no
+committed record that another log has: it is copied even if ours diverges from it. There, replicas that do not
+respond are waited for only briefly: the leader was the last one that held everything, and the others may
+never come back.
 
-Others answer only in the new epoch: from then on they take nothing from anybody else, so what they say stays
-true unless they lose it: one that loses power meanwhile holds less than it said. So whom we copy from is
-asked again while we copy, and histories part only when the answer is a new one. One that is silent for five
-seconds is left: another one may have the same, and it may be gone for good. How many must be heard
-follows from how many copies an ok stands for. When nothing is missing any more, the controllers are asked to
-take the replica into the in-sync set (once all is synced, if acknowledgements promise that); with their word
-it leads.
+The others respond only in the new epoch. From then on they take no records from another leader, so their
+response stays true unless they lose data: a power failure can leave them with less. So the replica that we
+copy from is asked again while we copy, and a divergence counts only if the response is a new one. A replica
+that is silent for five seconds is not waited for any longer: another one may have the same records, and it
+may never come back. How many responses are needed follows from how many copies an acknowledgement requires.
+When nothing is missing any more, we ask the controllers to add this replica to the in-sync set (once all is
+synced, if acknowledgements require that). When they confirm, it leads.
 """
 
 import logging
@@ -43,32 +43,32 @@ from tidelog.types import NO_BROKER, NO_EPOCH
 logger = logging.getLogger(__name__)
 
 ASK_AGAIN_MS = 200
-FORCED_WAIT_MS = 1000  # How long others may take to answer where they may be gone for good.
-SOURCE_WAIT_MS = 5000  # How long whom we copy from may be silent: it has records that we lack.
-_NOTHING = Tail(NO_EPOCH, -1)  # of no log
+FORCED_WAIT_MS = 1000  # How long to wait for responses of replicas that may never come back.
+SOURCE_WAIT_MS = 5000  # How long the replica that we copy from may be silent: it has records that we lack.
+_NOTHING = Tail(NO_EPOCH, -1)  # stands for no log
 
 
 class Mandate(NamedTuple):
-    """Under which circumstances a replica leads."""
+    """The terms on which a replica is appointed leader."""
 
     epoch: int
     replicas: tuple[int, ...]
     partition_epoch: int
-    last_leader: int  # the last one that held everything; -1 when its disk was replaced
-    sound: frozenset[int] = frozenset()  # replicas that have kept whatever they acknowledged
-    forced: bool = False  # An operator has decided that what cannot be had is given up.
-    # The fewest copies that were enough for an ok, where that is less than the topic asks for now; 0: it is
-    # not.
+    last_leader: int  # the last leader that held everything; -1 if its disk was replaced
+    sound: frozenset[int] = frozenset()  # replicas that still hold everything they acknowledged
+    forced: bool = False  # An operator has decided that records that cannot be found are lost.
+    # The smallest number of copies that was enough for an acknowledgement, if it is less than the topic
+    # requires now; otherwise 0.
     copies: int = 0
 
 
 def has_heard_enough(mandate: Mandate, copies: int, heard: AbstractSet[int]) -> bool:
-    """Whether every acknowledged record that is left anywhere has been seen at one of those ``heard``.
+    """Whether every acknowledged record that still exists has been seen at one of the replicas in ``heard``.
 
-    The leader was one of the ``copies``; of the others, all but ``copies - 1`` may lack a record. Only who
-    has kept what it acknowledged can tell; where there are too few of those, and where one copy was enough,
-    everybody must be heard: what is found then is all there is. The last leader, if it has kept what it held,
-    is enough by itself: nobody has acknowledged anything since.
+    The leader held one of the ``copies``. Of the others, all but ``copies - 1`` may lack a record. Only
+    replicas that have kept what they acknowledged are evidence. If there are too few of those, or if one copy
+    was enough, all replicas must respond: what is found then is all there is. The last leader alone is enough
+    if it has kept what it held: nothing was acknowledged since.
     """
     others = len(mandate.replicas) - 1
     if len(heard) >= others or mandate.last_leader in heard & mandate.sound:
@@ -77,8 +77,9 @@ def has_heard_enough(mandate: Mandate, copies: int, heard: AbstractSet[int]) -> 
 
 
 def needs_operator(mandate: Mandate, copies: int) -> bool:
-    """Whether records may be gone that nobody but the leader need have had, though no setting of the topic
-    accepts that: with one copy, a power failure may cost the newest records, but a disk is another matter.
+    """Whether acknowledged records may be lost that only the leader had to hold, though no setting of the
+    topic accepts that: with one copy a power failure may lose the newest records, but a replaced disk is
+    another case.
     """
     return copies <= 1 and mandate.last_leader == NO_BROKER
 
@@ -91,15 +92,16 @@ class Restoring(NoRestorer):
         self._services = services
         self._peers = peers
         self.mandate = mandate
-        self._tails: dict[int, Tail] = {}  # of the other replicas
-        self._discarded: set[int] = set()  # whose history an operator has decided against
-        self._doubted: dict[int, Tail] = {}  # with which our log was found to differ: asked for again
-        self._copying_until: int | None = None  # where the log ends that we follow
-        self._source_ms = 0  # when the one we follow was last heard of
+        self._tails: dict[int, Tail] = {}  # last epoch and log end offset of the other replicas
+        # Replicas whose diverging log is not kept: by an operator's decision, or because a newer log wins.
+        self._discarded: set[int] = set()
+        self._doubted: dict[int, Tail] = {}  # replicas whose log diverged from ours: they are asked again
+        self._copying_until: int | None = None  # log end offset of the replica that we follow
+        self._source_ms = 0  # when the replica that we follow was last heard
         self._timer: Timer | None = None
         self._forced_ms = services.uptime_ms() + FORCED_WAIT_MS
         self.done = False
-        # Why it does not go on; empty while it may.
+        # Why it cannot continue; empty while it can.
         self.problem = ""
 
     def start(self) -> None:
@@ -110,8 +112,8 @@ class Restoring(NoRestorer):
             self._timer.cancel()
 
     def renewed(self, mandate: Mandate) -> bool:
-        """The same epoch, and other news of the partition. Who has forgotten something since then may have
-        told us of it after it had, and before we knew.
+        """New metadata in the same epoch. A replica that has lost data since then may have sent its response
+        after the loss and before we knew of it.
         """
         if mandate.epoch != self.mandate.epoch:
             return False
@@ -127,14 +129,14 @@ class Restoring(NoRestorer):
     # --- asking ---------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        """Everybody who has not answered yet, again and again; and those whose answer may not be true any
-        more: whom we copy from, and all of them while we do not go on.
+        """Ask all replicas that have not responded yet, repeatedly; and those whose response may be outdated:
+        the one we copy from, and all of them while we cannot continue.
         """
         if self._driver.closed or self._driver.restorer is not self:
             return
         self._give_up_source()
         me, source = self._driver.replica.me, self._driver.replica.leader
-        # The answers may come in any order, and some late.
+        # Responses may arrive in any order, and late.
         skipped = self._services.perturb("tail ask skipped")
         for replica in () if skipped else self.mandate.replicas:
             unknown = replica not in self._tails or replica == source or bool(self.problem)
@@ -149,7 +151,7 @@ class Restoring(NoRestorer):
         if got.sender in self.mandate.replicas:
             tail = Tail(got.last_epoch, got.end_offset)
             if self._tails.get(got.sender) not in (None, tail):
-                self.problem = ""  # It has lost something since: what we know of it is another log's.
+                self.problem = ""  # It has lost records since: the problem was found with its earlier log.
             self._tails[got.sender] = tail
             if self._copying_until is not None and got.sender == self._driver.replica.leader:
                 self._source_ms = self._services.uptime_ms()
@@ -158,20 +160,22 @@ class Restoring(NoRestorer):
             self._look()
 
     def _give_up_source(self) -> None:
-        """Whom we copy from may never come back. Others may have the same, and where that is for sure, or
-        does not matter, we go on without it.
+        """The replica that we copy from may never come back. Others may have the same records. If that is
+        certain, or does not matter, we continue without it.
         """
         source = self._driver.replica.leader
         if self._copying_until is None or self._services.uptime_ms() - self._source_ms < SOURCE_WAIT_MS:
             return
-        logger.warning("%s: broker %s is silent; it is not copied from any more", self._driver.key, source)
+        logger.warning("%s: broker %s does not respond; no longer copying from it", self._driver.key, source)
         self._doubt(source)
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
         self._doubt(broker)
 
     def _doubt(self, broker: int) -> None:
-        """It may have come back with less than it said: it is asked again, and not waited for."""
+        """It may have restarted with fewer records than it reported: it is asked again, and not waited
+        for.
+        """
         self._tails.pop(broker, None)
         if self._copying_until is not None and self._driver.replica.leader == broker:
             self._copying_until = None
@@ -205,7 +209,7 @@ class Restoring(NoRestorer):
             return len(self._tails) == others or self._services.uptime_ms() >= self._forced_ms
         copies = self._copies
         if needs_operator(self.mandate, copies):
-            self._give_up("its disk was replaced, and only it need have had the newest acknowledged records")
+            self._give_up("its disk was replaced, and the newest acknowledged records may be lost")
             return False
         return has_heard_enough(self.mandate, copies, self._tails.keys())
 
@@ -215,14 +219,16 @@ class Restoring(NoRestorer):
 
     @property
     def _copies(self) -> int:
-        """How few were enough for an ok: for every record that may be left."""
+        """The smallest number of copies that was enough for an acknowledgement of any record that may still
+        exist.
+        """
         limits = self._driver.replica.limits
         copies = 1 if limits.degrade_after_ms >= 0 else limits.min_in_sync
         return min(copies, self.mandate.copies or copies)
 
     def _is_ahead(self, tail: Tail) -> bool:
-        """Whether there is something to copy, or another history to be found. A log whose records have all
-        had their time has nothing to compare, only an end: from there on offsets are free.
+        """Whether there is something to copy, or a divergence to find. A log whose records have all been
+        deleted by retention has nothing to compare, only a log end: from there on offsets are free.
         """
         own = _tail(self._driver)
         if NO_EPOCH in (own.last_epoch, tail.last_epoch):
@@ -230,7 +236,7 @@ class Restoring(NoRestorer):
         return tail > own
 
     def _agrees(self, replica: int) -> bool:
-        """Whether a shorter log is the beginning of ours; or does not matter."""
+        """Whether a shorter log is a prefix of ours, or does not matter."""
         log, tail = self._driver.log, self._tails[replica]
         if tail.end_offset <= log.start_offset or tail.last_epoch == NO_EPOCH:
             return True
@@ -242,7 +248,8 @@ class Restoring(NoRestorer):
     def _propose(self) -> None:
         driver, mandate = self._driver, self.mandate
         if driver.replica.durable_end_offset < driver.log.end_offset:
-            # A member counts as complete after a power failure. Proposed when what was copied is synced.
+            # A member counts as complete after a power failure, so this replica is proposed only when what
+            # was copied is synced.
             driver.listener.syncer.want(driver)
             return
         if driver.replica.proposed is None or driver.replica.partition_epoch != mandate.partition_epoch:
@@ -254,14 +261,14 @@ class Restoring(NoRestorer):
     def _copy_from(self, replica: int) -> None:
         mandate, tail = self.mandate, self._tails[replica]
         logger.info(
-            "%s: copies back from broker %s, which has everything up to %s; ours ends at %s",
+            "%s: copying records back from broker %s, whose log ends at %s; ours ends at %s",
             self._driver.key, replica, tail.end_offset, self._driver.log.end_offset,
         )  # fmt: skip
         self._copying_until, self._source_ms = tail.end_offset, self._services.uptime_ms()
         self._driver.follow(mandate.epoch, replica, mandate.replicas, mandate.partition_epoch)
 
     def taken(self) -> None:
-        """More of the other's log is ours."""
+        """More of the other replica's log was copied."""
         if self._copying_until is not None and self._driver.log.end_offset >= self._copying_until:
             self._copying_until = None
             self._look()
@@ -274,17 +281,18 @@ class Restoring(NoRestorer):
             self._propose()
 
     def diverged(self, diverging: tuple[int, int]) -> bool:
-        """The log we follow does not go on where ours ends. Whether nothing is dropped for that."""
+        """The log that we follow diverges from ours. Returns True if nothing is truncated because of that."""
         source = self._driver.replica.leader
         if self._newest_wins and self._doubted.get(source, _NOTHING) == self._tails.get(source):
-            return False  # It has said so twice, and has the newer log.
+            return False  # It has reported the divergence twice, and has the newer log.
         self._copying_until = None
         self._follow_nobody()
         tail = self._tails.get(source)
         if tail is None:
             return True
         if self._doubted.get(source) != tail:
-            # It may have lost what it said it had, and be the beginning of our log: then nothing parts.
+            # It may have lost the records that it reported, and be a prefix of our log: then there is no
+            # divergence.
             self._doubted[source] = tail
             del self._tails[source]
         elif self._is_discarded(source, diverging):
@@ -292,15 +300,15 @@ class Restoring(NoRestorer):
         return True
 
     def _is_discarded(self, replica: int, parting: tuple[int, int]) -> bool:
-        """Two histories. An operator's word makes ours the right one; without it we stop."""
+        """The logs diverge. If an operator has decided so, ours is the right one; otherwise we stop."""
         if self.mandate.forced or self._newest_wins:
             self._discarded.add(replica)
             return True
         epoch, end_offset = parting
         own_end, their_end = self._driver.log.end_offset, self._tails[replica].end_offset
         self._give_up(
-            f"its log and that of broker {replica} part at offset {min(end_offset, own_end, their_end)} "
-            f"(epoch {epoch}): here they go on to {own_end}, there to {their_end}"
+            f"its log and that of broker {replica} diverge at offset {min(end_offset, own_end, their_end)} "
+            f"(epoch {epoch}): its own log ends at {own_end}, the other at {their_end}"
         )
         return False
 
@@ -308,21 +316,23 @@ class Restoring(NoRestorer):
         if self.problem != problem:
             self.problem = problem
             logger.error(
-                "%s: broker %s does not lead: %s. Nothing is written until an operator decides: "
+                "%s: broker %s cannot lead: %s. No writes are accepted until an operator decides: "
                 "tidelog topic promote",
                 self._driver.key, self._driver.replica.me, problem,
             )  # fmt: skip
 
 
 def _tail(driver: ReplicaDriver) -> Tail:
-    """Of the records that are there: an epoch that has left none is nothing that could be copied."""
+    """Last epoch and log end offset of the records that exist: an epoch without records left is nothing to
+    copy.
+    """
     log = driver.log
     return driver.tail if log.end_offset > log.start_offset else Tail(NO_EPOCH, log.end_offset)
 
 
 def tail_of(driver: ReplicaDriver | None, ask: TailAsk, me: int) -> TailGot:
-    """What a replica answers whoever is to lead it: only in that epoch, and only if it has not forgotten what
-    it had itself.
+    """A replica's response to the leader that asks for its log end: only in that leader's epoch, and not if
+    its own log has failed or is damaged.
     """
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     tail = Tail(NO_EPOCH, 0)

@@ -1,27 +1,28 @@
-"""The end of a leader's time when its topic is to be replicated in another way: who holds the whole log must
-be known, and nothing may be committed any more that they lack.
+"""How a leader ends the log of a partition before its topic changes to another mode. It must be known which
+replicas hold the whole log, and nothing may be committed afterwards that they lack.
 
-A primary only *pauses*: it takes no more records until enough of its backups have all it has, and proposes
-those as the in-sync set. Nobody else can lead meanwhile; if it dies, it pauses anew when it is back.
+A primary only *pauses*: it accepts no more records until enough of its backups hold everything it has, and
+proposes those as the in-sync set. No other replica can lead in the meantime. If the primary dies, it pauses
+again when it is back.
 
-Where the replicas vote, somebody else may be elected at any time. So the leader ends the log with a *seal*, a
-control record that consumers skip:
+Where the replicas vote, another leader may be elected at any time. So the leader ends the log with a *seal*,
+a control record that consumers skip:
 
 ======================== =====================================================================================
-whose log ends in a seal takes no more records, in whatever epoch it is elected; leader-change records may
-                         follow the seal, and nothing else
-the high watermark       never passes the seal: so whoever holds the seal holds all that will ever have been
-                         committed, and what follows it can be dropped by anybody
-a majority has it        the leader proposes those who hold its whole log as the in-sync set; the controllers
-                         make one of them leader in an epoch far above those of the voters
+a log that ends in a     accepts no more records, in whatever epoch its replica is elected; only leader-change
+seal                     and voter-set records may follow the seal
+the high watermark       never passes the seal: so a replica that holds the seal holds everything that will
+                         ever be committed, and any replica can drop what follows it
+a majority has the seal  the leader proposes the replicas that hold its whole log as the in-sync set; the
+                         controllers appoint one of them leader, in an epoch far above those of the voters
 ======================== =====================================================================================
 
-A crash at any point leaves a log without a seal, which the next leader seals; or with one that is not on a
-majority, which the next leader lacks (and seals again) or commits. A seal counts only for the time it was
-written in: ``since_epoch`` is the leader epoch with which the partition began to be replicated by votes.
+A crash at any point leaves either a log without a seal, which the next leader seals, or one whose seal is not
+on a majority: the next leader lacks it (and seals again) or commits it. A seal counts only for the period in
+which it was written: ``since_epoch`` is the leader epoch in which the partition's replicas began to vote.
 
-Known gap: retention may delete a seal together with all other records while the controllers are away. Whoever
-is elected then seals again, unless it has never heard of the wish.
+Known gap: retention may delete a seal together with all other records while the controllers are unavailable.
+The leader that is elected then seals again, unless it has never received the request to change the mode.
 """
 
 import logging
@@ -41,18 +42,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 20
-# May stand between a seal and the end of the log.
+# may follow a seal at the end of the log
 _BEHIND_SEAL = frozenset({ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS})
 
 
 class Pausing(NoSeal):
-    """Of one replica that could lead, in a mode that does not end without it."""
+    """For a replica in a mode where no other replica can lead before the change."""
 
     def __init__(self, driver: "ReplicaDriver") -> None:
         self._driver = driver
         self._services = driver.services
         self._looking = False
-        self.wanted = False  # The topic is to be replicated in another way.
+        self.wanted = False  # The topic is to change to another mode.
         self.since_epoch = 0
 
     def update(self, *, wanted: bool, since_epoch: int) -> None:
@@ -62,7 +63,7 @@ class Pausing(NoSeal):
             return
         if changed:
             try:
-                self.found()  # It may be the seal of an earlier time.
+                self.found()  # The seal may be from an earlier period.
             except TidelogError as error:
                 logger.error("%s: %s", self._driver.key, error.message)
                 return
@@ -73,7 +74,7 @@ class Pausing(NoSeal):
         self._look_soon()
 
     def _end(self) -> None:
-        """The log ends here, or goes on."""
+        """Seal the log here, or end the pause."""
         replica = self._driver.replica
         if self.wanted != (replica.sealed_end_offset is not None):
             replica.seal(replica.log.end_offset if self.wanted else None)
@@ -105,8 +106,8 @@ class Pausing(NoSeal):
         self._services.later(LOOK_AGAIN_MS, self._look)
 
     def _holders(self) -> tuple[int, ...] | None:
-        """Who has the whole log, once they are as many as make an ok. Not only the seal: in an earlier time a
-        seal may have been followed by something that was committed.
+        """The replicas that hold the whole log, once they are enough for an acknowledgement. Holding the seal
+        is not enough: in an earlier period a seal may have been followed by committed records.
         """
         replica = self._driver.replica
         end_offset = replica.log.end_offset
@@ -121,7 +122,7 @@ class Pausing(NoSeal):
 
 
 class Sealing(Pausing):
-    """So does whoever is elected after it: the end is in the log."""
+    """The end is recorded in the log, so every leader elected later keeps it."""
 
     def found(self) -> None:
         self._driver.replica.seal(seal_at_end(self._driver.log, self.since_epoch))
@@ -133,12 +134,12 @@ class Sealing(Pausing):
         try:
             driver.write_control(ControlType.SEAL, b"")
         except TidelogError:
-            return  # The log has failed, and says so; another one will lead and seal.
+            return  # The log has failed, which is reported elsewhere. Another replica will lead and seal.
         driver.replica.seal(driver.log.end_offset)
 
 
 def seal_at_end(log: "Log", since_epoch: int) -> int | None:
-    """Where the seal ends with which this log does, or None. Raises StorageError."""
+    """Exclusive end offset of the seal at the end of this log, or None. Raises StorageError."""
     offset = log.end_offset - 1
     while offset >= log.start_offset:
         region = log.read(offset, batches.HEADER_SIZE, log.end_offset, at_least_one_batch=True)

@@ -1,11 +1,11 @@
-"""How a replica whose leader's log begins too late gets a snapshot instead, and goes on behind it.
+"""How a replica fetches a snapshot when its leader's log starts too late, and continues after it.
 
-The leader answers a fetch from before its log start with the name of its newest snapshot. The replica then
-asks for its bytes, a piece at a time; each ask names its position, so that lost, doubled and late messages do
-no harm. When all are there, the file is checked and made durable *before* the log is dropped: a crash in
-between finds the snapshot and drops the log again. A new leader makes the replica begin anew.
+The leader answers a fetch from before its log start with the id of its newest snapshot. The replica then
+requests the snapshot chunk by chunk. Each request names its position, so lost, duplicated and late messages
+do no harm. When the file is complete, it is checked and synced *before* the log is dropped: after a crash in
+between, the snapshot is found and the log dropped again. If the leader changes, the replica starts over.
 
-Knows neither what is in a snapshot nor where it lies: :class:`Shelf` does.
+Neither the contents of a snapshot nor its location are known here, only to :class:`Shelf`.
 """
 
 import logging
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 1 << 20
-TIMEOUT_MS = 700  # Without an answer for so long the ask or its answer is lost: ask again.
-TRIES_MAX = 5  # Then ask the leader again what to do: it may have removed the snapshot, or be gone.
+TIMEOUT_MS = 700  # Without a response for this long the request or its response is lost: send it again.
+TRIES_MAX = 5  # After that, fetch from the leader again: it may have removed the snapshot, or be gone.
 
 
 class Piecewise(Protocol):
@@ -39,13 +39,13 @@ class Piecewise(Protocol):
     def append(self, data: Buffer) -> None: ...
 
     def finish(self) -> Any:
-        """Check it and make it durable; blocks. What is in it."""
+        """Check and sync it, and return its contents. Blocks."""
 
     def abandon(self) -> None: ...
 
 
 class Shelf(Protocol):
-    """Where snapshots lie. Everything may raise OSError."""
+    """Stores snapshots. Everything may raise OSError."""
 
     @property
     def newest(self) -> SnapshotId | None: ...
@@ -56,7 +56,7 @@ class Shelf(Protocol):
 
 
 Received = Callable[[SnapshotId, Any], None]
-"""Hears of a snapshot, and what is in it."""
+"""Receives a snapshot's id and its contents."""
 
 
 class ReplicaSnapshots(NoSnapshots):
@@ -67,7 +67,7 @@ class ReplicaSnapshots(NoSnapshots):
     def __init__(
         self, key: PartitionKey, me: int, shelf: Shelf, services: Services, on_received: Received = ignore
     ) -> None:
-        """``on_received``: the snapshot is durable, the log can be dropped."""
+        """``on_received``: called when the snapshot is durable, so that the log can be dropped."""
         self._key = key
         self._me = me
         self._shelf = shelf
@@ -90,13 +90,13 @@ class ReplicaSnapshots(NoSnapshots):
         peers.send(ask.sender, self.serve(ask, error, *voter.newest_leader()))
 
     def serve(self, ask: SnapshotAsk, error: ErrorCode, epoch: int, leader: int) -> SnapshotGot:
-        """``error``: why we cannot answer as a leader, if so."""
+        """``error``: why we cannot respond as the leader, or NONE."""
         data, size = b"", 0
         if error is ErrorCode.NONE:
             try:
                 found = self._shelf.read(ask.snapshot, ask.position, min(ask.max_bytes, PIECE_BYTES))
             except OSError as failure:
-                logger.error("snapshot %s of %s cannot be read: %s", ask.snapshot, self._key, failure)
+                logger.error("cannot read snapshot %s of %s: %s", ask.snapshot, self._key, failure)
                 error = ErrorCode.KAFKA_STORAGE_ERROR
             else:
                 if found is None:
@@ -121,14 +121,14 @@ class ReplicaSnapshots(NoSnapshots):
         try:
             piecewise = self._shelf.receive(ask.snapshot)
         except OSError as error:
-            logger.error("snapshot %s of %s cannot be received: %s", ask.snapshot, self._key, error)
+            logger.error("cannot receive snapshot %s of %s: %s", ask.snapshot, self._key, error)
             return
         logger.info("%s: fetching snapshot %s from %s", self._key, ask.snapshot, leader)
         download = self._under_way = Download(peers, leader, ask, piecewise)
         download.ask(self._services.uptime_ms())
 
     def got(self, got: SnapshotGot) -> bool:
-        """A piece, or a refusal; whether it came from the leader we asked."""
+        """A chunk or a refusal arrived; returns whether it came from the leader that we asked."""
         download = self._under_way
         if download is None or not download.expects(got):
             return False
@@ -139,7 +139,7 @@ class ReplicaSnapshots(NoSnapshots):
         try:
             done = download.take(got)
         except OSError as error:
-            logger.error("snapshot %s of %s cannot be written: %s", got.snapshot, self._key, error)
+            logger.error("cannot write snapshot %s of %s: %s", got.snapshot, self._key, error)
             self.cancel()
             return True
         if done:
@@ -169,18 +169,18 @@ class ReplicaSnapshots(NoSnapshots):
             download.ask(now_ms)
 
     def leader_changes(self) -> None:
-        """Whoever leads now may not have this snapshot. One that is complete is worth having all the same."""
+        """The new leader may not have this snapshot. A complete one is kept."""
         if self._under_way is not None and not self._under_way.complete:
             self.cancel()
 
     def cancel(self) -> None:
-        """It cannot be had."""
+        """Give up the download."""
         download, self._under_way = self._under_way, None
         if download is not None:
             try:
                 download.piecewise.abandon()
             except OSError as error:
-                logger.warning("%s: what is left of snapshot %s: %s", self._key, download.snapshot, error)
+                logger.warning("%s: cannot remove snapshot part %s: %s", self._key, download.snapshot, error)
 
 
 class Download:
@@ -194,7 +194,7 @@ class Download:
         self.snapshot = ask.snapshot
         self.complete = False
         self.deadline_ms = 0
-        self.tries = 0  # since something arrived
+        self.tries = 0  # requests since the last chunk
 
     def ask(self, now_ms: int) -> None:
         self.tries += 1
@@ -202,7 +202,7 @@ class Download:
         self._peers.send(self.leader, self._ask._replace(position=self.piecewise.size))
 
     def expects(self, got: SnapshotGot) -> bool:
-        """Only the piece that was asked for: one that came before, or twice, is here already."""
+        """Only the requested chunk: an earlier or duplicate one is stored already."""
         return (
             not self.complete
             and got.sender == self.leader
@@ -211,7 +211,7 @@ class Download:
         )
 
     def take(self, got: SnapshotGot) -> bool:
-        """Whether that was all of it. Raises OSError."""
+        """Store a chunk; returns whether it was the last one. Raises OSError."""
         self.piecewise.append(got.data)
         self.tries = 0
         self.complete = self.piecewise.size >= got.size

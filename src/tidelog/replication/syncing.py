@@ -12,17 +12,17 @@ from tidelog.log.sync import SyncTicket
 from tidelog.services import Services
 
 LATE_MS = 30
-RUNNING_MAX = 16  # keeps every disk thread busy; each sync under way holds a few open files
+RUNNING_MAX = 16  # keeps every disk thread busy; each running sync holds a few open files
 
 
 class Synced(Protocol):
-    """Somebody whose log is synced here."""
+    """Owner of a log that is synced here."""
 
     @property
     def log(self) -> Log: ...
 
     def synced(self) -> None:
-        """More of the log is on disk for good than before."""
+        """More of the log is synced than before."""
 
     def sync_failed(self, error: StorageError) -> None: ...
 
@@ -31,13 +31,13 @@ class Syncer:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._running: set[Synced] = set()
-        self._again: set[Synced] = set()  # written to since their sync began
+        self._again: set[Synced] = set()  # written since their sync began
         self._scheduled: set[Synced] = set()
-        self._queue: deque[Synced] = deque()  # those of them whose turn comes when another sync is done
+        self._queue: deque[Synced] = deque()  # those of them that wait for another sync to end
         self.syncs = 0
 
     def want(self, wanting: Synced) -> None:
-        """Sync soon: after the requests at hand, so that they share it."""
+        """Sync soon: after the current requests, so that they share a sync."""
         if wanting in self._running:
             self._again.add(wanting)
         elif wanting not in self._scheduled:
@@ -52,7 +52,7 @@ class Syncer:
             self._queue.append(wanting)
             return
         self._scheduled.discard(wanting)
-        # A topic may have been deleted since, and with it everything that waited for this sync.
+        # The topic may have been deleted since, together with everything that waited for this sync.
         if wanting in self._running or wanting.log.closed:
             return
         if wanting.log.failure is not None:

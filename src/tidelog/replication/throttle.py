@@ -1,7 +1,7 @@
-"""How fast followers that are not in sync may catch up, where an operator set a limit.
+"""Limits how fast followers outside the in-sync set catch up, if an operator has set a rate.
 
-Moving replicas must not take the network from clients. A bucket of bytes fills at the given rate and holds
-what comes in during one interval; an answer may overdraw it by one batch, and the next one waits longer.
+Moving replicas must not take the network from clients. A token bucket fills at the given rate and holds one
+interval's worth of bytes. A response may overdraw it by one batch; the next one then waits longer.
 """
 
 INTERVAL_MS = 1000
@@ -37,7 +37,9 @@ class Throttle:
 
 
 def throttled_followers(setting: str, partition: int) -> frozenset[int] | None:
-    """Which followers of a partition a topic's setting names (``partition:broker,…``); None: all of them."""
+    """The followers of a partition that a topic's setting (``partition:broker,…``) names; None: all of
+    them.
+    """
     if setting.strip() == EVERYBODY:
         return None
     found = set()

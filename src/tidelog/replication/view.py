@@ -1,6 +1,6 @@
-"""What a policy may look at: one partition as its leader sees it. The replica itself is the view; this names
-the part
-of it that policies read, so that a policy can be tried with a plain object."""
+"""What a policy may read: one partition as its leader sees it. The replica itself is the view. This protocol
+names the part of it that policies read, so that a policy can be tested with a plain object.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -18,27 +18,27 @@ class View(Protocol):
 
     @property
     def in_sync(self) -> tuple[int, ...]:
-        """Members the controller has confirmed."""
+        """Members that the controller has confirmed."""
 
     @property
     def maximal_in_sync(self) -> frozenset[int]:
-        """Members and pending joins; while a member's leaving is not confirmed, it counts."""
+        """Members and pending additions. A pending removal does not change it."""
 
     @property
     def progress(self) -> Mapping[int, Progress]:
-        """Of every other replica."""
+        """The progress of every other replica."""
 
     @property
     def uncounted(self) -> frozenset[int]:
-        """Replicas that are about to go: where copies are counted, theirs do not count."""
+        """Replicas that are about to be removed. Their copies do not count where copies are counted."""
 
     @property
     def durable_end_offset(self) -> int:
-        """How far the leader itself holds the log as durably as the topic asks."""
+        """The leader's own log end offset; where acknowledgements require a sync, its synced end offset."""
 
     @property
     def epoch_start_offset(self) -> int:
-        """Where the leader's epoch began."""
+        """The log end offset at which the leader's epoch began."""
 
     @property
     def high_watermark(self) -> int: ...
@@ -48,7 +48,7 @@ class View(Protocol):
 
 
 class Wait:
-    """Not done yet, nothing wrong."""
+    """Not complete yet, no error."""
 
 
 class Refuse(NamedTuple):
@@ -56,7 +56,7 @@ class Refuse(NamedTuple):
 
 
 class Yes:
-    """Done."""
+    """Complete."""
 
 
 YES = Yes()

@@ -1,12 +1,12 @@
-"""Who votes on a partition, beside its log: the file ``voters`` in the partition's directory.
+"""The voter sets of a partition, beside its log: the file ``voters`` in the partition's directory.
 
-The log says who votes, but nobody wants to read all of it to find out, and its beginning is deleted in time.
-The file is written before the log is: what it says of an offset behind the log's end was never appended. No
-file: nothing has changed since the replicas began to vote. A partition may have been replicated in other ways
-in between: what an earlier time of votes left behind says nothing.
+The log contains the voter sets, but reading all of it to find them would take too long, and retention deletes
+its beginning. The file is written before the log: an entry for an offset at or after the log end was never
+appended. If there is no file, nothing has changed since the replicas began to vote. A partition may have had
+other modes in between: entries from an earlier period of voting are ignored.
 
-One wrong digit would make a majority of other voters, so the contents have a CRC. A file without one, from an
-earlier version, is believed.
+One wrong digit could give a majority to the wrong voters, so the contents have a CRC. A file without one,
+from an earlier version, is accepted.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ class _Set(msgspec.Struct):
 
 
 class _Contents(msgspec.Struct):
-    since_epoch: int  # With this leader epoch the replicas began to vote.
+    since_epoch: int  # leader epoch in which the replicas began to vote
     sets: list[_Set]
-    crc: int | None = None  # Of the contents without it.
+    crc: int | None = None  # of the contents without this field
 
 
 class DamagedVoters(StorageError):
-    """The file is not as it was written."""
+    """The contents of the file differ from what was written."""
 
 
 class VoterFile:
@@ -44,7 +44,7 @@ class VoterFile:
         self._storage = storage
         self._directory = directory
         self._path = f"{directory}/{FILE_NAME}"
-        self.is_held = False  # Nothing is written: what lies there, damaged, is still needed as evidence.
+        self.is_held = False  # Do not write: the damaged file is still needed as evidence.
 
     def load(self) -> VoterHistory | None:
         """Raises DamagedVoters, or StorageError."""
@@ -66,7 +66,9 @@ class VoterFile:
         return VoterHistory.of((each.offset, VoterSet(each.voters, each.returning)) for each in sets)
 
     def save(self, entries: Sequence[tuple[int, VoterSet]]) -> None:
-        """At once: this happens when voters change, and nothing may go on before. Raises StorageError."""
+        """Blocks: this happens when voters change, and nothing may continue before it is done. Raises
+        StorageError.
+        """
         if self.is_held:
             return
         (_, first), *later = entries
@@ -81,7 +83,7 @@ class VoterFile:
             raise StorageError(f"cannot write {self._path}: {error}") from error
 
     def remove(self) -> None:
-        """The partition is replicated in another way now."""
+        """The partition has another mode now."""
         try:
             self._storage.remove(self._path)
         except OSError as error:

@@ -1,13 +1,13 @@
-"""Who may vote, as the log itself says it.
+"""Voter sets, which are stored in the log itself.
 
-A voter is a number *and* a disk: ``directory`` is the id of the data directory it voted and acknowledged
-with. A voter that comes back with another disk has forgotten its votes and its records, so it counts for
-nothing until the others have taken it in anew. A voter whose directory nobody has learnt yet (the settings
-name only numbers and addresses) counts with any.
+A voter is an id *and* a disk: ``directory`` is the id of the data directory with which it voted and
+acknowledged. A voter that comes back with another disk has lost its votes and its records, so it is not
+counted until the others have readmitted it. A voter whose directory is not known yet (the settings name only
+ids and addresses) counts with any directory.
 
-Sets are control records of the log they govern. A set is in force from the moment it is written, not from
-when it is committed; where the record is cut off again, the set before it is in force again. Since one voter
-at a time comes or goes, every majority of a set has a member in common with every majority of the set before.
+Sets are control records of the log that they govern. A set is in force as soon as it is written, not when it
+is committed. If its record is truncated, the previous set is in force again. Only one voter at a time is
+added or removed, so every majority of a set shares a member with every majority of the previous set.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,16 +27,16 @@ NO_OFFSET = -1
 
 class Voter(msgspec.Struct, frozen=True):
     voter_id: int
-    directory: UUID | None = None  # None: not learnt yet, any will do
+    directory: UUID | None = None  # None: not known yet, any counts
     host: str = ""
     port: int = 0
-    # Of a replica that lost data and was readmitted: the number of the loss that this heals. -1: it has been
-    # a voter from the beginning.
+    # For a replica that lost data and was readmitted: the number of the loss for which it was readmitted. -1:
+    # it has been a voter from the beginning.
     heals: int = -1
 
 
 class _Record(msgspec.Struct, omit_defaults=True):
-    """A set of voters in the log."""
+    """A voter set in the log."""
 
     voters: list[Voter]
     returning: list[Voter] = []
@@ -44,8 +44,8 @@ class _Record(msgspec.Struct, omit_defaults=True):
 
 
 class VoterSet:
-    """Immutable. ``returning`` are no voters: they were, came back with another disk, and will be voters
-    again as soon as the set without them is committed.
+    """Immutable. ``returning``: former voters that came back with another disk. They do not vote now, and
+    become voters again as soon as the set without them is committed.
     """
 
     __slots__ = ("_by_id", "ids", "majority", "returning")
@@ -84,7 +84,7 @@ class VoterSet:
         return self._by_id.get(voter_id)
 
     def counts(self, voter_id: int, directory: UUID | None) -> bool:
-        """Whether what this node says with this disk counts."""
+        """Whether this node counts as a voter with this disk."""
         voter = self._by_id.get(voter_id)
         return voter is not None and (voter.directory is None or voter.directory == directory)
 
@@ -99,7 +99,7 @@ class VoterSet:
         return VoterSet(others, still if returning is None else [*still, returning])
 
     def is_safe_after(self, before: "VoterSet") -> bool:
-        """Whether every majority of this set meets every majority of the one before."""
+        """Whether every majority of this set shares a voter with every majority of the set before."""
         return len(self) > 0 and len(self.ids ^ before.ids) <= 1
 
 
@@ -112,7 +112,7 @@ def decode_set(data: bytes) -> VoterSet:
         record = msgspec.json.decode(data, type=_Record)
         return VoterSet(record.voters, record.returning)
     except msgspec.DecodeError as error:
-        raise StorageError(f"a set of voters cannot be read: {error}; is it from a newer version?") from None
+        raise StorageError(f"cannot read a voter set: {error}; is it from a newer version?") from None
 
 
 def encode_batch_of(voters: VoterSet, offset: int, leader_epoch: int, now_ms: int) -> bytearray:
@@ -122,7 +122,7 @@ def encode_batch_of(voters: VoterSet, offset: int, leader_epoch: int, now_ms: in
 
 
 def sets_in(batches: memoryview) -> Iterator[tuple[int, VoterSet]]:
-    """(offset, set) of every set of voters in these batches. Ordinary batches cost a look at their header."""
+    """(offset, set) of every voter set in these batches. For ordinary batches only the header is read."""
     for position, header in iterate(batches):
         if header.is_control:
             for record in decode_batch(batches[position : position + header.size]):
@@ -131,10 +131,10 @@ def sets_in(batches: memoryview) -> Iterator[tuple[int, VoterSet]]:
 
 
 class VoterHistory:
-    """All sets in one log, oldest first; the last one is in force."""
+    """All voter sets in one log, oldest first; the last one is in force."""
 
     def __init__(self, first: VoterSet) -> None:
-        # (offset of its record, set); the first one comes from the settings, or from a snapshot.
+        # (offset of its record, set). The first one comes from the settings, or from a snapshot.
         self._entries: list[tuple[int, VoterSet]] = [(NO_OFFSET, first)]
 
     @property
@@ -143,7 +143,7 @@ class VoterHistory:
 
     @property
     def latest_offset(self) -> int:
-        """Of the record of the latest set; -1 when no record in the log tells it."""
+        """Offset of the latest set's record; -1 if the set is not from a record in the log."""
         return self._entries[-1][0]
 
     @property
@@ -152,29 +152,29 @@ class VoterHistory:
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, VoterSet]]) -> "VoterHistory":
-        """As they were remembered; there is at least one."""
+        """From stored entries, of which there is at least one."""
         (_, first), *later = entries
         history = cls(first)
         history._entries += later
         return history
 
     def before(self, offset: int) -> VoterSet:
-        """The set that holds when everything before ``offset`` is applied."""
+        """The set in force when everything before ``offset`` is applied."""
         return next(voters for at, voters in reversed(self._entries) if at < offset)
 
     def appended(self, offset: int, voters: VoterSet) -> None:
-        invariant(offset > self.latest_offset, "sets of voters come in order", offset, self.latest_offset)
+        invariant(offset > self.latest_offset, "voter sets come in order", offset, self.latest_offset)
         self._entries.append((offset, voters))
 
     def cut(self, end_offset: int) -> bool:
-        """The log ends at ``end_offset`` now; whether another set is in force."""
+        """The log was truncated to ``end_offset``; returns whether another set is in force."""
         before = len(self._entries)
         while self._entries[-1][0] >= end_offset:
             self._entries.pop()
         return len(self._entries) != before
 
     def restart(self, voters: VoterSet) -> None:
-        """A snapshot has taken the log's place."""
+        """A snapshot has replaced the log."""
         self._entries = [(NO_OFFSET, voters)]
 
     def forget_before(self, offset: int) -> None:

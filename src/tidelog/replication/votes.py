@@ -1,4 +1,4 @@
-"""What elections are made of: ballots, questions and answers, timing, and the effects of an election."""
+"""The data of elections: ballots, requests and responses, timing, and the effects of an election."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -7,44 +7,46 @@ from tidelog.types import NO_BROKER
 
 
 class Ballot(NamedTuple):
-    """What a voter must never forget."""
+    """What a voter must store durably before it acts on it."""
 
     epoch: int = 0
     voted_for: int = NO_BROKER
 
 
 class Timing(NamedTuple):
-    """In each range "plus chance" means: up to as much again, so that ties do not repeat."""
+    """Timeouts of elections. "Plus chance" means: plus a random delay of up to the same length, so that ties
+    do not repeat.
+    """
 
-    silence_ms: int = 1000  # A leader that was not heard of for so long is taken for dead.
-    majority_ms: int = 1500  # A leader that did not hear of a majority for so long steps down.
-    # Whoever heard the leader within this time vouches for it. Less than the silence: when somebody has given
-    # a leader up, those who heard its last words a little later should not hold everybody back.
+    silence_ms: int = 1000  # A leader that was not heard for this long is taken for dead.
+    majority_ms: int = 1500  # A leader that did not hear a majority for this long steps down.
+    # A voter that heard the leader within this time refuses pre-votes. Less than the silence timeout: when
+    # one voter has given a leader up, those that heard it slightly later should not delay the election.
     trust_ms: int = 600
-    ask_ms: int = 40  # The first round of asking whether, plus chance; doubles up to ``round_ms``.
-    round_ms: int = 300  # A round of asking for votes, plus chance.
+    ask_ms: int = 40  # The first pre-vote round, plus chance; doubles up to ``round_ms``.
+    round_ms: int = 300  # A round of vote requests, plus chance.
     grace_ms: int = 15  # After the leader's connection closed, plus chance.
-    # After our own process stood still, so long nobody is judged: longer than a standstill of the others.
+    # After a stall of our own process no other node is judged silent for this long: longer than their stalls.
     stall_grace_ms: int = 600
-    # With an empty log: how long a majority waits for a voter that has not answered. It may know that there
-    # is a history, which a majority of empty disks must not begin anew.
+    # With an empty log: how long a majority waits for a voter that has not responded. That voter may know of
+    # records, and a majority of empty disks must not start a new history then.
     founding_ms: int = 0
 
 
 class Tail(NamedTuple):
-    """How complete a log is: compared by the epoch of the newest record, then by length."""
+    """How complete a log is: compared by the epoch of the newest record, then by log end offset."""
 
     last_epoch: int
     end_offset: int
 
 
 class VoteAsk(NamedTuple):
-    epoch: int  # With ``pre`` the asker's present epoch, else the new one.
+    epoch: int  # with ``pre`` the candidate's present epoch, otherwise the new one
     candidate: int
     tail: Tail
     pre: bool
     candidate_directory: UUID | None = None
-    voter_directory: UUID | None = None  # Of the voter that is meant; None: whichever disk it has.
+    voter_directory: UUID | None = None  # of the intended voter; None: whichever it has
 
 
 class VoteGot(NamedTuple):
@@ -56,7 +58,7 @@ class VoteGot(NamedTuple):
 
 
 class SaveBallot(NamedTuple):
-    """Write and sync; everything behind it waits."""
+    """Write and sync it; all later effects wait for that."""
 
     ballot: Ballot
 
@@ -76,14 +78,14 @@ class Lead(NamedTuple):
 
 
 class TellLeader(NamedTuple):
-    """Tell a voter that we lead: it fetches from nobody until it knows whom to ask."""
+    """Tell a voter that we lead: it cannot fetch before it knows the leader."""
 
     voter: int
     epoch: int
 
 
 class Follow(NamedTuple):
-    """Nobody leads when ``leader`` is -1."""
+    """``leader`` -1: no leader is known."""
 
     epoch: int
     leader: int

@@ -1,12 +1,13 @@
-"""The elections of one node's replicas: their clocks, their messages, and who was heard of.
+"""The elections of one node's replicas: their deadlines, their messages, and when other nodes were last
+heard.
 
-Nothing is done for an election while nothing happens to it. Each waits in a heap for its deadline, and only
-then it is asked what has become of it: a follower's leader, and a leader's voters, were heard whenever the
-one ask that stands between their two nodes was answered or renewed, however many partitions share it. So a
-thousand quiet partitions cost a thousand looks in a second at most, and no message of their own.
+An election costs nothing while nothing happens to it. Each waits in a heap for its deadline and is updated
+only then: a follower's leader, and a leader's voters, count as heard whenever the one pending fetch request
+between their two nodes was answered or renewed, however many partitions share it. So a thousand idle
+partitions cost at most a thousand checks per second, and no messages of their own.
 
-When a node dies, all replicas that followed it ask for votes together: the chance that keeps replicas from
-asking at the same time is drawn once for all of them, and what goes to one node goes in one message.
+When a node dies, all replicas that followed it ask for votes together. The random delay that keeps replicas
+from asking at the same time is drawn once for all of them, and the requests to one node share a message.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,9 +48,9 @@ class Voting:
         self._chance = chance
         self._voters: dict[ReplicaDriver, Elected] = {}
         self._heap: list[tuple[int, int, ReplicaDriver]] = []
-        self._entries: dict[ReplicaDriver, int] = {}  # The earliest deadline under which each is in the heap.
+        self._entries: dict[ReplicaDriver, int] = {}  # The earliest deadline with which each is in the heap.
         self._order = count()
-        self._stalled_ms = NEVER_MS  # When this process last stood still.
+        self._stalled_ms = NEVER_MS  # when this process was last stalled
 
     def add(self, driver: ReplicaDriver, voter: Elected) -> None:
         self._voters[driver] = voter
@@ -62,7 +63,7 @@ class Voting:
     # --- the clock ------------------------------------------------------------------------------------------
 
     def moved(self, driver: ReplicaDriver) -> None:
-        """Something happened to its election: its deadline may be an earlier one."""
+        """Its election has changed: its deadline may be earlier."""
         voter = self._voters.get(driver)
         if voter is None or voter.election.retired:
             return
@@ -93,7 +94,7 @@ class Voting:
         if now_ms - self._stalled_ms < election.timing.stall_grace_ms:
             election.stalled(self._stalled_ms)
         if election.deadline_ms <= now_ms:
-            # A leader only counts whom it hears; how long its log is does not matter for that.
+            # A leader only counts the voters that it hears, so the end of its log does not matter here.
             tail = NO_TAIL if election.state is ElectionState.LEADER else driver.tail
             effects = election.tick(now_ms, self._chance(), tail)
             if effects:
@@ -102,14 +103,14 @@ class Voting:
             self._push(driver, max(election.deadline_ms, now_ms + 1))
 
     def refresh(self, driver: ReplicaDriver) -> None:
-        """Before an election is asked whom it hears."""
+        """Call this before using which nodes an election has heard."""
         voter = self._voters.get(driver)
         if voter is not None:
             self._refresh(driver, voter)
             self._serving.note_alive(driver)
 
     def _refresh(self, driver: ReplicaDriver, voter: Elected) -> None:
-        """Whom has it heard of meanwhile?"""
+        """Tell an election when its leader or its voters were last heard."""
         election = voter.election
         if election.state is ElectionState.FOLLOWER:
             loop = self._loops.get(election.leader)
@@ -121,7 +122,7 @@ class Voting:
             if driver.snapshots.stand_for_start:
                 self._serving.note_alive(driver)
 
-    # --- leaders that are lost ------------------------------------------------------------------------------
+    # --- lost leaders ---------------------------------------------------------------------------------------
 
     def peer_lost(self, peer: int, now_ms: int) -> None:
         loop = self._loops.get(peer)
@@ -133,8 +134,8 @@ class Voting:
     def leader_lost(
         self, driver: ReplicaDriver, leader: int, now_ms: int, chance: float | None = None
     ) -> None:
-        """The next tick would do, but everybody's ticks are far apart, and the short grace is meant to be
-        kept: whoever asks first is elected.
+        """Do not wait for the next tick: all nodes tick at long intervals, and the short grace period should
+        be exact, because the first candidate is elected.
         """
         voter = self._voters.get(driver)
         if voter is None:
@@ -162,15 +163,15 @@ class Voting:
         if leader != NO_BROKER:
             voter.elect(election.leader_named(leader, epoch, now_ms))
         elif epoch == election.epoch:
-            self.leader_lost(driver, election.leader, now_ms)  # It has resigned.
+            self.leader_lost(driver, election.leader, now_ms)  # The leader has resigned.
 
     # --- messages -------------------------------------------------------------------------------------------
 
     def asked(self, asked: VoteAsked) -> None:
         voter = self._voter(asked.key)
         if voter is None or voter.closed:
-            # A request with the questions of many partitions is answered as a whole: no answer here would
-            # hold back all the others.
+            # A request with vote requests for many partitions is answered as a whole: a missing response here
+            # would delay all the others.
             got = VoteGot(self._me, asked.ask.epoch, False, NO_BROKER, asked.ask.pre)
             self._peers.send(asked.sender, VoteAnswered(self._me, asked.key, got))
         elif asked.sender == asked.ask.candidate:
@@ -180,7 +181,7 @@ class Voting:
             voter.elect(voter.election.vote_asked(asked.ask, now_ms, self._chance(), driver.tail))
 
     def _voter(self, key: PartitionKey) -> Elected | None:
-        """That of a replica here; None where there is no such replica, or it does not vote."""
+        """The voter of a replica on this node; None if there is no such replica, or it does not vote."""
         driver = self._driver.get(key)
         return None if driver is None else self._voters.get(driver)
 
@@ -196,7 +197,7 @@ class Voting:
             self.leader_heard(driver, began.sender, began.epoch)
 
     def stand(self, stand: StandNow) -> None:
-        """The leader hands over to us."""
+        """The leader hands over to this replica."""
         voter = self._voter(stand.key)
         if voter is not None and not voter.closed:
             now_ms, tail = self._services.uptime_ms(), self._driver[stand.key].tail

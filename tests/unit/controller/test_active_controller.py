@@ -486,7 +486,7 @@ def test_a_broker_whose_file_says_otherwise_is_told_of(
     cluster = Cluster(**{"min.insync.replicas": 2})
     theirs = values_of(BrokerConfig.parse({"min.insync.replicas": minimum}))
     cluster.register(B, cluster_settings=theirs)
-    assert ("broker 2 starts with min.insync.replicas=1, and this controller with 2" in caplog.text) is warned
+    assert ("broker 2 has min.insync.replicas=1, but this controller has 2" in caplog.text) is warned
     assert B in cluster.store.image.brokers
     caplog.clear()
     cluster.store.write([BrokerConfigChanged("", {"min.insync.replicas": "2"})])

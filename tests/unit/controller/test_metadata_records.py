@@ -107,6 +107,6 @@ def test_fields_that_a_newer_version_added_are_ignored(data: bytes, record: Meta
 )
 def test_what_cannot_be_understood_is_refused(data: bytes) -> None:
     """A broker that ignored a record would run another cluster than the one in the log."""
-    with pytest.raises(StorageError, match="a metadata record cannot be read") as refusal:
+    with pytest.raises(StorageError, match="cannot read a metadata record") as refusal:
         decode(data)
     assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR

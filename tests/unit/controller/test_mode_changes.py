@@ -80,7 +80,7 @@ class TestIsrAndPrimaryBackup:
         assert waits(there) == {}
         paused = wish(there, "isr")
         assert one(paused).mode == "primary-backup"
-        assert waits(paused)[0] == "the primary, which pauses until as many hold its log as make an ok"
+        assert waits(paused)[0] == "the primary, which pauses until enough replicas hold its whole log"
         back = one(propose(paused, A, (A, C), sealed=True))
         assert (back.mode, back.leader, back.leader_epoch, back.in_sync) == ("isr", A, 2, (A, C))
 
@@ -110,7 +110,7 @@ class TestIsrAndPrimaryBackup:
         there = fence(wish(image, "primary-backup"), A)
         assert one(there).leader == -1
         waiting = wish(there, "isr")
-        assert waits(waiting)[0] == "broker 1, the primary: it may hold what nobody else has"
+        assert waits(waiting)[0] == "broker 1, the primary: it may hold records that no other replica has"
         back = unfence(waiting, A)
         assert (one(back).mode, one(back).leader) == ("primary-backup", A)
         assert one(propose(back, A, (A, B), sealed=True)).mode == "isr"
@@ -121,7 +121,7 @@ class TestIsrAndPrimaryBackup:
         registered = there.apply(brokers.register(there, again, RULES.at(there), forgot=True, empty=False))
         waiting = wish(unfence(registered, A), "isr")
         assert (one(waiting).mode, one(waiting).leader) == ("primary-backup", A)
-        assert "copy back first" in waits(waiting)[0]
+        assert "copy back records" in waits(waiting)[0]
 
 
 class TestIsrToQuorum:
@@ -236,21 +236,21 @@ def test_not_during_a_reassignment_and_no_reassignment_during_it(image: ClusterI
     with pytest.raises(InvalidRequest, match=r"during a reassignment \(partitions 0\)"):
         wish(moving, "quorum")
     changing = wish(fence(four, B, C), "quorum")
-    with pytest.raises(InvalidRequest, match="on its way to mode quorum"):
+    with pytest.raises(InvalidRequest, match="is changing to quorum"):
         reassignment.begin(changing, "t", 0, [A, B, 4], RULES.at(changing))
 
 
 def test_only_where_there_is_a_safe_step(image: ClusterImage, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = {way: step for way, step in mode_changes.STEPS.items() if way != ("isr", "quorum")}
     monkeypatch.setattr(mode_changes, "STEPS", steps)
-    with pytest.raises(InvalidRequest, match="no safe step leads from mode isr to mode quorum"):
+    with pytest.raises(InvalidRequest, match="no safe step from mode isr to mode quorum"):
         wish(image, "quorum")
     assert one(wish(image, "primary-backup")).mode == "primary-backup"
 
 
 def test_what_coordinators_keep_stays_as_it_is(image: ClusterImage) -> None:
     inner = image.apply([created("__consumer_offsets", [A, B, C], number=2)])
-    with pytest.raises(InvalidConfig, match="always replicated by isr"):
+    with pytest.raises(InvalidConfig, match="replication mode is always isr"):
         configs.change_topic(inner, "__consumer_offsets", {"replication.mode": "quorum"}, RULES)
 
 

@@ -189,8 +189,8 @@ def test_what_is_unconfirmed_is_told() -> None:
     world.set(flush_messages="1", min_insync_replicas="2")
     told = [each.waits_for for each in promises.unconfirmed(world.image.topics["t"])]
     assert told == [
-        "brokers 1, 2, 3, to confirm that all they hold is synced",
-        "the leader: some records may have only 1 of the copies asked for",
+        "brokers 1, 2, 3, to confirm that their logs are synced",
+        "the leader: some records may have only 1 of the required copies",
     ]
     world.confirm(A, synced=True, copied=True)
     assert len(list(promises.unconfirmed(world.image.topics["t"]))) == 1

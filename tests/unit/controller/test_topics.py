@@ -134,7 +134,7 @@ class TestCreate:
         assert made("orders", **{"replication.mode": "isr"}).mode == "isr"
         # Coordinators lead where the controllers say.
         assert (made("__consumer_offsets").mode, made("__consumer_offsets").configs) == ("isr", {})
-        with pytest.raises(TidelogError, match="always replicated by isr"):
+        with pytest.raises(TidelogError, match="replication mode is always isr"):
             made("__consumer_offsets", **{"replication.mode": "quorum"})
 
     def test_an_existing_name_is_told_first(self) -> None:

@@ -186,7 +186,7 @@ def test_different_histories_stop_it_and_nothing_is_dropped() -> None:
     assert group.proposals == []
     problem = group.at(A).restorer
     assert isinstance(problem, Restoring)
-    assert "part at offset 3 (epoch 0): here they go on to 5, there to 7" in problem.problem
+    assert "diverge at offset 3 (epoch 0): its own log ends at 5, the other at 7" in problem.problem
 
 
 def test_also_when_ours_is_the_longer_one() -> None:

@@ -1,7 +1,8 @@
-"""Who leads a partition when brokers come and go: one module per replication mode, an image in, an image out.
+"""The leader of a partition when brokers start and fail: one module per replication mode, an image in, an
+image out.
 
-Nothing outside asks which mode a partition has; it asks for the partition's next state. Where the topic wants
-another mode, that is also a step towards it.
+The rest of the code never checks which mode a partition has; it asks for the partition's next state. If the
+topic wants another mode, that is also a step towards it.
 """
 
 from collections.abc import Callable
@@ -20,31 +21,32 @@ from tidelog.types import NO_BROKER
 
 
 class Succession(NamedTuple):
-    """One mode. What is not named is so in most modes."""
+    """The rules of one mode. The defaults apply to most modes."""
 
     next_state: Callable[[PartitionImage, BrokerAvailability, Rules], PartitionImage]
-    # What an operator can enforce when nobody can lead without a possible loss.
+    # What an operator can force when no replica can lead without a possible loss.
     force: Callable[[PartitionImage, BrokerAvailability, Rules], PartitionImage]
-    # What another in-sync set means.
+    # The partition with another in-sync set.
     with_members: Callable[[PartitionImage, tuple[int, ...], Rules], PartitionImage] = steps.no_members
-    # Whether somebody leads or will.
+    # Whether there is a leader, or will be one.
     is_led: Callable[[PartitionImage, BrokerAvailability], bool] = steps.is_led
     is_restoring: Callable[[PartitionImage], bool] = steps.is_restoring
-    # Who serves readers while nobody leads.
+    # The replica that serves readers while there is no leader.
     stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.nobody
-    # How the controller has a leadership handed from one member to another; None: it cannot.
+    # How the controller moves leadership from one member to another; None: it cannot.
     hand_over: Callable[[PartitionImage, int], PartitionImage] | None = None
     lost: Callable[..., PartitionImage] = steps.lost
     in_a_new_epoch: Callable[[PartitionImage], PartitionImage] = steps.in_a_new_epoch
     told: Callable[[PartitionImage, LeaderReport, Settle], PartitionImage] = steps.outvoted
     check_leader: Callable[[PartitionImage, int, int, int], None] = steps.check_leader
-    # Replicas of which a leader's word can be true, however old it is.
+    # Replicas for which a leader's report, however old, can still be true.
     unforgetful: Callable[[PartitionImage], AbstractSet[int]] = steps.all_replicas
-    # The last touch to a new state; ``founded``: the mode begins with it.
+    # Applied last to every new state. ``founded``: the mode begins with this state.
     finished: Callable[..., PartitionImage] = steps.as_it_is
-    # Otherwise so many copies are enough, whoever has them: a member may lack what is acknowledged.
+    # False: only the number of copies counts, so a member may lack acknowledged records.
     members_hold_all: bool = True
-    # Whether replicas of a new topic whose brokers are away are members: nothing is known without them.
+    # Whether replicas of a new topic are eligible though their brokers are unavailable: all replicas start
+    # empty.
     away_counts: bool = False
     placement: Placement = Placement(spreading)
 
@@ -81,11 +83,11 @@ BY_MODE: dict[str, Succession] = {
         away_counts=True,
     ),
 }
-"""``replication.mode`` → who leads. A mode is added by a row."""
+"""``replication.mode`` → its rules. A mode is added by a row."""
 
 
 def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
-    """The partition after brokers came or went. Equal to the present one where nothing has to change."""
+    """The partition after brokers started or failed. Equal to the present one if nothing has to change."""
     settled = BY_MODE[partition.mode].next_state(partition, available, rules)
     stepped = mode_changes.step(settled, available, rules.mode)
     new = stepped if stepped is partition else promised(partition, rules, stepped, rules)
@@ -93,87 +95,87 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
 
 
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
-    """The partition with another in-sync set, as its leader wants it."""
+    """The partition with another in-sync set, as its leader proposes."""
     return BY_MODE[partition.mode].with_members(partition, members, rules)
 
 
 def told(
     partition: PartitionImage, report: LeaderReport, available: BrokerAvailability, rules: Rules
 ) -> PartitionImage:
-    """Replicas have voted. Raises when that is no news."""
+    """The replicas have elected a leader. Raises if the report is outdated."""
     return BY_MODE[partition.mode].told(partition, report, lambda new: next_state(new, available, rules))
 
 
 def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, partition_epoch: int) -> None:
-    """Whether a leader that speaks of the partition knows its present state. Raises the refusal."""
+    """Check that a leader that sends a request knows the partition's present state. Raises the refusal."""
     BY_MODE[partition.mode].check_leader(partition, leader, leader_epoch, partition_epoch)
 
 
 def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
-    """The partition with somebody who leads, though acknowledged records may be missing then."""
+    """The partition with a leader that may lack acknowledged records."""
     return BY_MODE[partition.mode].force(partition, available, rules)
 
 
 def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
-    """Whether somebody leads or will, so that nothing has to be forced."""
+    """Whether there is a leader or will be one, so that nothing has to be forced."""
     return BY_MODE[partition.mode].is_led(partition, available)
 
 
 def acting_leader(partition: PartitionImage) -> int:
-    """Who takes writes now; -1 also while the leader does not yet hold what it needs for that."""
+    """The replica that accepts writes now; -1 also while the leader is still copying back records."""
     return NO_BROKER if is_restoring(partition) else partition.leader
 
 
 def is_restoring(partition: PartitionImage) -> bool:
-    """Whether the leader still gathers what others hold."""
+    """Whether the leader is still copying back records from other replicas."""
     return BY_MODE[partition.mode].is_restoring(partition)
 
 
 def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
-    """Who of those present serves readers while nobody leads; -1 for nobody."""
+    """Which of the ``present`` replicas serves readers while there is no leader; -1: none."""
     if acting_leader(partition) in present:
         return NO_BROKER
     return BY_MODE[partition.mode].stand_in(partition, present)
 
 
 def is_appointed(partition: PartitionImage) -> bool:
-    """Whether the controller may have the leadership handed to another member."""
+    """Whether the controller may move the leadership to another member."""
     return BY_MODE[partition.mode].hand_over is not None
 
 
 def hand_over(partition: PartitionImage, leader: int) -> PartitionImage:
-    """Another member leads from the next epoch on, or shall; nobody leaves the in-sync set."""
+    """Another member leads from the next epoch on, or is asked to. The in-sync set stays the same."""
     way = BY_MODE[partition.mode].hand_over
     return partition if way is None else way(partition, leader)
 
 
 def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionImage:
-    """The partition as it remembers that a replica may lack what it acknowledged."""
+    """The partition after a replica may have lost records that it acknowledged."""
     return BY_MODE[partition.mode].lost(partition, replica, tail=tail)
 
 
 def unforgetful(partition: PartitionImage) -> AbstractSet[int]:
-    """Replicas of which a leader's word can be true, however old it is."""
+    """Replicas for which a leader's report, however old, can still be true."""
     return BY_MODE[partition.mode].unforgetful(partition)
 
 
 def away_counts(mode: str) -> bool:
-    """Whether replicas of a new topic are members though their brokers are away."""
+    """Whether replicas of a new topic are eligible though their brokers are unavailable."""
     return BY_MODE[mode].away_counts
 
 
 def placement_of(mode: str) -> Placement:
-    """How the replicas of a topic are placed."""
+    """How the replicas of a topic in this mode are placed."""
     return BY_MODE[mode].placement
 
 
 def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
-    """A replica has lost what it held, or comes: nothing counts that was fetched before."""
+    """A replica has lost records or is added: fetches from before do not count any more."""
     return BY_MODE[partition.mode].in_a_new_epoch(partition)
 
 
 def copied(partition: PartitionImage) -> PartitionImage:
-    """The partition when its leader has confirmed that all of its log has as many copies as are asked for, on
+    """The partition after its leader has confirmed that its whole log has as many copies as are required, on
     replicas that stay.
     """
     return finish_move(partition) if partition.ending else partition

@@ -1,15 +1,15 @@
-"""``isr``: the controller names the leader.
+"""``isr``: the controller appoints the leader.
 
 The order of candidates: members of the in-sync set; then former members that left while the set was below the
-minimum (nothing was committed without them, so they hold everything that was); then, when nobody of either is
-known to be whole, the last leader once it is back; then, only where the topic allows it, anybody.
+minimum (nothing was committed without them, so they hold everything that was); then, if no replica of either
+kind is known to be complete, the last leader once it is back; then, only if the topic allows it, any replica.
 
-The last leader came back with less than it had, and others, which left the set before it or lost power with
-it, may have kept more. So it is named outside the in-sync set at first: it asks those that are there, takes
-over the newest log, and joins the set then (:mod:`tidelog.replication.restoring`).
+The last leader may have come back with fewer records, and replicas that left the set before it or lost power
+with it may have kept more. So it is first appointed outside the in-sync set: it asks the available replicas,
+copies the newest log, and then joins the set (:mod:`tidelog.replication.restoring`).
 
-Among equals a broker that wants to stop or is drained comes last, and gives its leadership up as soon as
-somebody else can have it.
+Among equal candidates a broker that is shutting down or drained comes last, and loses its leadership as soon
+as another one can lead.
 """
 
 import msgspec
@@ -21,7 +21,7 @@ from tidelog.types import NO_BROKER
 
 
 def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
-    """The partition after brokers came or went. Equal to the present one where nothing has to change."""
+    """The partition after brokers started or failed. Equal to the present one if nothing has to change."""
     if (
         partition.leader in available.willing
         and partition.leader in partition.in_sync
@@ -42,15 +42,16 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
 
 
 def _wait_for_word(partition: PartitionImage, members: tuple[int, ...]) -> PartitionImage:
-    """Members are lost, and the others perhaps as well: nobody is dropped in favour of the dead. If those
-    come back without their newest records, whoever was dropped for them held everything.
+    """Some members are lost, and the remaining ones may be, too: the in-sync set does not shrink to them yet.
+    If they are dead and come back without their newest records, a member that had been removed in their
+    favour would be the one that held everything.
     """
     leader = partition.leader if partition.leader in members else NO_BROKER
     return led_by(partition, leader, partition.in_sync, partition.eligible)
 
 
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
-    """The partition with another in-sync set, as its leader wants it."""
+    """The partition with another in-sync set, as its leader proposes."""
     eligible: tuple[int, ...] = ()
     if len(members) < minimum(partition, rules):
         gone = tuple(replica for replica in partition.in_sync if replica not in members)
@@ -59,7 +60,7 @@ def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rul
 
 
 def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
-    """Anybody who serves leads, whatever it lacks."""
+    """Any available replica leads, whatever it lacks."""
     return next_state(partition, available, rules._replace(unclean_allowed=True))
 
 
@@ -69,19 +70,19 @@ def _led_by_member(
     leader = partition.leader
     if leader not in members or leader not in available.willing:
         best = available.best(replica for replica in partition.replicas if replica in members)
-        # Who would rather not lead goes on when the others would rather not either.
+        # A leader that should not lead stays if no other member should lead either.
         if leader not in members or best in available.willing:
             leader = best
     gone = tuple(replica for replica in partition.in_sync if replica not in members)
     eligible: tuple[int, ...] = ()
     if len(members) < minimum(partition, rules):
-        # From here on nothing is committed, so who leaves now keeps everything that was.
+        # From here on nothing is committed, so a replica that leaves now keeps everything that was.
         eligible = union(partition.eligible, gone, without=members)
     return led_by(partition, leader, members, eligible)
 
 
 def _led_by_other(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
-    """Nobody of the in-sync set serves."""
+    """No member of the in-sync set is available."""
     present = [replica for replica in partition.replicas if serves(partition, replica, available)]
     complete = [replica for replica in present if replica in partition.eligible]
     if complete:
@@ -92,19 +93,20 @@ def _led_by_other(partition: PartitionImage, available: BrokerAvailability, rule
         return led_by(partition, leader, (leader,), rest)
     if not partition.in_sync and not partition.eligible and partition.last_leader in present:
         last = partition.last_leader
-        members = (last,) if partition.replicas == (last,) else ()  # Nobody else could have kept more.
+        members = (last,) if partition.replicas == (last,) else ()  # No other replica could have kept more.
         return led_by(partition, last, members, (), unclean=True)
     if rules.unclean_allowed and present:
         leader = available.best(present)
         return led_by(partition, leader, (leader,), (), unclean=True)
     if partition.leader in available.serving:
-        return partition  # Its log takes no writes any more, but whoever reads has nobody else.
+        # Its log accepts no writes any more, but it is the only replica that can serve readers.
+        return partition
     return led_by(partition, NO_BROKER, partition.in_sync, partition.eligible)
 
 
 def _look_for_the_end(partition: PartitionImage, available: BrokerAvailability) -> PartitionImage:
-    """When every replica of the target is in sync, the others leave; a leader that is one of them hands
-    over.
+    """When every replica of the target is in sync, the others are removed. If the leader is one of them,
+    another one leads.
     """
     target = partition.target
     if not partition.is_moving or partition.leader == NO_BROKER:

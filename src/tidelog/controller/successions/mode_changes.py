@@ -1,20 +1,20 @@
-"""Changing how the partitions of a live topic are replicated, without losing a record.
+"""Changing the replication mode of a live topic without losing a record.
 
-The topic's setting is the wish. Each partition goes there on its own, as soon as it is safe, by one metadata
-record with a new leader epoch for every step: a crash leaves a partition before a step or behind it. ``isr``
-is the hub: from any other mode to any other it is two steps.
+The topic's setting is the wanted mode. Each partition changes on its own, as soon as it is safe, by one
+metadata record with a new leader epoch per step: a crash leaves a partition before a step or after it.
+``isr`` is the hub: a change between two other modes takes two steps.
 
 ============== ============== ================================================================================
 from           to             safe when, and why
 ============== ============== ================================================================================
 isr            primary-backup the first replica is in sync: it holds everything, and leads from now on
-primary-backup isr            the primary has paused, and as many hold its whole log as make an ok: they are
-                              the members (:func:`sealed`)
-isr            quorum         a majority is in sync: every member holds all that was committed, and whoever
-                              wins a vote was compared with one. A leader that has not heard of the change
-                              needs every member to commit anything more, and those who have heard do not
-                              fetch in its epoch any more
-quorum         isr            the log is sealed, and a majority holds it: they are the members, too
+primary-backup isr            the primary has paused, and as many replicas hold its whole log as an
+                              acknowledgement requires: they become the members (:func:`sealed`)
+isr            quorum         a majority is in sync: every member holds everything that was committed, and the
+                              winner of a vote was compared with one of them. A leader that does not know of
+                              the change yet needs every member to commit anything more, and members that know
+                              of it do not fetch in its epoch any more
+quorum         isr            the log is sealed, and a majority holds it: they become the members
 ============== ============== ================================================================================
 """
 
@@ -34,22 +34,22 @@ from tidelog.types import NO_BROKER, majority
 
 
 class Step(NamedTuple):
-    safe_when: str  # in words, for people
-    waits_for: Callable[[PartitionImage, BrokerAvailability], str | None]  # None: nothing, it can be taken
-    # Who leads then. Where there is none, the controllers cannot know whether it is safe: the present leader
-    # says so, and leads on.
+    safe_when: str  # in words, for the documentation
+    waits_for: Callable[[PartitionImage, BrokerAvailability], str | None]  # None: the step can be taken now
+    # The next leader. None: the controllers cannot know whether the step is safe. The present leader reports
+    # it, and keeps leading.
     leader: Callable[[PartitionImage], int] | None = None
     epochs_ahead: int = 1
 
 
 def towards(now: str, wanted: str) -> str:
-    """The next mode on the way."""
+    """The next mode on the way to ``wanted``."""
     return wanted if ISR in (now, wanted) else ISR
 
 
 def step(partition: PartitionImage, available: BrokerAvailability, wanted: str | None) -> PartitionImage:
-    """The partition as close to the wanted mode as it can be now. Nothing else may happen to it for long, so
-    all steps that need not wait are taken at once.
+    """The partition, as close to the wanted mode as it can be now. The next event may be far off, so all
+    steps that need not wait are taken at once.
     """
     if wanted is None or partition.mode == wanted:
         return partition
@@ -100,14 +100,14 @@ def _primary_in_sync(partition: PartitionImage, available: BrokerAvailability) -
 
 def _pause(partition: PartitionImage, available: BrokerAvailability) -> str | None:
     if partition.leader == NO_BROKER:
-        return f"broker {partition.target[0]}, the primary: it may hold what nobody else has"
+        return f"broker {partition.target[0]}, the primary: it may hold records that no other replica has"
     if partition.leader not in partition.in_sync:
-        return f"broker {partition.leader}, the primary: it has to copy back first what its backups hold"
-    return "the primary, which pauses until as many hold its log as make an ok"
+        return f"broker {partition.leader}, the primary: it has to copy back records from its backups first"
+    return "the primary, which pauses until enough replicas hold its whole log"
 
 
 def _seal(partition: PartitionImage, available: BrokerAvailability) -> str | None:
-    return "its leader, which ends the log with a seal that a majority must have"
+    return "the leader, which ends the log with a seal that a majority must hold"
 
 
 def _serves(partition: PartitionImage, replica: int, available: BrokerAvailability) -> bool:
@@ -122,47 +122,47 @@ STEPS: dict[tuple[str, str], Step] = {
     (ISR, PRIMARY_BACKUP): Step(
         "the first replica is in sync", _primary_in_sync, lambda partition: partition.target[0]
     ),
-    (PRIMARY_BACKUP, ISR): Step("the primary has paused, and enough hold its log", _pause),
+    (PRIMARY_BACKUP, ISR): Step("the primary has paused, and enough replicas hold its log", _pause),
     (ISR, QUORUM): Step("a majority is in sync", _majority_in_sync, lambda partition: NO_BROKER),
     (QUORUM, ISR): Step("the log is sealed, and a majority holds it", _seal, epochs_ahead=EPOCHS_AHEAD),
 }
 
 
-# --- by the word of the leader ------------------------------------------------------------------------------
+# --- reported by the leader ---------------------------------------------------------------------------------
 
 
 def ends_in_seal(partition: PartitionImage) -> bool:
-    """Whether its leader has to end its time before the controllers can take over."""
+    """Whether its leader has to end the log before the controllers can take over."""
     step = STEPS.get((partition.mode, ISR))
     return step is not None and step.leader is None
 
 
 def sealed(partition: PartitionImage, epoch: int, leader: int, members: tuple[int, ...]) -> PartitionImage:
-    """The leader takes nothing more, and these hold all of its log: the controllers take over.
+    """The leader accepts no more records, and ``members`` hold its whole log: the controllers take over.
 
-    Voters may elect others until they hear of it, and what those committed, the appointed leader would lack.
-    But whoever is elected has the seal, takes no records behind it, and commits nothing behind it: whoever
-    holds the seal holds everything that ever will have been committed. It does not matter whether the topic's
-    wish has changed meanwhile: a sealed log goes on under the controllers, and back from there.
+    Voters may elect other leaders until they learn of it, and the appointed leader would lack what those
+    commit. But an elected leader has the seal, and accepts and commits nothing after it: a replica that holds
+    the seal holds everything that will ever be committed. It does not matter whether the wanted mode has
+    changed since: a sealed log continues under the controllers, and changes again from there.
     """
     ahead = STEPS[partition.mode, ISR].epochs_ahead
     return _changed(partition, ISR, leader, members, max(epoch, partition.leader_epoch) + ahead)
 
 
-# --- by the wish of an operator -----------------------------------------------------------------------------
+# --- requested by an operator -------------------------------------------------------------------------------
 
 
 class PendingChange(NamedTuple):
-    """A partition that is not yet replicated as its topic wants."""
+    """A partition that does not have its topic's wanted mode yet."""
 
     partition: int
-    mode: str  # as it is now
+    mode: str  # the present one
     towards: str
     waits_for: str
 
 
 def waiting(topic: TopicImage, available: BrokerAvailability) -> Iterator[PendingChange]:
-    """What is left to do for a change of mode, and why it is not done yet."""
+    """The steps that are left for a change of mode, and what each waits for."""
     wanted = mode_of(topic.configs)
     for index, partition in enumerate(topic.partitions):
         if partition.mode != wanted:
@@ -172,8 +172,8 @@ def waiting(topic: TopicImage, available: BrokerAvailability) -> Iterator[Pendin
 
 
 def wished(topic: TopicImage, *, since: TopicImage) -> Iterator[PartitionChanged]:
-    """Another mode is wished for: a leader that has paused for the last wish may go on, or pause anew. What
-    it said of the holders of its log is over with this record, however late it arrives.
+    """The wanted mode has changed: a leader that has paused for the last one may continue, or pause again.
+    With this record its earlier report of the holders of its log is void, however late it arrives.
     """
     if mode_of(topic.configs) == mode_of(since.configs):
         return
@@ -205,13 +205,13 @@ def _check_way(now: str, wanted: str) -> None:
     while now != wanted:
         mode = towards(now, wanted)
         if (now, mode) not in STEPS:
-            raise InvalidRequest(f"no safe step leads from mode {now} to mode {mode}")
+            raise InvalidRequest(f"there is no safe step from mode {now} to mode {mode}")
         now = mode
 
 
 def check_no_change(topic: TopicImage) -> None:
-    """Refuse what must not happen to a topic while its mode changes."""
+    """Refuse an operation that is not allowed while the mode of a topic changes."""
     if under_way(topic):
         raise InvalidRequest(
-            f"{topic.name} is on its way to mode {mode_of(topic.configs)}; wait until all of it is there"
+            f"the mode of {topic.name} is changing to {mode_of(topic.configs)}; wait until that is complete"
         )

@@ -1,4 +1,4 @@
-"""What a change promises and is not yet so; see :mod:`tidelog.controller.promises`."""
+"""Marks what a change newly promises and is not confirmed yet; see :mod:`tidelog.controller.promises`."""
 
 import msgspec
 
@@ -10,25 +10,25 @@ AS_ASKED = 0
 
 
 def promised(before: PartitionImage, old: Rules, after: PartitionImage, new: Rules) -> PartitionImage:
-    """The partition after a change, with what is promised from now on and not yet so."""
+    """The partition after a change, marked with what is promised from now on and not confirmed yet."""
     syncs = after.mode in new.synced_modes
     more_syncs = syncs and before.mode not in old.synced_modes
     unsynced = tuple(each for each in before.unsynced if syncs and each in after.replicas)
     if more_syncs:
         unsynced = after.replicas
-    # Who is brought may be back before it has heard that it was gone, or of the setting: with the log it had,
-    # and not all of that synced.
+    # An added replica may have been removed earlier, and not know that yet, nor the setting: it returns with
+    # its old log, of which not everything is synced.
     brought = tuple(each for each in after.replicas if each not in before.replicas and each not in unsynced)
     if syncs:
         unsynced += brought
     copies = _copies(before, old, after, new)
-    # Also where as few were enough before: what was confirmed then says nothing of what came in between.
+    # Also if as few copies were enough before: a confirmation from then does not cover what came in between.
     more_copies = copies != AS_ASKED and (copies != before.copies or asked(after, new) > asked(before, old))
     if (unsynced, copies) == (after.unsynced, after.copies) and not more_syncs and not more_copies:
         return after
     since = after.synced_since
     if before.unsynced and not unsynced:
-        since = after.leader_epoch  # The last one that had not confirmed has left.
+        since = after.leader_epoch  # The last replica that had not confirmed was removed.
     return msgspec.structs.replace(
         after,
         unsynced=unsynced,
@@ -42,12 +42,12 @@ def _copies(before: PartitionImage, old: Rules, after: PartitionImage, new: Rule
     if after.mode != PRIMARY_BACKUP:
         return AS_ASKED
     wanted = asked(after, new)
-    # Where every member holds all that is committed, there are as many copies as members.
+    # Where every member holds everything that is committed, there are as many copies as members.
     had = asked(before, old) if before.mode == PRIMARY_BACKUP else len(before.in_sync)
     fewest = min(had, before.copies or had)
     return fewest if fewest < wanted else AS_ASKED
 
 
 def asked(partition: PartitionImage, rules: Rules) -> int:
-    """How many copies are enough for an ok under all circumstances."""
+    """How many copies an acknowledgement requires at least, under all circumstances."""
     return 1 if rules.degrades else min(rules.min_in_sync, len(partition.replicas))

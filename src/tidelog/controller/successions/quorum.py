@@ -1,21 +1,22 @@
-"""``quorum``: the replicas vote, and the controller writes down what they tell.
+"""``quorum``: the replicas vote, and the controller records what their leaders report.
 
 =========================== ==================================================================================
-in the metadata             means
+in the metadata             meaning
 =========================== ==================================================================================
-leader, leader epoch        the newest election its winner has told of; the controller raises no epoch and
-                            elects nobody. No leader while the winner's broker is fenced
-in-sync set, eligible       voters that remember what they acknowledged and how they voted: with brokers that
-                            serve, and without
+leader, leader epoch        the newest election that its winner has reported; the controller raises no epoch
+                            and appoints no leader. No leader while the winner's broker is fenced
+in-sync set, eligible       voters that hold what they acknowledged and know how they voted: with available
+                            brokers, and with unavailable ones
 losses                      all other replicas, each with the number of its latest loss. Such a replica does
                             not vote until its leader has readmitted it for that loss: a readmission names the
-                            loss it heals, since a replica may lose data again meanwhile. One that is only
-                            late (it was behind when votes began) has lost nothing, and votes
-heir                        who shall lead instead: the leader hands over as soon as the heir holds everything
-adding, removing            voters that the leader takes in, one at a time as they have caught up, and then
-                            lets go, one at a time; done when it tells of the target's set
-voters                      the set that it told of last, meanwhile. It waits for that with its next step, so
-                            the controllers are never more than one step behind
+                            loss, since a replica may lose data again in the meantime. A replica that is only
+                            *late* (it was behind when votes began) has lost nothing, and votes
+heir                        the replica that should lead: the leader hands over as soon as the heir holds
+                            everything
+adding, removing            voters that the leader adds, one at a time as they catch up, and then removes, one
+                            at a time; done when it reports the target's set
+voters                      the set that it last reported in the meantime. It waits for that report before its
+                            next step, so the controllers are never more than one step behind
 =========================== ==================================================================================
 """
 
@@ -40,7 +41,7 @@ from tidelog.types import NO_BROKER, majority
 
 
 def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
-    """The partition after brokers came or went. Equal to the present one where nothing has to change."""
+    """The partition after brokers started or failed. Equal to the present one if nothing has to change."""
     members = (*partition.in_sync, *partition.eligible)
     voters = tuple(voter for voter in partition.replicas if voter in members)
     in_sync = tuple(voter for voter in voters if serves(partition, voter, available))
@@ -52,8 +53,8 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
 
 
 def _heir(partition: PartitionImage, available: BrokerAvailability) -> int:
-    """Who shall lead instead of the present leader: who was asked for, as long as it could; else somebody
-    else where the leader is drained or about to stop.
+    """The replica that should replace the present leader: the requested one, as long as it can lead;
+    otherwise another one if the leader is drained, shutting down or damaged.
     """
     leader = partition.leader
     if leader == NO_BROKER:
@@ -61,8 +62,8 @@ def _heir(partition: PartitionImage, available: BrokerAvailability) -> int:
     others = [voter for voter in partition.in_sync if voter != leader]
     able = [voter for voter in others if voter in available.willing]
     if not able and leader in partition.offline:
-        # A damaged log is repaired only once another replica leads. One that would rather not lead, because
-        # its broker is drained or stops, is better than a leader that stays damaged for ever.
+        # A damaged log is repaired only once another replica leads. Even a replica whose broker is drained or
+        # shutting down is better than a leader that stays damaged forever.
         able = others
     if partition.heir in able:
         return partition.heir
@@ -71,21 +72,21 @@ def _heir(partition: PartitionImage, available: BrokerAvailability) -> int:
 
 
 def hand_over(partition: PartitionImage, heir: int) -> PartitionImage:
-    """Ask the leader to let another one lead."""
+    """Ask the leader to hand over to another replica."""
     return msgspec.structs.replace(partition, heir=heir)
 
 
 def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
-    """By an operator's wish: the first replica that serves votes alone, in a new time of votes, and goes on
-    with the records it has. All others begin as newcomers and are taken in as they catch up, so every voter
-    set that an earlier log tells of is void. What the others hold beyond is given up.
+    """On request of an operator: the first available replica becomes the only voter, in a new period of
+    voting, and continues with the records that it has. All others start as new replicas and are added as they
+    catch up, so every voter set in an earlier log is void. Records that only the others hold are lost.
     """
     serving = [replica for replica in partition.target if serves(partition, replica, available)]
     if not serving:
         return msgspec.structs.replace(partition, leader=NO_BROKER)
     first = serving[0]
     others = tuple(replica for replica in partition.target if replica != first)
-    # Voters that have not heard of it may still elect somebody; no epoch may be led twice.
+    # Voters that do not know of it yet may still elect a leader; no epoch may be led twice.
     epoch = partition.leader_epoch + EPOCHS_AHEAD
     alone = msgspec.structs.replace(
         partition,
@@ -107,10 +108,10 @@ def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules
 
 
 def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
-    """Whether enough voters that remember are there to elect a leader. Whether one leads at this moment says
-    less: it steps down without a word to the controllers when it hears no majority. While replicas are moved,
-    they must be enough also in the set that a leader may have written since it told of the last one:
-    otherwise nobody could lead, and the operator would be refused.
+    """Whether enough voters that kept their data are available to elect a leader. Whether there is a leader
+    at the moment says less: it steps down without telling the controllers when it hears no majority. During a
+    reassignment they must also be enough in the set that a leader may have written since its last report.
+    Otherwise an operator's request would be refused though no leader can be elected.
     """
     voters = partition.known_voters
     late = {loss.replica for loss in partition.losses if loss.late}
@@ -121,7 +122,7 @@ def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
 
 
 def _next_sets(partition: PartitionImage, voters: frozenset[int]) -> Iterator[frozenset[int]]:
-    """What a move may make of these voters in one step."""
+    """The sets that a reassignment may turn these voters into in one step."""
     missing = [replica for replica in partition.target if replica not in voters]
     yield from (voters | {replica} for replica in missing)
     if not missing:
@@ -129,16 +130,17 @@ def _next_sets(partition: PartitionImage, voters: frozenset[int]) -> Iterator[fr
 
 
 def is_lone(partition: PartitionImage) -> bool:
-    """Whether all replicas but one are still coming. Nobody but that one, and those it takes in, can ask for
-    votes: not a voter with an old set, from a time when the others were voters before.
+    """Whether all replicas but one are still being added. Only that one, and those that it has added, can ask
+    for votes: a voter with an old set, from a time when the others were voters before, cannot.
     """
     return len(set(partition.replicas).difference(partition.adding)) == 1 == len(partition.remember)
 
 
 def numbered(partition: PartitionImage, *, founded: bool) -> PartitionImage:
-    """Whoever does not remember can be readmitted only by a number: newcomers, and those that a change of
-    mode found behind, have lost nothing, but must not be taken for an earlier self of theirs. ``founded``:
-    votes begin with this, so nobody has acknowledged anything or voted before.
+    """A replica that does not hold what it acknowledged can be readmitted only for a numbered loss. New
+    replicas, and those that were behind at a change of mode, have lost nothing, but must not be mistaken for
+    an earlier replica with the same id. ``founded``: votes begin with this state, so no replica has
+    acknowledged or voted before.
     """
     number = partition.partition_epoch + 1
     losses = tuple(
@@ -150,10 +152,10 @@ def numbered(partition: PartitionImage, *, founded: bool) -> PartitionImage:
 
 
 def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionImage:
-    """A replica may lack what it acknowledged. A new number also for one that has not been readmitted yet:
-    the readmission under way may count on what is gone now. Who once lost more than its unsynced tail does
-    not become one that lost only that by another power failure, unless its log shows that it was readmitted
-    in between.
+    """A replica may lack records that it acknowledged. It gets a new number even if it has not been
+    readmitted yet: the pending readmission may rely on records that are lost now. A replica that once lost
+    more than its unsynced tail does not become one that lost only its tail by another power failure, unless
+    its log shows that it was readmitted in between.
     """
     if replica not in partition.replicas:
         return partition
@@ -170,11 +172,11 @@ def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionIma
 
 
 def told(partition: PartitionImage, report: LeaderReport, settle: Settle) -> PartitionImage:
-    """The winner of an election tells of it. Raises when that is no news."""
+    """The winner of an election reports it. Raises if the report is outdated."""
     leader, epoch, voters, counted = report
     known = (partition.leader_epoch, partition.leader)
     if epoch < partition.leader_epoch or (epoch == known[0] and known[1] not in (NO_BROKER, leader)):
-        raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)
+        raise TidelogError("the leader or its epoch has changed", ErrorCode.FENCED_LEADER_EPOCH)
     heir = NO_BROKER if partition.heir == leader else partition.heir
     new = msgspec.structs.replace(
         partition,
@@ -194,25 +196,27 @@ def told(partition: PartitionImage, report: LeaderReport, settle: Settle) -> Par
 
 
 def unforgetful(partition: PartitionImage) -> AbstractSet[int]:
-    """Nothing but its number tells of one that has lost records since, in the same process."""
+    """Only its loss number shows that a replica has lost records since, in the same process."""
     return partition.remember
 
 
 def no_restoring(partition: PartitionImage) -> bool:
-    """Who was elected holds everything."""
+    """An elected leader holds everything."""
     return False
 
 
 def no_new_epoch(partition: PartitionImage) -> PartitionImage:
-    """Who votes counts for nothing anyway until it was taken in anew."""
+    """A voter that lost data is not counted until it was readmitted, so no new epoch is needed."""
     return partition
 
 
 def any_leader(partition: PartitionImage, leader: int, leader_epoch: int, partition_epoch: int) -> None:
-    """The controllers may not have heard of the election yet."""
+    """Any leader is accepted: the controllers may not know of the election yet."""
 
 
 def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
-    """Who serves readers while nobody leads: what is known to be committed can be read from any voter."""
+    """The replica that serves readers while there is no leader: any voter can serve what is known to be
+    committed.
+    """
     able = [voter for voter in partition.replicas if voter in present and voter not in partition.offline]
     return min(able, key=lambda voter: voter not in partition.in_sync, default=NO_BROKER)

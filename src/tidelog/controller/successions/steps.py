@@ -1,4 +1,4 @@
-"""What every way of succession is made of: the rules of a topic, and the steps a partition can take."""
+"""The parts of every succession: the rules of a topic, and the steps that a partition can take."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -14,31 +14,32 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
 EPOCHS_AHEAD = 1000
-"""By so much the controllers begin above the last election they have heard of. Replicas may go on voting for
-each other until they hear of the change, and no epoch may be led twice."""
+"""The controllers start this far above the last election that they know of. Replicas may keep electing
+leaders until they learn of the change, and no epoch may be led twice.
+"""
 
 
 class Rules(NamedTuple):
-    """The topic's settings that decide here."""
+    """The topic's settings that a succession needs."""
 
     min_in_sync: int
     unclean_allowed: bool
-    # An ok means "on disk": a machine that lost power has forgotten nothing that counts.
+    # Acknowledged records are synced: a machine that lost power has lost no acknowledged record.
     synced: bool = False
-    mode: str | None = None  # How the topic shall be replicated. None: as it is.
-    # The modes in which an ok means "on disk", with the topic's other settings as they are.
+    mode: str | None = None  # the wanted mode of the topic; None: as it is
+    # The modes in which acknowledged records are synced, given the topic's other settings.
     synced_modes: frozenset[str] = frozenset()
-    degrades: bool = False  # Where too few copies keep up, fewer are enough.
+    degrades: bool = False  # if too few replicas keep up, fewer copies are enough
 
 
 RulesOf = Callable[[TopicImage], Rules]
 
 
 def minimum(partition: PartitionImage, rules: Rules) -> int:
-    """How many must be in sync before anything is committed.
+    """How many members must be in sync before anything is committed.
 
-    Never more than the leader itself demands, or members that left would be taken for complete while it went
-    on committing without them: so what is on its way out does not count.
+    Never more than the leader itself requires: otherwise members that left would count as complete while the
+    leader kept committing without them. So replicas that are being removed do not count.
     """
     return min(rules.min_in_sync, len(partition.target))
 
@@ -59,7 +60,7 @@ def led_by(
     return msgspec.structs.replace(
         partition,
         leader=leader,
-        # A new epoch also when the leadership ends: what the old leader still says must be refused.
+        # A new epoch also when the leadership ends: later messages of the old leader must be refused.
         leader_epoch=partition.leader_epoch if same_leader else partition.leader_epoch + 1,
         in_sync=in_sync,
         eligible=eligible,
@@ -69,8 +70,8 @@ def led_by(
 
 
 def finish_move(partition: PartitionImage) -> PartitionImage:
-    """Only the replicas of the target are left. When that may be is a matter of the mode: what is
-    acknowledged must have its copies without those that leave.
+    """Complete a reassignment: only the replicas of the target remain. The mode decides when: acknowledged
+    records must have enough copies without those that leave.
     """
     target = partition.target
     return msgspec.structs.replace(
@@ -87,8 +88,8 @@ def finish_move(partition: PartitionImage) -> PartitionImage:
 
 
 def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionImage:
-    """A replica may lack what it acknowledged. There is nothing to remember: it is no member until it has
-    caught up. If it led, its epoch is over.
+    """A replica may lack records that it acknowledged. Nothing has to be recorded: it is not a member until
+    it has caught up. If it led, its epoch ends.
     """
     return msgspec.structs.replace(
         partition, leader_epoch=partition.leader_epoch + (partition.leader == replica)
@@ -96,11 +97,11 @@ def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionIma
 
 
 def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
-    """A replica has lost what it held, or comes: the leader may take it for one that holds all it had
-    acknowledged, and would have it join at once. In a new epoch nothing counts that was fetched before, or by
-    one that has not heard of it.
+    """A replica has lost records, or is added. The leader may still count it as holding everything it had
+    acknowledged, and would let it join at once. In a new epoch earlier fetches do not count, nor do those of
+    a replica that does not know of the epoch.
 
-    What was decided about a leader that still gathers what others hold stays decided.
+    If the leader is still copying back records, decisions about it remain valid.
     """
     if partition.leader == NO_BROKER:
         return partition
@@ -111,7 +112,7 @@ def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
 
 
 def is_restoring(partition: PartitionImage) -> bool:
-    """Whether the leader still gathers what others hold."""
+    """Whether the leader is still copying back records from other replicas."""
     return partition.leader not in (NO_BROKER, *partition.in_sync)
 
 
@@ -132,36 +133,36 @@ def as_it_is(partition: PartitionImage, *, founded: bool) -> PartitionImage:
 
 
 def no_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
-    raise TidelogError("no leader of this partition keeps an in-sync set", ErrorCode.INVALID_REQUEST)
+    raise TidelogError("the mode of this partition has no in-sync set", ErrorCode.INVALID_REQUEST)
 
 
 def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, partition_epoch: int) -> None:
-    """Whether a leader that speaks of the partition knows its present state. Raises the refusal."""
+    """Check that a leader that sends a request knows the partition's present state. Raises the refusal."""
     if (partition.leader, partition.leader_epoch) != (leader, leader_epoch):
-        raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)
+        raise TidelogError("the leader or its epoch has changed", ErrorCode.FENCED_LEADER_EPOCH)
     if partition.partition_epoch != partition_epoch:
-        raise TidelogError("the partition has changed meanwhile", ErrorCode.INVALID_UPDATE_VERSION)
+        raise TidelogError("the partition has changed since", ErrorCode.INVALID_UPDATE_VERSION)
 
 
 class LeaderReport(NamedTuple):
-    """The winner of an election tells of it."""
+    """The winner of an election reports it."""
 
     leader: int
     epoch: int
-    voters: tuple[int, ...]  # empty where it may be taken back
-    counted: tuple[int, ...]  # those of them who have not forgotten anything
+    voters: tuple[int, ...]  # empty if the set may be truncated again
+    counted: tuple[int, ...]  # those of them that have not lost anything
 
 
 Settle = Callable[[PartitionImage], PartitionImage]
-"""The next state of a partition that was changed."""
+"""Gives the next state of a partition after a change."""
 
 
 def outvoted(partition: PartitionImage, report: LeaderReport, settle: Settle) -> PartitionImage:
-    """Voters were further than the controllers had thought when these took over: the same again, above their
-    epoch. Those who voted do not hear of an epoch below theirs, and would not follow.
+    """Voters had reached a higher epoch than the controllers assumed when they took over: repeat the change
+    above the voters' epoch. Voters ignore an epoch below their own, and would not follow.
     """
     if report.epoch < partition.leader_epoch:
-        raise TidelogError("nobody votes any more", ErrorCode.FENCED_LEADER_EPOCH)
+        raise TidelogError("the replicas do not vote any more", ErrorCode.FENCED_LEADER_EPOCH)
     return msgspec.structs.replace(partition, leader_epoch=report.epoch + EPOCHS_AHEAD)
 
 
@@ -191,7 +192,7 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         copies=new.copies,
         promise_epoch=new.promise_epoch,
         synced_since=new.synced_since,
-        # A replica that is moved away, or starts anew, is not offline any more.
+        # A replica that was removed, or restarts, is not offline any more.
         unwritable=[replica for replica in new.unwritable if replica in new.offline],
         ending=new.ending and new.is_moving,
         voters=list(new.voters),

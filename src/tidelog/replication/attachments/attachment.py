@@ -1,56 +1,60 @@
-"""The one interface of all attachments: what the driver tells them. Each event is ignored here."""
+"""The interface of all attachments: the events that the driver reports. The base class ignores all of
+them.
+"""
 
 from typing import ClassVar
 
 
 class Attachment:
-    """The driver calls only what an attachment overrides where it is called for every batch: a replica pays
-    nothing for what it does not have.
+    """The events of every batch are reported only to attachments that override them, so a replica pays
+    nothing for what it does not use.
     """
 
     __slots__ = ()
 
-    slot: ClassVar[str]  # which field of the driver holds it
+    slot: ClassVar[str]  # the field of the driver that holds it
 
     # --- for every batch ------------------------------------------------------------------------------------
 
     def arriving(self, batches: memoryview) -> None:
-        """From a leader, and not in the log yet. Raises StorageError when they must not be appended."""
+        """Batches from a leader that are not in the log yet. Raises StorageError if they must not be
+        appended.
+        """
 
     def arrived(self) -> None:
-        """They are in the log."""
+        """The batches from the leader are in the log."""
 
     def appended(self, batches: memoryview) -> None:
-        """In the log, from a leader or as one."""
+        """Batches were appended, written by this leader or received from one."""
 
     def taken(self) -> None:
-        """All that a leader said with its records is done."""
+        """A leader's response is fully processed, high watermark and log start included."""
 
-    # --- now and then ---------------------------------------------------------------------------------------
+    # --- occasional -----------------------------------------------------------------------------------------
 
     def cut(self, end_offset: int) -> None:
-        """What came from there on is gone."""
+        """The log was truncated to ``end_offset``."""
 
     def skipped(self) -> None:
-        """The log goes on at a later place: what was said in between is not known."""
+        """The log continues at a later offset: what was in between is not known."""
 
     def leader_changes(self) -> None:
-        """Another leader, or another epoch, is about to be followed."""
+        """This replica is about to follow another leader, or the same one in another epoch."""
 
     def role_ended(self) -> None:
-        """Another role, or the same in another epoch, has begun."""
+        """Another role has begun, or the same one in another epoch."""
 
     def failed(self) -> None:
-        """The disk takes nothing more."""
+        """The disk accepts no writes."""
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
-        """Another process speaks for it from now on."""
+        """A new process of that broker is running."""
 
     def dropping(self) -> None:
-        """Damaged records are about to be dropped that were acknowledged."""
+        """Damaged records that were acknowledged are about to be dropped."""
 
     def dropped(self) -> None:
-        """They are gone, and the log takes writes."""
+        """They were dropped, and the log accepts writes."""
 
     def stopped(self) -> None:
-        """The replica goes away."""
+        """The replica is removed."""

@@ -1,4 +1,4 @@
-"""Records that are deleted on request, and from where on that is sure to last."""
+"""Deletion of records on request (DeleteRecords), and the offset before which a deletion is permanent."""
 
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar
@@ -10,12 +10,12 @@ from tidelog.replication.attachments.attachment import Attachment
 if TYPE_CHECKING:
     from tidelog.replication.driver import ReplicaDriver
 
-LOG_START = Struct(">hq")  # version, the offset before which all is deleted
+LOG_START = Struct(">hq")  # version, offset before which all records are deleted
 LOG_START_VERSION = 0
 
 
 class Deletions(Attachment):
-    """Each member deletes when it hears of it. It lasts when all members have been heard."""
+    """Each member deletes when it learns of the deletion. It is permanent when all members have done so."""
 
     slot: ClassVar[str] = "deletions"
 
@@ -23,17 +23,17 @@ class Deletions(Attachment):
         self._driver = driver
 
     def delete_before(self, offset: int) -> int:
-        """Delete all records before an offset that is committed. The end offset that has to be committed
-        before that is sure to stay so, whoever leads next. Raises TidelogError.
+        """Delete all records before ``offset``, which must be committed. Returns the end offset that has to
+        be committed before the deletion is permanent under any next leader. Raises TidelogError.
         """
         self._driver.begin_at(offset)
         return 0
 
     @property
     def low_watermark(self) -> int:
-        """Whoever succeeds this replica has nothing from before: the lowest start of a member's log. A member
-        that is not heard of may be the next leader for as long as it is one. Where such members stay for
-        ever, they are not waited for: they raise theirs when they follow again.
+        """The lowest log start offset of a member: no successor has records from before it. A member that is
+        not heard may be the next leader as long as it is a member. In modes that never remove such members
+        they are not waited for: they raise their log start when they follow again.
         """
         driver = self._driver
         replica = driver.replica
@@ -47,16 +47,16 @@ class Deletions(Attachment):
 
 
 class LoggedDeletions(Deletions):
-    """A deletion is a record itself: where a member that was not heard of may be elected, only what is in the
-    log is sure to be known to it.
+    """A deletion is a record of its own. Where a member that was not heard may be elected, it is certain to
+    know only what is in the log.
 
-    This replica has raised its start in the same turn, and a follower does so with what it fetches: whoever
-    holds the record has no records from before.
+    This replica has raised its log start in the same turn, and a follower does so with what it fetches: a
+    replica that holds the record has no records from before the new log start.
     """
 
     def __init__(self, driver: "ReplicaDriver") -> None:
         super().__init__(driver)
-        self._deleted_before = 0  # Up to where a record of this leadership says that all is deleted.
+        self._deleted_before = 0  # offset up to which a record of this leadership says that all is deleted
 
     def role_ended(self) -> None:
         self._deleted_before = 0
@@ -66,7 +66,7 @@ class LoggedDeletions(Deletions):
         if offset > self._deleted_before:
             refusal = driver.replica.before_append(-1)
             if refusal is not ErrorCode.NONE:
-                raise TidelogError("nothing can be written now", refusal)
+                raise TidelogError("no writes are accepted now", refusal)
             driver.write_control(ControlType.LOG_START, LOG_START.pack(LOG_START_VERSION, offset))
             self._deleted_before = offset
         driver.begin_at(offset)

@@ -1,4 +1,4 @@
-"""Sees to it that a replica that is to lead gets what it lacks; most of the time there is nothing to do."""
+"""Copies back the records that a new leader lacks; usually there is nothing to do."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
 
 
 class NoRestorer(Attachment):
-    """Nothing is gathered here."""
+    """Nothing is copied back."""
 
     __slots__ = ()
 
     slot: ClassVar[str] = "restorer"
-    gathers: ClassVar[bool] = False  # Whether this replica is about to lead, and may lack something.
+    gathers: ClassVar[bool] = False  # whether this replica is about to lead and may lack records
 
     def renewed(self, mandate: "Mandate") -> bool:
-        """Other news of the partition. Whether they concern what is gathered already."""
+        """The metadata of the partition changed. Returns whether a running restoration covers that."""
         return False
 
     def synced(self) -> None:
         """More of the log is durable than before."""
 
     def got(self, got: "TailGot") -> None:
-        """Where another replica's log ends."""
+        """Another replica has reported its log end offset."""
 
     def diverged(self, diverging: tuple[int, int]) -> bool:
-        """The log we follow does not go on where ours ends. Whether nothing is dropped for that."""
+        """The log that we follow diverges from ours. Returns True if nothing is truncated because of that."""
         return False

@@ -1,4 +1,4 @@
-"""How a leader ends its time when its topic is to be replicated in another way; see
+"""How a leader ends the log before its topic changes to another mode; see
 :mod:`tidelog.replication.sealing`.
 """
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
 
 class NoSeal(Attachment):
-    """It need not do anything: others know who holds what."""
+    """Nothing to do: the controllers know which replicas hold everything."""
 
     __slots__ = ()
 
     slot: ClassVar[str] = "seal"
-    since_epoch: int = 0  # the leader epoch with which the partition began to be replicated in this mode
+    since_epoch: int = 0  # leader epoch in which the partition came to this mode
 
     def __init__(self, driver: "ReplicaDriver") -> None: ...
 
     def update(self, *, wanted: bool, since_epoch: int) -> None:
-        """What the metadata says now; ``wanted``: the topic is to be replicated in another way."""
+        """The metadata changed. ``wanted``: the topic is to change to another mode."""
 
     def found(self) -> None:
-        """About to lead: a log that ends in a seal stays as it is. Raises StorageError."""
+        """This replica is about to lead: a log that ends in a seal stays sealed. Raises StorageError."""
 
     def began(self) -> None:
-        """Leads, and has written so."""
+        """This replica leads, and its leader-change record is written."""

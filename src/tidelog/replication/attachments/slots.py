@@ -1,4 +1,4 @@
-"""The slots of a driver: what is attached to it, and who of that hears of what."""
+"""The slots of a driver: its attachments, and which of them get which events."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -21,7 +21,7 @@ _NO_VOTERS, _NO_RESTORER, _NO_SNAPSHOTS = NoVoters(), NoRestorer(), NoSnapshots(
 
 
 class Slots:
-    """Fields of the driver itself: they are read for every batch."""
+    """The attachments are fields of the driver itself, because they are read for every batch."""
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
@@ -38,7 +38,7 @@ class Slots:
         self._listen()
 
     def adopt(self, mode: "Mode") -> None:
-        """From now on the partition is replicated in this way."""
+        """The partition has this mode from now on."""
         self.replica.set_policy(mode.policy)
         if mode is not self._mode:
             self._mode, driver = mode, cast("ReplicaDriver", self)
@@ -52,23 +52,23 @@ class Slots:
         return mode is self._mode
 
     def attach(self, attachment: Attachment) -> None:
-        """In its slot, in the place of what was there."""
+        """Put it into its slot, replacing the present attachment."""
         setattr(self, attachment.slot, attachment)
         self._listen()
 
     def appoint(self) -> None:
-        """From now on the controllers name the leader."""
+        """From now on the controllers appoint the leader."""
         self.voters = _NO_VOTERS
         self.attach(Appointed(cast("ReplicaDriver", self)))
 
     def end_restoring(self) -> None:
-        """It leads, or somebody else is to."""
+        """This replica leads now, or another one is to lead."""
         if self.restorer.gathers:
             self.restorer.stopped()
             self.attach(_NO_RESTORER)
 
     def _listen(self) -> None:
-        """Who hears of what. For every batch only those are told that do something about it."""
+        """Collect the attachments. The events of every batch go only to those that override them."""
         self.attached: tuple[Attachment, ...] = (
             self.voter, self.voters, self.restorer, self.seal, self.snapshots, self.stand_in, self.successors,
             self.deletions,

@@ -1,4 +1,4 @@
-"""Snapshots that stand for the beginning of a log; see :mod:`tidelog.replication.snapshots`."""
+"""Snapshots that replace the beginning of a log; see :mod:`tidelog.replication.snapshots`."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class NoSnapshots(Attachment):
-    """What is before the log's start is gone."""
+    """Records before the log start are gone."""
 
     __slots__ = ()
 
     slot: ClassVar[str] = "snapshots"
-    stand_for_start: ClassVar[bool] = False  # Whether there is one for what came before the log's start.
+    stand_for_start: ClassVar[bool] = False  # whether a snapshot replaces what came before the log start
 
     @property
     def newest(self) -> SnapshotId | None:
@@ -24,17 +24,17 @@ class NoSnapshots(Attachment):
 
     @property
     def fetching(self) -> bool:
-        """While it is, the replica asks for no records."""
+        """Whether a snapshot is being fetched. The replica fetches no records then."""
         return False
 
     def asked(self, ask: "SnapshotAsk", driver: "ReplicaDriver", peers: "Peers") -> None:
-        """A follower wants a piece."""
+        """A follower requests a chunk."""
 
     def fetch(self, driver: "ReplicaDriver", leader: int, snapshot: SnapshotId, peers: "Peers") -> None:
-        """The leader's log begins too late for us."""
+        """The leader's log starts too late for us: fetch its snapshot."""
 
     def got(self, got: "SnapshotGot") -> bool:
-        """A piece, or a refusal; whether it came from the leader we asked."""
+        """A chunk or a refusal arrived; returns whether it came from the leader that we asked."""
         return False
 
     def tick(self, now_ms: int) -> None: ...

@@ -1,4 +1,4 @@
-"""Readers while nobody leads: who serves them, and what a leader owes to those that did."""
+"""Readers while there is no leader: which replica serves them, and what the next leader must keep."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class NoStandIn(Attachment):
-    """Somebody else is made leader instead: nobody stands in."""
+    """No stand-in: another replica becomes leader instead."""
 
     slot: ClassVar[str] = "stand_in"
-    # Whether a reader goes back to the leader when there is one again, unless it means this replica.
+    # Whether readers are sent back to the leader when there is one again, unless they ask for this replica.
     sends_readers_back: ClassVar[bool] = False
 
     def __init__(self, driver: "ReplicaDriver") -> None:
@@ -22,30 +22,33 @@ class NoStandIn(Attachment):
 
     @property
     def serves(self) -> bool:
-        """Readers come here while nobody leads."""
+        """Whether this replica serves readers while there is no leader."""
         return False
 
     def told(self, serves: bool) -> None:
-        """By the metadata: whether this replica stands in."""
+        """The metadata says whether this replica is the stand-in."""
 
     def stand_in(self, acted_epoch: int) -> None:
-        """The last leader that could confirm anything did so in ``acted_epoch``."""
+        """The last leader that could commit anything did so in ``acted_epoch``."""
 
     def is_behind(self, last_epoch: int) -> bool:
-        """A follower of this replica, whose newest record is of ``last_epoch``, has heard that records are
-        confirmed which are missing here. Whether it is right.
+        """A follower, whose newest record is of ``last_epoch``, knows committed records that are missing
+        here. Returns whether this replica has lost them.
         """
         return False
 
     @property
     def gathers_when_it_leads(self) -> bool:
-        """Whether what is dropped while nobody leads comes back from backups before this replica leads."""
+        """Whether records dropped while there is no leader are copied back from backups before this replica
+        leads.
+        """
         return False
 
 
 class AnyVoter(NoStandIn):
-    """Where replicas vote, each of them can be read: what is known to be committed stays so, whoever is
-    elected. What an elected leader lacks a majority has forgotten, and to step back would not bring it back.
+    """Where replicas vote, each of them can be read: what is known to be committed stays committed under any
+    leader. If an elected leader lacks such records, a majority has lost them, and stepping down would not
+    bring them back.
     """
 
     sends_readers_back = True
@@ -57,7 +60,9 @@ class AnyVoter(NoStandIn):
 
 
 class Backup(NoStandIn):
-    """One backup serves readers; nobody leads in the primary's place. What the primary has lost is there."""
+    """One backup serves readers, but no backup becomes leader instead of the primary. It holds what the
+    primary has lost.
+    """
 
     sends_readers_back = True
 
@@ -77,8 +82,8 @@ class Backup(NoStandIn):
             self._driver.run(self._driver.replica.stand_in(acted_epoch))
 
     def is_behind(self, last_epoch: int) -> bool:
-        """Our disk has lost them, and nobody told the controllers. To answer would be to have the last copy
-        cut off.
+        """Our disk has lost the records without the controllers' knowledge. A response would make the
+        follower truncate the last copy.
         """
         return self._driver.replica.role is Role.LEADER and last_epoch >= self._driver.unclean_epoch
 

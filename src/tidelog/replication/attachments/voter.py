@@ -1,7 +1,7 @@
-"""How a replica comes to its leader: by the controllers' word, or by a vote.
+"""How a replica gets its leader: appointed by the controllers, or elected by vote.
 
-Whatever promises durability (a vote, a leadership) leaves after the sync it needs: an election's effects wait
-in a queue behind the ballots they follow from.
+Messages that promise durability (a vote, a leadership) are sent after the sync that they need: an election's
+effects wait in a queue behind the ballots that they follow from.
 """
 
 import logging
@@ -36,43 +36,43 @@ logger = logging.getLogger(__name__)
 
 
 class Appointed(Attachment):
-    """The controllers name the leader; nobody votes."""
+    """The controllers appoint the leader; there are no votes."""
 
     slot: ClassVar[str] = "voter"
-    # Whether a follower is known by its registration: what an earlier process of it asked for does not count.
+    # Whether a follower is identified by its registration: requests of an earlier process do not count.
     counts_registered_only: ClassVar[bool] = True
-    # Whether it must know when its leader was last heard of.
+    # Whether it must know when its leader was last heard.
     watches_leader: ClassVar[bool] = False
 
     def __init__(self, driver: "ReplicaDriver") -> None:
         self._driver = driver
-        self.directory: UUID | None = None  # our disk, where that matters
-        self.seen: dict[int, QuorumFetcher] = {}  # While replicas vote and this one leads.
-        self.notes_fetches = False  # Whether voters are seen as well: where they may change.
+        self.directory: UUID | None = None  # our disk, where it matters
+        self.seen: dict[int, QuorumFetcher] = {}  # used while replicas vote and this one leads
+        self.notes_fetches = False  # whether the fetches of voters are recorded, too: where voters may change
 
     def counted(self, follower: int, directory: UUID | None, now_ms: int) -> int:
-        """As whom a follower's fetch counts; -1: it may read, but acknowledges nothing."""
+        """The replica for which a follower's fetch counts; -1: it may read, but acknowledges nothing."""
         return follower
 
     def counts(self, follower: int, directory: UUID | None) -> bool:
-        """Whether this is a voter."""
+        """Whether this follower is a voter with this disk."""
         return False
 
     def confirmed(self, voter: int, confirmed_ms: int) -> None:
-        """A voter is known to have followed until then."""
+        """A voter is known to have followed until ``confirmed_ms``."""
 
     def confirmed_ms(self) -> int:
-        """Until when nobody else can have been elected."""
+        """Until when it is certain that no other leader was elected."""
         return NEVER_MS
 
     def note_fetch(self, sender: int, directory: UUID | None, offset: int, now_ms: int) -> None:
-        """Somebody holds everything before ``offset``, with this disk."""
+        """A node holds everything before ``offset``, with this disk."""
 
     def note_alive(self, sender: int, directory: UUID | None, now_ms: int) -> None:
-        """Somebody goes on waiting for what comes behind what it has."""
+        """A node still waits for new records."""
 
     def newest_leader(self) -> tuple[int, int]:
-        """(epoch, leader), as far as we know."""
+        """The newest (epoch, leader) that we know."""
         return self._driver.replica.epoch, self._driver.replica.leader
 
     def elect(self, effects: ElectionEffects) -> None:
@@ -81,13 +81,11 @@ class Appointed(Attachment):
 
     @property
     def is_forgetful(self) -> bool:
-        """Whether the leader may lack what we know to be committed, and nobody can bring it back."""
+        """Whether the leader may lack records that we know to be committed, and that cannot be recovered."""
         return False
 
     def awaits_decision(self, epoch: int) -> bool:
-        """Whether an operator may have decided on this epoch's leader, and the metadata here does not show it
-        yet.
-        """
+        """Whether an operator may have decided on this epoch's leader without our metadata showing it yet."""
         return False
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
@@ -97,7 +95,8 @@ class Appointed(Attachment):
 class Elected(Appointed):
     """The replicas vote."""
 
-    counts_registered_only = False  # Voters need nobody's registration, or no controller could be elected.
+    # Voters do not depend on registrations: otherwise no controller could be elected.
+    counts_registered_only = False
     watches_leader = True
 
     def __init__(
@@ -110,16 +109,16 @@ class Elected(Appointed):
         self._ballots = ballots
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
-        # Up to this epoch voters may have acknowledged without a sync, though they sync by now.
+        # Up to this epoch voters may have acknowledged without a sync, though they sync now.
         self.doubtful_epoch = doubtful_epoch
-        # The newest leader epoch in this broker's metadata; None: the metadata does not name them.
+        # The newest leader epoch in this broker's metadata; None: the metadata does not contain them.
         self.named_epoch: int | None = None
 
     @property
     def closed(self) -> bool:
         return self._driver.closed
 
-    # --- who fetches ----------------------------------------------------------------------------------------
+    # --- fetching nodes -------------------------------------------------------------------------------------
 
     def counted(self, follower: int, directory: UUID | None, now_ms: int) -> int:
         election = self.election
@@ -155,8 +154,8 @@ class Elected(Appointed):
 
     @property
     def is_forgetful(self) -> bool:
-        """Where voters acknowledge before they sync, a majority may forget: whoever it elects may lack what
-        we know to be committed.
+        """Where voters acknowledge before they sync, a majority may lose records: the leader that it elects
+        may lack what we know to be committed.
         """
         replica = self._driver.replica
         return not (replica.limits.durable and replica.last_epoch > self.doubtful_epoch)
@@ -168,16 +167,16 @@ class Elected(Appointed):
         return self.named_epoch is not None and self.named_epoch < epoch
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
-        """Voters hold what they said: it was synced."""
+        """Nothing to do: voters still hold what they acknowledged, because it was synced."""
 
     def role_ended(self) -> None:
         self.seen.clear()
 
     def dropping(self) -> None:
-        self.election.set_forgot(True)  # What it drops, it had acknowledged.
+        self.election.set_forgot(True)  # The dropped records were acknowledged.
 
     def dropped(self) -> None:
-        self.election.resume()  # It had retired where the damage kept the log from being written.
+        self.election.resume()  # It had retired if the damage made the log refuse writes.
 
     def failed(self) -> None:
         self.elect(self.election.retire())
@@ -185,11 +184,11 @@ class Elected(Appointed):
     # --- effects of the election ----------------------------------------------------------------------------
 
     def elect(self, effects: ElectionEffects) -> None:
-        """Carry out an election's effects, each behind the ballots it follows from.
+        """Carry out an election's effects, each after the ballots that it follows from.
 
-        Only to follow nobody waits for nothing: a vote that is on its way to the disk was decided by the log
-        as it is now. Whoever went on acknowledging, or leading, in the old epoch meanwhile would help to
-        commit what the new leader lacks.
+        The exception is to follow no leader, which happens at once: a vote that is being written was decided
+        by the log as it is now. A replica that kept acknowledging or leading in the old epoch until then
+        would help to commit records that the new leader lacks.
         """
         driver = self._driver
         for effect in effects:
@@ -226,15 +225,16 @@ class Elected(Appointed):
         driver, election = self._driver, self.election
         replica = driver.replica
         if election.epoch != epoch or election.leader != replica.me:
-            return  # A higher epoch came while the ballot was being written.
+            return  # A higher epoch was seen while the ballot was being written.
         driver.lead(epoch, replica.replicas, replica.replicas, -1)
         try:
             driver.seal.found()
-            # A record of the new epoch at once: only with one can what earlier leaders left be committed.
+            # Write a record of the new epoch at once: records of earlier leaders can be committed only with
+            # one.
             driver.write_control(ControlType.LEADER_CHANGE, b"")
         except TidelogError as error:
             logger.error("%s: cannot lead epoch %s: %s", driver.key, epoch, error.message)
-            # Without that record nothing would ever be committed, while everybody hears a leader.
+            # Without that record nothing would ever be committed, while the others still hear a leader.
             self.elect(election.resign(driver.services.uptime_ms()))
             return
         driver.seal.began()
@@ -246,8 +246,8 @@ class Elected(Appointed):
     def _saved(self, result: object) -> None:
         self._saving = False
         if isinstance(result, BaseException):
-            # Without its ballot on disk this voter must not say anything more: it could vote twice.
+            # Without its ballot on disk this voter must not send anything: it could vote twice.
             self._driver.closed = True
-            self._driver.fail(StorageError(f"the ballot cannot be written: {result}"))
+            self._driver.fail(StorageError(f"cannot write the ballot: {result}"))
             return
         self._drain()

@@ -1,10 +1,10 @@
-"""Who votes on a log: the sets of voters that are in the log itself, where there are any.
+"""The voter sets of a log, which are in the log itself, where replicas vote.
 
-Every replica follows the sets from the moment they are in its log. The leader writes new ones: one voter more
-or less at a time, the next only when the last is committed, and none before a record of the leader's own
-epoch is: until then it may not know of a change that its predecessor made.
+Every replica uses a set as soon as it is in its log. The leader writes new sets: one voter more or less at a
+time, the next only when the last is committed, and none before a record of the leader's own epoch is
+committed. Until then it may not know of a change that its predecessor made.
 
-What calls for a change, and what must be on disk before a set counts, differs: see
+What triggers a change, and what must be on disk before a set counts, differs: see
 :mod:`tidelog.broker.metadata.voters` and :mod:`tidelog.broker.quorum.voters`.
 """
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class NoVoters(Attachment):
-    """No log but one whose replicas vote has sets of voters."""
+    """Only logs whose replicas vote have voter sets."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class NoVoters(Attachment):
 
 
 class LogVoters(NoVoters):
-    """The sets of one replica's log."""
+    """The voter sets of one replica's log."""
 
     def __init__(
         self,
@@ -64,15 +64,17 @@ class LogVoters(NoVoters):
     # --- following the log ----------------------------------------------------------------------------------
 
     def _take_force(self) -> None:
-        """The latest set counts from now on."""
+        """Put the latest set in force."""
         voters = self.latest
-        logger.info("%s: %s vote from now on", self._log_name, sorted(voters.ids))
+        logger.info("%s: the voters are %s from now on", self._log_name, sorted(voters.ids))
         self._election.change_voters(voters, self._services.uptime_ms(), needed=self.is_needed())
         self._driver.change_replicas(tuple(sorted(voters.ids)))
         self._on_change(voters)
 
     def is_needed(self) -> bool:
-        """Whether only the latest set, which is not committed, says that this replica votes no more."""
+        """Whether this replica is a voter in the set before the latest, and the latest is not committed
+        yet.
+        """
         latest_offset = self.history.latest_offset
         if latest_offset < self._driver.replica.high_watermark:
             return False
@@ -86,8 +88,8 @@ class LogVoters(NoVoters):
 
     @property
     def is_committed(self) -> bool:
-        """Whether this leads, and the latest set is committed and known to be the latest: so that it may be
-        changed.
+        """Whether this replica leads, and the latest set is committed and known to be the latest, so that it
+        may be changed.
         """
         replica = self._driver.replica
         return (
@@ -97,11 +99,15 @@ class LogVoters(NoVoters):
         )
 
     def step_down(self) -> None:
-        """Whoever was elected before it heard that it votes no more, and made sure that all others hear."""
+        """Resign. The leader was elected before it knew that it is not a voter any more, and has made sure
+        that all others know.
+        """
         self._driver.voter.elect(self._election.resign(self._services.uptime_ms()))
 
     def _has_caught_up(self, voter_id: int, directory: UUID | None = None) -> bool:
-        """It holds all that is committed, with this disk where one is named, and was heard a moment ago."""
+        """Whether it holds everything committed, with this disk if one is given, and was heard a moment
+        ago.
+        """
         seen = self._driver.voter.seen.get(voter_id)
         if seen is None or directory not in (None, seen.directory):
             return False
@@ -110,7 +116,9 @@ class LogVoters(NoVoters):
         return not behind and age_ms <= self._election.timing.silence_ms
 
     def _could_decide(self, voters: VoterSet) -> bool:
-        """Whether a majority of this set is heard of: otherwise it would be the last thing ever decided."""
+        """Whether a majority of this set is alive: otherwise this change would be the last decision that can
+        ever be made.
+        """
         now_ms, me = self._services.uptime_ms(), self._my_id
         alive = [each for each in voters.ids if each == me or not self._election.is_silent(each, now_ms)]
         return len(alive) >= voters.majority
@@ -126,7 +134,7 @@ class LogVoters(NoVoters):
         self._written(offset, voters)
 
     def _writing(self, offset: int, voters: VoterSet) -> None:
-        """What must be done before a set is in the log. Raises StorageError."""
+        """Called before a set is written to the log. Raises StorageError."""
 
     def _written(self, offset: int, voters: VoterSet) -> None:
-        """It is in the log."""
+        """Called when it is in the log."""

@@ -1,5 +1,5 @@
-"""One module per replication mode. Nothing outside asks which mode a topic has; it asks the topic's
-policy.
+"""One module per replication mode. The rest of the code never checks which mode a topic has; it uses the
+topic's policy.
 """
 
 from typing import Protocol
@@ -14,33 +14,33 @@ from tidelog.replication.view import Refuse, Verdict, View
 class Policy(Protocol):
     @property
     def tracks_in_sync(self) -> bool:
-        """Whether the leader keeps an in-sync set with the controller's help."""
+        """Whether the leader maintains an in-sync set, confirmed by the controller."""
 
     @property
     def drops_laggards(self) -> bool:
-        """Whether a member that does not keep up is thrown out."""
+        """Whether a member that does not keep up is removed from the in-sync set."""
 
     @property
     def newest_log_wins(self) -> bool:
-        """Whether, of logs of which none is known to be whole, the one with the newest record is gone on
-        with. Otherwise logs that part are an operator's matter.
+        """Whether the log with the newest record is kept when no log is known to be complete. Otherwise an
+        operator decides between logs that diverge.
         """
 
     @property
     def too_late(self) -> ErrorCode:
-        """What a produce hears whose time is up while it waits for copies."""
+        """The error of a produce that expires while it waits for copies."""
 
     def committed(self, view: View) -> int:
-        """Where the high watermark may stand; the replica never moves it back."""
+        """The offset to which the high watermark may advance. The replica never moves it back."""
 
     def commits_alone(self, view: View) -> bool:
-        """Whether what the leader appends is committed without anybody else."""
+        """Whether an append by the leader is committed without any other replica."""
 
     def before_append(self, view: View, acks: int) -> Refuse | None:
-        """A refusal before anything is written, or None."""
+        """The reason to refuse a produce before it is written, or None."""
 
     def acknowledged(self, view: View, end_offset: int, acks: int) -> Verdict:
-        """Is the produce whose last record ends at ``end_offset`` done?"""
+        """Whether the produce whose last record ends at ``end_offset`` is complete."""
 
 
 BY_NAME: dict[str, Policy] = {

@@ -1,5 +1,5 @@
-"""``isr``: the way of Kafka. A record is committed when the whole in-sync set has it; the controller
-elects.
+"""``isr``: as in Kafka. A record is committed when the whole in-sync set has it. The controller appoints the
+leader.
 """
 
 from tidelog.errors import ErrorCode
@@ -15,10 +15,11 @@ class IsrPolicy:
     too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:
-        """Where the high watermark may stand.
+        """The offset to which the high watermark may advance.
 
-        A member that is behind holds everybody back: that is what makes each member a possible leader. Below
-        the topic's minimum nothing more is committed, or a lone survivor would commit what nobody else holds.
+        The slowest member limits it, so every member holds all committed records and can become leader. With
+        fewer members than the topic's minimum nothing more is committed: otherwise a single remaining member
+        would commit records of which there is no other copy.
         """
         if len(view.in_sync) < view.min_in_sync:
             return view.high_watermark
@@ -43,16 +44,16 @@ class IsrPolicy:
         return None
 
     def acknowledged(self, view: View, end_offset: int, acks: int) -> Verdict:
-        """Is the produce whose last record ends at ``end_offset`` done?"""
         if acks != ACKS_ALL:
             return YES if view.durable_end_offset >= end_offset else WAIT
         if view.high_watermark >= end_offset:
-            # Committed by the full set; but if the set has shrunk below the minimum meanwhile, the client
-            # must know that fewer copies than it asked for may be left.
+            # Committed by the full set. But if the set has shrunk below the minimum since, the client must
+            # know that fewer copies than it asked for may be left.
             if len(view.in_sync) < view.min_in_sync:
                 return Refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
             return YES
         if len(view.in_sync) < view.min_in_sync:
-            # The watermark will not move: say so now instead of letting the client wait for its timeout.
+            # The high watermark will not advance: refuse now instead of letting the client wait for its
+            # timeout.
             return Refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return WAIT

@@ -1,10 +1,10 @@
-"""``primary-backup``: the classic way of RocketMQ. The placement names the primary, nobody is elected, and a
-record is confirmed when as many replicas hold it as ``min.insync.replicas`` says, the primary included: one
-copy is asynchronous copying, two are the synchronous double write.
+"""``primary-backup``: as in classic RocketMQ. The placement names the primary, and there are no elections. A
+record is committed when ``min.insync.replicas`` replicas hold it, the primary included: with one copy
+replication is asynchronous, with two it is a synchronous double write.
 
-The in-sync set holds the backups that serve and have caught up since they came; a slow one stays in it, and
-each write waits for it. That set decides only whether a write is taken at all: what is confirmed is counted
-in copies.
+The in-sync set holds the backups that serve and have caught up since they started. A slow backup stays a
+member, and each write waits for it. The set decides only whether a write is accepted at all; what is
+committed is decided by the number of copies.
 """
 
 from tidelog.errors import ErrorCode
@@ -18,10 +18,10 @@ class PrimaryBackupPolicy:
     too_late = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def committed(self, view: View) -> int:
-        """What so many distinct replicas hold, the primary being one of them.
+        """The end offset that the required number of replicas holds, the primary being one of them.
 
-        Never past the primary's own end, however far backups that were ahead of it have come: what the
-        primary does not hold, as durably as it promises, it cannot give to anybody.
+        Never beyond the primary's own log, even if backups are ahead of it: records that the primary does not
+        hold, as durably as it promises, it cannot serve.
         """
         own = view.durable_end_offset
         copies = view.min_in_sync
@@ -46,10 +46,12 @@ class PrimaryBackupPolicy:
         return None
 
     def acknowledged(self, view: View, end_offset: int, acks: int) -> Verdict:
-        """Whatever the producer asked for but "no answer": the topic says how many copies make an ok."""
+        """Independent of the producer's acks (other than 0): the topic sets how many copies an
+        acknowledgement requires.
+        """
         if view.high_watermark >= end_offset:
             return YES
         if len(view.in_sync) < view.min_in_sync:
-            # The backup is gone: better the truth now than at the end of the client's patience.
+            # A backup is gone: refuse now instead of letting the client wait for its timeout.
             return Refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return WAIT

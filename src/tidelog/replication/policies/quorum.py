@@ -1,5 +1,5 @@
-"""``quorum``: the way of Raft and DLedger. A record is committed when a majority has it; the replicas
-elect.
+"""``quorum``: as in Raft and DLedger. A record is committed when a majority has it. The replicas elect the
+leader.
 """
 
 from tidelog.errors import ErrorCode
@@ -16,10 +16,10 @@ class QuorumPolicy:
     def committed(self, view: View) -> int:
         """The end offset that a majority holds, once it lies in the leader's own epoch.
 
-        An earlier epoch's records are committed only along with one of the leader's own: a majority may hold
-        them and still be overruled by a replica with a later epoch that nobody of this majority has heard of.
+        Records of an earlier epoch are committed only together with one of the leader's own: a majority may
+        hold them and still be overruled by a replica with a later epoch that this majority does not know.
         """
-        # A leader that was voted out leads on until that is committed, but does not count itself.
+        # A leader that was removed from the voters leads until that is committed, but does not count itself.
         held = [view.durable_end_offset] if view.me in view.replicas else []
         held += [follower.end_offset if follower.seen else 0 for follower in view.progress.values()]
         held.sort(reverse=True)
@@ -36,5 +36,5 @@ class QuorumPolicy:
         return None
 
     def acknowledged(self, view: View, end_offset: int, acks: int) -> Verdict:
-        """Whatever the producer asked for but "no answer": only a majority makes it safe."""
+        """Independent of the producer's acks (other than 0): only a majority makes a record safe."""
         return YES if view.high_watermark >= end_offset else WAIT
