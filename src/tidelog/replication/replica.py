@@ -38,6 +38,8 @@ from tidelog.replication.progress import Progress
 from tidelog.replication.view import WAIT, YES, Refuse
 from tidelog.types import NO_BROKER, NO_EPOCH
 
+CUTS_COMMITTED = "truncation below the high watermark"  # An invariant: a leader holds everything committed.
+
 
 class Role(Enum):
     IDLE = "idle"
@@ -696,7 +698,7 @@ class Replica(Machine):
         target = leader_end if own_epoch == NO_EPOCH else min(leader_end, own_end)
         invariant(
             target >= self.high_watermark or unclean or not self.is_sure,
-            "truncation below the high watermark", self.me, target, self.high_watermark, self.epoch,
+            CUTS_COMMITTED, self.me, target, self.high_watermark, self.epoch,
         )  # fmt: skip
         self.high_watermark = min(self.high_watermark, target)
         self.agreed = (NO_EPOCH, 0)
