@@ -13,12 +13,13 @@ from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.promises.losses import trusted
-from tidelog.sim.cluster import DATA, BrokerMachine, SimCluster
+from tidelog.sim.cluster import BrokerMachine, SimCluster
+from tidelog.sim.machine import DATA
 
 
 class Contradicted(NamedTuple):
     topic: str
-    index: int
+    partition: int
     node_id: int
 
 
@@ -33,7 +34,7 @@ def find(cluster: SimCluster) -> Iterator[Contradicted]:
 
 def restart(cluster: SimCluster, replica: Contradicted) -> None:
     machine = cluster.machines[replica.node_id]
-    place = Place(cluster.checker.metadata.newest.topics[replica.topic], replica.index)
+    place = Place(cluster.checker.metadata.newest.topics[replica.topic], replica.partition)
     leader, own = _leader(cluster, place), machine.drivers().get(place.key)
     if leader is None or own is None:
         return
