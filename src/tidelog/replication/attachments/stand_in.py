@@ -57,15 +57,11 @@ class Appointed(NoStandIn):
     """
 
     def is_behind(self, follower: int, last_epoch: int) -> bool:
-        """Only if the controllers consider the follower complete, too: then it can lead instead. Of another
-        one they know that it may lack records, and without us there may be nobody to lead. Such a follower
-        stops, and an operator decides. So does one that returns when records of our own epoch are committed:
-        then there are two histories.
+        """Only if the controllers consider the follower complete, too: then it leads instead, and nothing is
+        committed without it meanwhile. Any other follower stops, and an operator decides: records may have
+        been committed since where it has others, and without us there may be nobody to lead.
         """
-        replica = self._driver.replica
-        if replica.high_watermark > replica.epoch_start_offset or not self._has_lost_records(last_epoch):
-            return False
-        return follower in self._driver.successors.complete
+        return self._has_lost_records(last_epoch) and follower in self._driver.successors.complete
 
     @property
     def gathers_when_it_leads(self) -> bool:
