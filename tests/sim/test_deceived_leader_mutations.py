@@ -9,7 +9,7 @@ import pytest
 from tidelog.broker.node.failed_logs import FailedLogs
 from tidelog.controller.image import PartitionImage
 from tidelog.errors import InvariantViolation
-from tidelog.replication.attachments.stand_in import Appointed
+from tidelog.replication.attachments.stand_in import AnyMember
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers.cluster import ClusterChecker
 from tidelog.sim.checkers.violation import Violation
@@ -22,12 +22,12 @@ Told = Callable[[], Telling]
 
 def lead_on(patch: pytest.MonkeyPatch) -> None:
     """A leader does not listen to its followers. Those that know of more stop, one after the other."""
-    patch.setattr(Appointed, "is_behind", lambda *_: False)
+    patch.setattr(AnyMember, "is_behind", lambda *_: False)
 
 
 def step_back_for_everybody(patch: pytest.MonkeyPatch) -> None:
     """Also for a follower without which records are committed: members that lack them take turns."""
-    patch.setattr(Appointed, "is_behind", lambda self, _, last_epoch: self._has_lost_records(last_epoch))
+    patch.setattr(AnyMember, "is_behind", lambda self, _, last_epoch: self._has_lost_records(last_epoch))
 
 
 def wait_for_a_member(patch: pytest.MonkeyPatch) -> None:

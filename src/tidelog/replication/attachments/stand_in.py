@@ -51,7 +51,7 @@ class NoStandIn(Attachment):
         return self._driver.replica.role is Role.LEADER and last_epoch >= self._driver.unclean_epoch
 
 
-class Appointed(NoStandIn):
+class AnyMember(NoStandIn):
     """The controllers appoint a replica that is complete, as far as they know. One whose disk reports syncs
     that it has not done is not, and does not know either.
     """
