@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
 from tidelog.replication.attachments.seal import NoSeal
-from tidelog.replication.attachments.stand_in import AnyVoter, AnyMember, Backup, NoStandIn
+from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
 from tidelog.replication.policies import BY_NAME, Policy
 from tidelog.replication.sealing import Pausing, Sealing

@@ -1,7 +1,6 @@
 """Mode ``isr``: a leader whose disk reported syncs that it had not done."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.faults import is_segment
@@ -13,7 +12,7 @@ from tidelog.sim.telling import expect
 class RareCheckpoints(Story):
     """No recovery point is written that would show a leader what its log lacks."""
 
-    settings: ClassVar[Mapping[str, object]] = {"log.flush.offset.checkpoint.interval.ms": 60_000}
+    settings: Mapping[str, object] = {"log.flush.offset.checkpoint.interval.ms": 60_000}
 
 
 def _leads_without_the_last_record() -> Story:
