@@ -24,14 +24,18 @@ class Damage:
         self._driver = driver
         self.offset: int | None = None  # of the first record that is not what was written
         self.is_cut = False  # Whether the damage was found at the start: it is cut off already.
+        self.is_short = False  # Whether it was found because a follower has more: the end is missing.
 
-    def found(self, offset: int, reason: str) -> None:
-        """Records from ``offset`` on cannot be relied on. Everything else is still served."""
+    def found(self, offset: int, reason: str, *, is_short: bool = False) -> None:
+        """Records from ``offset`` on cannot be relied on. Everything else is still served. ``is_short``: the
+        log is right up to there, and newer records are missing.
+        """
         driver = self._driver
         if driver.closed or (self.offset is not None and self.offset <= offset):
             return
         logger.error("%s: damaged from offset %s on: %s", driver.key, offset, reason)
         self.offset = offset
+        self.is_short = is_short
         driver.listener.damaged(driver)
 
     def came_back(self) -> None:
@@ -43,7 +47,7 @@ class Damage:
 
     def is_known(self) -> None:
         """The controllers remember that records are missing: what is left may be used."""
-        self.is_cut = False
+        self.is_cut = self.is_short = False
         self.offset = None
         self._driver.log.damage_is_known()
 
@@ -66,7 +70,9 @@ class Damage:
         is_confirmed = replica.high_watermark > replica.epoch_start_offset
         whole_before = self._driver.log.end_offset if is_confirmed else replica.epoch_start_offset
         self._follow_nobody()
-        self.found(whole_before, f"a backup has confirmed records up to {high_watermark}")
+        if self.is_short:
+            self.offset = None  # Of an earlier epoch. What was confirmed since is not dropped.
+        self.found(whole_before, f"a follower has confirmed records up to {high_watermark}", is_short=True)
 
     def _follow_nobody(self) -> None:
         replica = self._driver.replica
@@ -89,5 +95,5 @@ class Damage:
         except StorageError as error:
             driver.fail(error)
             return
-        self.offset = None  # To drop it may show more of it.
+        self.offset, self.is_short = None, False  # To drop it may show more of it.
         driver.drop_from(offset)

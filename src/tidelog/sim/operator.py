@@ -12,8 +12,9 @@ mode                what is decided
 ``quorum``          a majority of the voters lost data: the longest log continues (``tidelog topic recover``)
 =================== ==========================================================================================
 
-In any mode, a transaction that hangs in a partition because records were given up is aborted there
-(:mod:`tidelog.sim.hanging`).
+In any mode, a replica whose leader lost records that it knows to be committed is started again, without its
+log if the leader still lacks them (:mod:`tidelog.sim.contradicted`). A transaction that hangs in a partition
+because records were given up is aborted there (:mod:`tidelog.sim.hanging`).
 
 Whether a decision is due follows from the losses that the checkers saw, not from those that the cluster
 assumes (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
@@ -24,12 +25,13 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
 from tidelog.errors import TidelogError
-from tidelog.sim import hanging
+from tidelog.sim import contradicted, hanging
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.promises.place import Key
 from tidelog.sim.checkers.votes import elects_itself
 from tidelog.sim.clients.client import Client
 from tidelog.sim.cluster import SimCluster
+from tidelog.sim.contradicted import Contradicted
 from tidelog.sim.hanging import Hanging
 
 LOOKS_MS = 1000.0
@@ -43,6 +45,7 @@ class Operator:
         self._rules = Rulebook(cluster.config)
         self._seen: dict[Key, int] = {}  # how often in a row
         self._hanging: dict[Hanging, int] = {}  # the same
+        self._contradicted: dict[Contradicted, int] = {}  # the same
         self._client: Client | None = None  # once it is needed
         self.looks = False
 
@@ -64,7 +67,15 @@ class Operator:
                 checker.may_force(place)
                 self._force(place)
         self._end_hanging()
+        self._restart_contradicted()
         self.start()
+
+    def _restart_contradicted(self) -> None:
+        found = contradicted.find(self._cluster)
+        self._contradicted = {each: self._contradicted.get(each, 0) + 1 for each in found}
+        for each, seen in self._contradicted.items():
+            if seen >= PATIENCE:
+                contradicted.restart(self._cluster, each)
 
     def _end_hanging(self) -> None:
         self._hanging = {each: self._hanging.get(each, 0) + 1 for each in hanging.find(self._cluster)}

@@ -1,4 +1,6 @@
-"""Readers while nobody leads: who serves them, and what a leader owes to those that did."""
+"""Readers while nobody leads: who serves them, and what a leader owes to those that did. Also leaders that
+lack what a follower knows to be committed.
+"""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,16 +33,41 @@ class NoStandIn(Attachment):
     def stand_in(self, acted_epoch: int) -> None:
         """The last leader that could confirm anything did so in ``acted_epoch``."""
 
-    def is_behind(self, last_epoch: int) -> bool:
+    def is_behind(self, follower: int, last_epoch: int) -> bool:
         """A follower of this replica, whose newest record is of ``last_epoch``, has heard that records are
-        confirmed which are missing here. Whether it is right.
+        confirmed which are missing here. Whether it is right, and this replica shall lead no more.
         """
         return False
 
     @property
     def gathers_when_it_leads(self) -> bool:
-        """Whether what is dropped while nobody leads comes back from backups before this replica leads."""
+        """Whether what is dropped while nobody leads comes back from others before this replica leads."""
         return False
+
+    def _has_lost_records(self, last_epoch: int) -> bool:
+        """Our disk has lost them, and nobody told the controllers. To answer would be to have the last copy
+        cut off.
+        """
+        return self._driver.replica.role is Role.LEADER and last_epoch >= self._driver.unclean_epoch
+
+
+class AnyMember(NoStandIn):
+    """The controllers appoint a replica that is complete, as far as they know. One whose disk reports syncs
+    that it has not done is not, and does not know either.
+    """
+
+    def is_behind(self, follower: int, last_epoch: int) -> bool:
+        """Only if the controllers consider the follower complete, too: then it leads instead, and nothing is
+        committed without it meanwhile. Any other follower stops, and an operator decides: records may have
+        been committed since where it has others, and without us there may be nobody to lead.
+        """
+        return self._has_lost_records(last_epoch) and follower in self._driver.successors.complete
+
+    @property
+    def gathers_when_it_leads(self) -> bool:
+        """Who has stepped back is complete no more: another one leads next, who is."""
+        replica = self._driver.replica
+        return self._driver.damage.is_short and replica.has_resigned(replica.epoch) and replica.leader < 0
 
 
 class AnyVoter(NoStandIn):
@@ -76,11 +103,8 @@ class Backup(NoStandIn):
         if self._serves:
             self._driver.run(self._driver.replica.stand_in(acted_epoch))
 
-    def is_behind(self, last_epoch: int) -> bool:
-        """Our disk has lost them, and nobody told the controllers. To answer would be to have the last copy
-        cut off.
-        """
-        return self._driver.replica.role is Role.LEADER and last_epoch >= self._driver.unclean_epoch
+    def is_behind(self, follower: int, last_epoch: int) -> bool:
+        return self._has_lost_records(last_epoch)
 
     @property
     def gathers_when_it_leads(self) -> bool:

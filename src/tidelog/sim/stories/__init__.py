@@ -13,6 +13,7 @@ from tidelog.sim.stories import (
     damage,
     damaged_cuts,
     deceived,
+    deceived_leaders,
     disks,
     durability,
     emptied_logs,
@@ -63,6 +64,7 @@ STORIES: dict[str, Told] = (
     | _named("copied_back", copied_back.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
     | _named("deceived", deceived.STORIES)
+    | _named("deceived_leader", deceived_leaders.STORIES)
     | _named("disk", disks.STORIES)
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)
