@@ -30,6 +30,7 @@ from tidelog.sim.stories import (
     lost_orders,
     moved_voters,
     old_mail,
+    only_copies,
     operations,
     primary_backup,
     primary_backup_async,
@@ -75,6 +76,7 @@ STORIES: dict[str, Told] = (
     | _named("hanging", hanging.STORIES)
     | _named("late_marker", late_markers.STORIES)
     | _named("late_decision", late_decisions.STORIES)
+    | _named("only_copy", only_copies.STORIES)
     | _named("late_report", late_reports.STORIES)
     | _named("lost_order", lost_orders.STORIES)
     | _named("moved_voters", moved_voters.STORIES)
