@@ -259,7 +259,7 @@ def test_a_primary_whose_disk_lost_the_end_of_its_log(cluster: Cluster, victim: 
     cluster.await_ready()
     cluster.await_in_sync(topic)
     assert values(cluster, topic, 60) == numbers(0, 60)
-    assert "a backup knows of committed records up to 60" in victim.log_text()
+    assert "a follower knows of committed records up to 60" in victim.log_text()
 
 
 def test_the_primary_dies_and_most_of_the_controllers_too(cluster: Cluster, victim: Broker) -> None:

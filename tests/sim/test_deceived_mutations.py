@@ -18,10 +18,10 @@ def count_what_was_written_since(patch: pytest.MonkeyPatch) -> None:
     """A primary that has as many records as were confirmed has those records."""
     original = Backup.is_behind
 
-    def is_behind(self: Backup, last_epoch: int) -> bool:
+    def is_behind(self: Backup, follower: int, last_epoch: int) -> bool:
         driver = self._driver
         has_written = driver.log.end_offset > driver.replica.epoch_start_offset
-        return not has_written and original(self, last_epoch)
+        return not has_written and original(self, follower, last_epoch)
 
     patch.setattr(Backup, "is_behind", is_behind)
 

@@ -26,14 +26,18 @@ class Damage:
         self._driver = driver
         self.offset: int | None = None  # of the first record that differs from what was written
         self.is_cut = False  # The damage was found at startup, and the log is truncated already.
+        self.is_short = False  # It was found because a follower has more: the end of the log is missing.
 
-    def found(self, offset: int, reason: str) -> None:
-        """Records from ``offset`` on cannot be trusted. Earlier ones are still served."""
+    def found(self, offset: int, reason: str, *, is_short: bool = False) -> None:
+        """Records from ``offset`` on cannot be trusted. Earlier ones are still served. ``is_short``: the log
+        is right up to there, and newer records are missing.
+        """
         driver = self._driver
         if driver.closed or (self.offset is not None and self.offset <= offset):
             return
         logger.error("%s: damaged from offset %s on: %s", driver.key, offset, reason)
         self.offset = offset
+        self.is_short = is_short
         driver.listener.damaged(driver)
 
     def came_back(self) -> None:
@@ -45,7 +49,7 @@ class Damage:
 
     def is_known(self) -> None:
         """The controllers have recorded that records are missing. What is left may be used."""
-        self.is_cut = False
+        self.is_cut = self.is_short = False
         self.offset = None
         self._driver.log.damage_is_known()
 
@@ -68,7 +72,10 @@ class Damage:
         is_confirmed = replica.high_watermark > replica.epoch_start_offset
         whole_before = self._driver.log.end_offset if is_confirmed else replica.epoch_start_offset
         self._follow_nobody()
-        self.found(whole_before, f"a backup knows of committed records up to {high_watermark}")
+        if self.is_short:
+            self.offset = None  # Of an earlier epoch. What was committed since is not dropped.
+        reason = f"a follower knows of committed records up to {high_watermark}"
+        self.found(whole_before, reason, is_short=True)
 
     def _follow_nobody(self) -> None:
         replica = self._driver.replica
@@ -91,5 +98,5 @@ class Damage:
         except StorageError as error:
             driver.fail(error)
             return
-        self.offset = None  # Dropping may reveal more damage.
+        self.offset, self.is_short = None, False  # Dropping may reveal more damage.
         driver.drop_from(offset)

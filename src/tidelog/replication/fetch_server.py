@@ -220,7 +220,10 @@ class FetchServer:
         # lead. Records that we have written since do not replace them.
         is_old = item.last_epoch < driver.replica.epoch
         reached = driver.replica.epoch_start_offset if is_old else driver.log.end_offset
-        if item.high_watermark > reached and driver.stand_in.is_behind(item.last_epoch):
+        # A later epoch than ours says nothing about us: somebody may have led in between.
+        is_known = item.epoch <= driver.replica.epoch
+        has_more = is_known and item.high_watermark > reached
+        if has_more and driver.stand_in.is_behind(ask.sender, item.last_epoch):
             driver.damage.step_back(item.high_watermark)
         if driver.lends_to(ask.sender):
             answer = driver.replica.lent(item.epoch, item.offset, item.last_epoch)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
 from tidelog.replication.attachments.seal import NoSeal
-from tidelog.replication.attachments.stand_in import AnyVoter, Backup, NoStandIn
+from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
 from tidelog.replication.policies import BY_NAME, Policy
 from tidelog.replication.sealing import Pausing, Sealing
@@ -35,7 +35,7 @@ class Mode(NamedTuple):
 
 
 MODES: dict[str, Mode] = {
-    ISR: Mode(BY_NAME[ISR], successors=Successors),
+    ISR: Mode(BY_NAME[ISR], stand_in=AnyMember, successors=Successors),
     PRIMARY_BACKUP: Mode(BY_NAME[PRIMARY_BACKUP], seal=Pausing, stand_in=Backup),
     QUORUM: Mode(BY_NAME[QUORUM], Leaders.VOTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
 }

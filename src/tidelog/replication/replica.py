@@ -38,6 +38,8 @@ from tidelog.replication.progress import Progress
 from tidelog.replication.view import WAIT, YES, Refuse
 from tidelog.types import NO_BROKER, NO_EPOCH
 
+CUTS_COMMITTED = "truncation below the high watermark"  # An invariant: a leader holds everything committed.
+
 
 class Role(Enum):
     IDLE = "idle"
@@ -707,7 +709,7 @@ class Replica(Machine):
         target = self._truncation(leader_epoch_end)
         invariant(
             unclean or not self.cuts_committed(leader_epoch_end),
-            "truncation below the high watermark", self.me, target, self.high_watermark, self.epoch,
+            CUTS_COMMITTED, self.me, target, self.high_watermark, self.epoch,
         )  # fmt: skip
         self.high_watermark = min(self.high_watermark, target)
         self.agreed = (NO_EPOCH, 0)

@@ -18,7 +18,7 @@ from tidelog.controller.messages import RegisterAsk
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.store import Decide
 from tidelog.controller.topics import NewTopic
-from tidelog.errors import ErrorCode, StorageError, TidelogError
+from tidelog.errors import ErrorCode, InvariantViolation, StorageError, TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
@@ -58,10 +58,12 @@ class BrokerMachine(Machine):
         self._directory: DataDirectory | None = None
         self._disk_name: UUID | None = None  # as its last process has read it
         self._listens = False  # to clients
+        self.contradicted: set[PartitionKey] = set()  # replicas of this process that stopped, for an operator
         self._settled = False  # what is on its disk and belongs to no topic is set aside
 
     def boot(self, services: SimServices) -> None:
         self._settled = False
+        self.contradicted.clear()
         services.perturbations = self.cluster.perturbations
         cluster, now_ms = self.cluster, services.now_ms()
         config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings_of(self.node_id)})
@@ -116,6 +118,7 @@ class BrokerMachine(Machine):
                 on_applied=self._applied,
                 on_registered=self._came_back,
                 on_sync_failed=self._doubt,
+                on_contradiction=self._contradicted,
                 on_role=self.cluster.checker.role_changed,
                 on_committed=self.cluster.checker.committed,
             ),
@@ -146,6 +149,16 @@ class BrokerMachine(Machine):
 
     def _doubt(self) -> None:
         self.doubtful = True
+
+    def _contradicted(self, driver: ReplicaDriver, leader: int, error: InvariantViolation) -> None:
+        """As in a real process, but only where a loss that the documentation lists explains it."""
+        checker = self.cluster.checker
+        if not checker.lacks_unnoticed(driver, error):
+            raise error
+        name = checker.name(driver.key)
+        self.world.note(f"{name}: node {self.node_id} stops, because node {leader} lacks records")
+        self.contradicted.add(driver.key)
+        driver.contradicted(leader, error)
 
     def _forget_strays(self) -> None:
         if self._directory is not None:

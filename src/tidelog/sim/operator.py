@@ -12,8 +12,10 @@ mode                what is decided
 ``quorum``          a majority of the voters lost data: the longest log continues (``tidelog topic recover``)
 =================== ==========================================================================================
 
-In any mode, a transaction that hangs in a partition because records were given up is aborted there
-(:mod:`tidelog.sim.hanging`).
+In any mode, a replica whose leader lost records that it knows to be committed is started again, without its
+log if the leader still lacks them (:mod:`tidelog.sim.contradicted`). A leader with damaged records that no
+other replica has is replaced (:mod:`tidelog.sim.stuck`). A transaction that hangs in a partition
+because records were given up is aborted there (:mod:`tidelog.sim.hanging`).
 
 Whether a decision is due follows from the losses that the checkers saw, not from those that the cluster
 assumes (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
@@ -24,13 +26,15 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
 from tidelog.errors import TidelogError
-from tidelog.sim import hanging
+from tidelog.sim import contradicted, hanging, stuck
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.promises.place import Key
 from tidelog.sim.checkers.votes import elects_itself
 from tidelog.sim.clients.client import Client
 from tidelog.sim.cluster import SimCluster
+from tidelog.sim.contradicted import Contradicted
 from tidelog.sim.hanging import Hanging
+from tidelog.sim.stuck import Stuck
 
 LOOKS_MS = 1000.0
 PATIENCE = 4
@@ -43,6 +47,9 @@ class Operator:
         self._rules = Rulebook(cluster.config)
         self._seen: dict[Key, int] = {}  # how often in a row
         self._hanging: dict[Hanging, int] = {}  # the same
+        self._contradicted: dict[Contradicted, int] = {}  # the same
+        self._stuck: dict[Stuck, int] = {}  # the same
+        self._replaced: dict[Stuck, int] = {}  # leaders that were stopped, in this epoch, for another to lead
         self._client: Client | None = None  # once it is needed
         self.looks = False
 
@@ -64,7 +71,36 @@ class Operator:
                 checker.may_force(place)
                 self._force(place)
         self._end_hanging()
+        self._restart_contradicted()
+        self._replace_stuck()
         self.start()
+
+    def _restart_contradicted(self) -> None:
+        found = contradicted.find(self._cluster)
+        self._contradicted = {each: self._contradicted.get(each, 0) + 1 for each in found}
+        for each, seen in self._contradicted.items():
+            if seen >= PATIENCE:
+                contradicted.restart(self._cluster, each)
+
+    def _replace_stuck(self) -> None:
+        self._stuck = {each: self._stuck.get(each, 0) + 1 for each in stuck.find(self._cluster)}
+        for each, seen in self._stuck.items():
+            if seen >= PATIENCE and not self._replaced:
+                place = self._place(each)
+                self._cluster.world.note(f"operator: {place.name} is to go on without node {each.node_id}")
+                self._replaced[each] = place.partition.leader_epoch
+                self._cluster.machines[each.node_id].kill()
+        for each, epoch in list(self._replaced.items()):
+            place = self._place(each)
+            if place.partition.leader >= 0 and place.partition.leader_epoch > epoch:
+                del self._replaced[each]
+                self._cluster.machines[each.node_id].start()
+            elif place.partition.leader < 0:
+                self._cluster.checker.may_force(place)
+                self._force(place)
+
+    def _place(self, replica: Stuck) -> Place:
+        return Place(self._cluster.checker.metadata.newest.topics[replica.topic], replica.partition)
 
     def _end_hanging(self) -> None:
         self._hanging = {each: self._hanging.get(each, 0) + 1 for each in hanging.find(self._cluster)}

@@ -155,12 +155,12 @@ class Story(Telling):
         self.tell(f"the client hears nothing of {letter} any more")
         self.network.cut(self.machine(letter).node_id, self.client.client_id)
 
-    def flip_bit(self, letter: str, *, newest: bool = False) -> None:
-        """In the partition's first batch, or its last one, while the process is dead."""
+    def flip_bit(self, letter: str, *, newest: bool = False, segment: int = 0) -> None:
+        """In a segment's first batch, or the partition's last one, while the process is dead."""
         machine, topic = self.machine(letter), self.cluster.checker.metadata.newest.topics[TOPIC]
-        path, content = self.segments(letter)[-1 if newest else 0]
+        path, content = self.segments(letter)[-1 if newest else segment]
         position, header = list(iterate(content))[-1 if newest else 0]
-        where = "in the newest batch" if newest else "in the first segment"
+        where = "in the newest batch" if newest else f"in the {('first', 'second')[segment]} segment"
         self.tell(f"a bit flips on the disk of {letter}, {where}")
         machine.disk.flip(path, position + header.size - 1, 0)
         machine.decayed = True

@@ -137,10 +137,13 @@ class FailedLogs:
 
     def _steps_aside(self, driver: ReplicaDriver, partition: PartitionImage) -> bool:
         """Whether a partition can do without this broker's replica. Where nobody takes over, a backup must
-        hold everything, and nothing more be written: what is dropped here has to come back from there.
+        hold everything, and nothing more be written: what is dropped here has to come back from there. One
+        that has stepped back leads no more, whoever is there.
         """
         if partition.leader == self._node_state.me and not driver.successors.may_be:
             return driver.damage.resign_if_copied()
+        if driver.stand_in.gathers_when_it_leads:
+            return True
         return self._others_hold(partition)
 
     def _others_hold(self, partition: PartitionImage) -> bool:

@@ -214,6 +214,7 @@ class PartitionTable:
             self._end_role(mine, partition)
             driver.set_limits(limits, uncounted)
         driver.successors.named = self._successors(mine.config, partition)
+        driver.successors.complete = frozenset((*partition.in_sync, *partition.eligible))
 
     def is_stand_in(self, partition: PartitionImage) -> bool:
         there = frozenset(partition.replicas) - self._orphaning

@@ -1,4 +1,6 @@
-"""Readers while there is no leader: which replica serves them, and what the next leader must keep."""
+"""Readers while there is no leader: which replica serves them, and what the next leader must keep. Also
+leaders that lack what a follower knows to be committed.
+"""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,9 +33,9 @@ class NoStandIn(Attachment):
     def stand_in(self, acted_epoch: int) -> None:
         """The last leader that could commit anything did so in ``acted_epoch``."""
 
-    def is_behind(self, last_epoch: int) -> bool:
+    def is_behind(self, follower: int, last_epoch: int) -> bool:
         """A follower, whose newest record is of ``last_epoch``, knows committed records that are missing
-        here. Returns whether this replica has lost them.
+        here. Returns whether this replica has lost them and must stop leading.
         """
         return False
 
@@ -43,6 +45,31 @@ class NoStandIn(Attachment):
         leads.
         """
         return False
+
+    def _has_lost_records(self, last_epoch: int) -> bool:
+        """Our disk has lost the records without the controllers' knowledge. A response would make the
+        follower truncate the last copy.
+        """
+        return self._driver.replica.role is Role.LEADER and last_epoch >= self._driver.unclean_epoch
+
+
+class AnyMember(NoStandIn):
+    """The controllers appoint a replica that is complete, as far as they know. One whose disk reports syncs
+    that it has not done is not, and does not know either.
+    """
+
+    def is_behind(self, follower: int, last_epoch: int) -> bool:
+        """Only if the controllers consider the follower complete, too: then it leads next, and nothing is
+        committed without it until then. Any other follower stops, and an operator decides: it may have other
+        records where some were committed since, and without us there may be no leader.
+        """
+        return self._has_lost_records(last_epoch) and follower in self._driver.successors.complete
+
+    @property
+    def gathers_when_it_leads(self) -> bool:
+        """A replica that stepped down is not complete; the next leader is."""
+        replica = self._driver.replica
+        return self._driver.damage.is_short and replica.has_resigned(replica.epoch) and replica.leader < 0
 
 
 class AnyVoter(NoStandIn):
@@ -81,11 +108,8 @@ class Backup(NoStandIn):
         if self._serves:
             self._driver.run(self._driver.replica.stand_in(acted_epoch))
 
-    def is_behind(self, last_epoch: int) -> bool:
-        """Our disk has lost the records without the controllers' knowledge. A response would make the
-        follower truncate the last copy.
-        """
-        return self._driver.replica.role is Role.LEADER and last_epoch >= self._driver.unclean_epoch
+    def is_behind(self, follower: int, last_epoch: int) -> bool:
+        return self._has_lost_records(last_epoch)
 
     @property
     def gathers_when_it_leads(self) -> bool:

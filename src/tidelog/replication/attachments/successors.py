@@ -21,6 +21,8 @@ class NoSuccessors(Attachment):
     def __init__(self, driver: "ReplicaDriver") -> None:
         self._driver = driver
         self.named: frozenset[int] = frozenset()  # from the metadata
+        # Replicas that hold everything, according to the metadata. An unclean election may name others.
+        self.complete: frozenset[int] = frozenset()
 
     def all_follow(self, *, by_hand: bool = False) -> bool:
         """Whether all replicas that could lead instead are known to follow this replica."""

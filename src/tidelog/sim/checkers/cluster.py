@@ -8,9 +8,10 @@ from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
 from tidelog.broker.metadata.opening import METADATA_KEY
 from tidelog.broker.node.node import Node
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.errors import InvariantViolation
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
-from tidelog.replication.replica import Role
+from tidelog.replication.replica import CUTS_COMMITTED, Role
 from tidelog.sim.checkers.batches import Entry, batches_between, end_on_disk, entries_between, newest_of
 from tidelog.sim.checkers.damage import Damage, DamageChecker
 from tidelog.sim.checkers.deletions import Deletions
@@ -53,6 +54,8 @@ class ClusterChecker:
         self._dropping: set[tuple[Key, int]] = set()  # damaged replicas, until they are intact again
         # (partition, node) whose disk lied → what was committed then
         self._deceptions: dict[tuple[Key, int], int] = {}
+        # partition → where what a disk lied about begins, and in which epoch the last of it was written
+        self._unnoticed: dict[Key, tuple[int, int]] = {}
         self.given_up: set[tuple[str, int]] = set()  # partitions that may have lost records
         self.replaced: set[int] = set()  # nodes with replaced disks
         self._former: dict[int, UUID] = {}  # of each of them, the process that was registered then
@@ -217,11 +220,24 @@ class ClusterChecker:
         committed = self.replicas.committed_end(place.key)
         if node_id in place.partition.replicas and end < committed:
             self._deceptions[place.key, node_id] = committed
+            floor, _ = self._unnoticed.get(place.key, (end, -1))
+            self._unnoticed[place.key] = min(floor, end), self.replicas.last_epoch_led(place.key)
             self.losses.note(place.key, node_id, end, for_good=False)
             self.replicas.damaged(place.key, node_id, end)
             self.promise(place).judge(place)
             self._world.note(f"{place.name}: node {node_id} was deceived by its disk, from {end} on")
             self._forgive(place, end)
+
+    def lacks_unnoticed(self, driver: ReplicaDriver, error: InvariantViolation) -> bool:
+        """The leader of a replica contradicts what the replica knows to be committed. Whether the leader may
+        lack it because a disk lied about syncs. That does not explain records of a later epoch, and disks do
+        not lie where replicas vote.
+        """
+        floor, last_epoch = self._unnoticed.get(cast(Key, driver.key), (ANYWHERE, -1))
+        place, replica = self._place_of(driver.key), driver.replica
+        if place is None or elects_itself(place.partition) or replica.last_epoch > last_epoch:
+            return False
+        return replica.high_watermark > floor and error.message.startswith(CUTS_COMMITTED)
 
     def votes_on(self, node_id: int) -> bool:
         """Whether the node has a replica of a partition whose replicas vote."""

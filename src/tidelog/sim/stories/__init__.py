@@ -13,6 +13,7 @@ from tidelog.sim.stories import (
     damage,
     damaged_cuts,
     deceived,
+    deceived_leaders,
     disks,
     durability,
     emptied_logs,
@@ -29,6 +30,7 @@ from tidelog.sim.stories import (
     lost_orders,
     moved_voters,
     old_mail,
+    only_copies,
     operations,
     primary_backup,
     primary_backup_async,
@@ -63,6 +65,7 @@ STORIES: dict[str, Told] = (
     | _named("copied_back", copied_back.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
     | _named("deceived", deceived.STORIES)
+    | _named("deceived_leader", deceived_leaders.STORIES)
     | _named("disk", disks.STORIES)
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)
@@ -73,6 +76,7 @@ STORIES: dict[str, Told] = (
     | _named("hanging", hanging.STORIES)
     | _named("late_marker", late_markers.STORIES)
     | _named("late_decision", late_decisions.STORIES)
+    | _named("only_copy", only_copies.STORIES)
     | _named("late_report", late_reports.STORIES)
     | _named("lost_order", lost_orders.STORIES)
     | _named("moved_voters", moved_voters.STORIES)

@@ -161,6 +161,15 @@ class TestFollowing:
         broker.append("orders", b"a")
         assert reading.partition.records
 
+    def test_who_is_complete_does_not_depend_on_unclean_elections(self, broker: FakeBroker) -> None:
+        """A leader steps back only for one that the controllers would appoint without them."""
+        broker.submit(created(configs={"unclean.leader.election.enable": "true"}))
+        broker.submit(PartitionChanged(FIRST, 0, ME, 1, [ME], [7], ME, replicas=[ME, 7, 8]))
+        found, _ = broker.partitions.find("orders", 0)
+        assert found is not None
+        assert found.driver.successors.complete == {ME, 7}
+        assert found.driver.successors.named == {7, 8}
+
 
 class TestSlices:
     count = 2 * PARTITIONS_PER_SLICE + 1

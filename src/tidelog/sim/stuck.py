@@ -1,0 +1,42 @@
+"""Leaders with damaged records that no other replica has.
+
+Such a leader serves what is intact, and its followers stop before the damage. It does not give up records by
+itself: another replica that has them may return. An operator may, as the documentation says: stop the
+leader's broker, force another replica to lead, and start the broker again.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.replica import Role
+from tidelog.sim.checkers.promises import Place
+from tidelog.sim.checkers.votes import elects_itself
+from tidelog.sim.cluster import SimCluster
+
+
+class Stuck(NamedTuple):
+    topic: str
+    partition: int
+    node_id: int
+
+
+def find(cluster: SimCluster) -> Iterator[Stuck]:
+    for place in cluster.checker.places():
+        if elects_itself(place.partition):
+            continue
+        drivers = {machine.node_id: driver for machine, driver in cluster.drivers(*_name(place))}
+        leader = drivers.get(place.partition.leader)
+        if leader is not None and _is_stuck(leader, drivers):
+            yield Stuck(*_name(place), place.partition.leader)
+
+
+def _is_stuck(leader: ReplicaDriver, drivers: dict[int, ReplicaDriver]) -> bool:
+    offset = leader.damage.offset
+    if offset is None or leader.replica.role is not Role.LEADER:
+        return False
+    return all(driver is leader or driver.log.end_offset <= offset for driver in drivers.values())
+
+
+def _name(place: Place) -> tuple[str, int]:
+    return place.topic.name, place.number

@@ -1,0 +1,67 @@
+"""A replica may stop because its leader lacks committed records only where a disk lied about syncs."""
+
+import pytest
+
+from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.replication.replica import CUTS_COMMITTED
+from tidelog.sim.faults import is_segment
+from tidelog.sim.story import Story
+from tidelog.sim.telling import expect
+
+TRUNCATION = InvariantViolation(f"{CUTS_COMMITTED} 2 1 2 1")
+
+
+@pytest.fixture
+def story() -> Story:
+    story = Story(flush_messages="1")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(100)
+    return story
+
+
+def lose_power(story: Story, *, lies: bool) -> None:
+    """After one more record."""
+    if lies:
+        story.machine("A").lie(is_segment)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(100)
+    story.power_off("A")
+    story.until(lambda: story.leader() != "A", "an election")
+    story.run(100)
+
+
+def test_what_a_disk_lied_about_explains_it(story: Story) -> None:
+    lose_power(story, lies=True)
+    assert story.cluster.checker.lacks_unnoticed(story.driver("C"), TRUNCATION)
+
+
+def test_a_power_failure_does_not(story: Story) -> None:
+    lose_power(story, lies=False)
+    assert not story.cluster.checker.lacks_unnoticed(story.driver("C"), TRUNCATION)
+
+
+def test_nor_any_other_contradiction(story: Story) -> None:
+    lose_power(story, lies=True)
+    other = InvariantViolation("committed past the end of the log")
+    assert not story.cluster.checker.lacks_unnoticed(story.driver("C"), other)
+
+
+def test_nor_for_one_that_knows_only_of_records_before_it(story: Story) -> None:
+    lose_power(story, lies=True)
+    driver = story.driver("C")
+    driver.replica.high_watermark = 2
+    assert not story.cluster.checker.lacks_unnoticed(driver, TRUNCATION)
+
+
+def test_nor_for_records_of_a_later_epoch(story: Story) -> None:
+    lose_power(story, lies=True)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(100)
+    assert not story.cluster.checker.lacks_unnoticed(story.driver("C"), TRUNCATION)
+
+
+def test_a_defect_ends_the_run(story: Story) -> None:
+    machine = story.machine("B")
+    with pytest.raises(InvariantViolation):
+        machine._contradicted(story.driver("B"), machine.node_id, TRUNCATION)
