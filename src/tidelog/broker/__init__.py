@@ -1,5 +1,5 @@
-"""One broker's answers to Kafka requests: a handler per API, and the partitions they work on.
+"""A broker: one handler per Kafka API, and the partitions that the handlers work on.
 
-Nothing here knows sockets, threads or clocks; they come in as :class:`~tidelog.services.Services`. So
-the same handlers serve a real process and a simulated one.
+This package uses no sockets, threads or clocks directly. They are passed in as
+:class:`~tidelog.services.Services`, so the same handlers run in a real process and in the simulator.
 """
