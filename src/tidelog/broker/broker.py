@@ -1,4 +1,4 @@
-"""The broker: what all handlers share."""
+"""The broker: the state that all handlers share."""
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 class Compute(Protocol):
     def __call__(self, work: Callable[[], T], done: Callable[[T | BaseException], None], /) -> None:
-        """Do ``work`` in a thread; ``done`` gets its result or its exception, back in order with events."""
+        """Run ``work`` in a thread. ``done`` gets its result or exception on the event loop."""
 
 
 class Broker:
@@ -36,13 +36,14 @@ class Broker:
         lost_brokers: AbstractSet[int] = frozenset(),
         on_config: Callable[[BrokerConfig], None] = ignore,
     ) -> None:
-        """``links``: makes the ways to other brokers, and to this one's own handlers; ``compute``: where
-        there are threads for what keeps a processor busy; ``lost_brokers``: whose connections have just
-        closed, the metadata may still call them leaders.
+        """``links`` makes the links to other brokers and to this broker's own handlers. ``compute`` runs
+        CPU-bound work; by default ``services.offload``. ``lost_brokers`` are the brokers whose connections
+        have just closed, although the metadata may still list them as leaders.
         """
         self.broker_id = config.node_id
         self.config = config  # replaced when a dynamic setting changes
-        # As the client wrote them: the config's own are respelled, and would differ with every change.
+        # As the client wrote them. The values in ``config`` are normalized, so comparing with those would
+        # find a difference after every change.
         self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
         self.store = store
         self.partitions = partitions
@@ -60,8 +61,8 @@ class Broker:
         self.admission = Admission(self, self.coordinators.transactions)
 
     def newest(self, topic: TopicImage) -> TopicImage:
-        """The topic with the newest leaders that are known here: where the replicas vote, the metadata log
-        hears of them last.
+        """The topic with the newest leaders known to this broker. In quorum topics the replicas elect their
+        leader, and it is added to the metadata log only afterwards.
         """
         return self.partitions.newest(topic)
 
@@ -70,7 +71,7 @@ class Broker:
         return self.store.image
 
     def metadata_changed(self, image: ClusterImage) -> None:
-        """Follow the metadata log: settings first, as the partitions are opened with them."""
+        """Apply a new metadata image: first the settings, because partitions are opened with them."""
         self.reachable.follow(image)
         dynamic = image.broker_configs.get(str(self.broker_id), {}), image.broker_configs.get("", {})
         if dynamic != self._dynamic:
