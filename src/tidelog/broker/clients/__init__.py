@@ -1,1 +1,1 @@
-"""What a broker tells clients about brokers and leaders, and what it remembers about a client."""
+"""What a broker reports to clients about brokers and leaders, and what it remembers about each client."""
