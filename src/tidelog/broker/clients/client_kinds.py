@@ -1,9 +1,12 @@
-"""What a client does, told by what its connection has sent so far: a client does not say whether it produces
-or reads, and where a primary is away the two need different answers. A producer hears that nobody leads, and
-takes another partition or waits; a reader hears of a backup.
+"""Tells producers from consumers by the requests that their connection has sent so far.
 
-Who has sent nothing yet, or both, is taken for a reader. A reader that heard of no leader would have nobody
-to ask, and never show what it is; a producer that turns to a backup is refused, and has shown it.
+While the primary of a partition is down, producers and consumers need different Metadata responses. A
+producer is told that the partition has no leader, so that it uses another partition or waits. A consumer is
+given the backup as leader.
+
+A connection that has sent no telling request yet, or both kinds, is treated as a consumer. A consumer that
+is told of no leader has no broker to fetch from, so its kind would never be known. A producer that is sent
+to the backup is refused there, and its Produce request shows its kind.
 """
 
 from typing import Final
@@ -28,7 +31,7 @@ _OF_API: dict[int, int] = {
     68: READS,  # ConsumerGroupHeartbeat
 }
 KINDS: Final = tuple(_OF_API.get(api_key, UNKNOWN) for api_key in range(128))
-"""Api key → what it tells of a client."""
+"""The kind of client that sends an API, by API key."""
 
 
 def kind_of(api_key: int) -> int:
