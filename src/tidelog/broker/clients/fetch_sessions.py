@@ -1,8 +1,7 @@
-"""Fetch sessions (KIP-227): a reader of many partitions names only what changed, and hears only of what
-changed.
+"""Fetch sessions (KIP-227): requests and responses for many partitions contain only the changed ones.
 
-The number of sessions is bounded. When all slots are taken, a new session takes the place of the one that has
-been quiet the longest, if that is long enough; otherwise the reader simply goes on without a session.
+The number of sessions is bounded. When all slots are taken, a new session replaces the least recently used
+one if that was idle for ``EVICTION_MS``. Otherwise the consumer continues without a session.
 """
 
 from collections import OrderedDict
@@ -11,14 +10,14 @@ from tidelog.errors import ErrorCode
 from tidelog.protocol.fetch import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest
 from tidelog.protocol.produce import TopicKey
 
-EVICTION_MS = 120_000  # a session used more recently than this is not taken away
+EVICTION_MS = 120_000  # a session that was used more recently is not evicted
 _MAX_ID = 0x7FFFFFFF
 
 PartitionKey = tuple[TopicKey, int]
 
 
 class Remembered:
-    """One partition of a session: what the reader wants and what it was last told."""
+    """One partition of a session: what the consumer requests, and the offsets it was last sent."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -28,7 +27,7 @@ class Remembered:
         self.log_start_offset = -1
 
     def has_news(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Whether the answer must mention the partition though it has no data; remembers what is told."""
+        """Whether the response must include the partition even without data. Remembers the offsets."""
         news = high_watermark != self.high_watermark or log_start_offset != self.log_start_offset
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
@@ -40,7 +39,7 @@ class FetchSession:
 
     def __init__(self, session_id: int, now_ms: int) -> None:
         self.session_id = session_id
-        self.epoch = INITIAL_EPOCH + 1  # the epoch the next request must carry
+        self.epoch = INITIAL_EPOCH + 1  # the next request must have this epoch
         self.last_used_ms = now_ms
         self.partitions: OrderedDict[PartitionKey, Remembered] = OrderedDict()
 
@@ -57,26 +56,28 @@ class FetchSession:
                     remembered.wanted = partition
 
     def served(self, key: PartitionKey) -> None:
-        """Data was sent: the others come first next time, so that a busy partition starves nobody."""
-        # A session that is used twice at once may have forgotten the partition while this answer waited.
+        """Data of this partition was sent. The others come first in the next response, so that a busy
+        partition does not starve them.
+        """
+        # A concurrent request in the same session may have removed the partition while this one waited.
         if key in self.partitions:
             self.partitions.move_to_end(key)
 
 
 class FetchSessions:
     def __init__(self, slots: int, first_id: int = 0) -> None:
-        """``first_id`` should differ with every start of a broker: otherwise a reader that missed the restart
-        goes on in another reader's session.
+        """``first_id`` should differ with every start of the broker. Otherwise a consumer that did not notice
+        the restart could continue in the session of another consumer.
         """
         self._slots = slots
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # the longest unused first
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
         self._last_id = first_id
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, now_ms: int) -> tuple[FetchSession | None, ErrorCode]:
-        """The session a request belongs to, brought up to date; None when it wants or gets none."""
+        """The updated session of a request; None if it asks for none or none is available."""
         if request.session_epoch == FINAL_EPOCH:
             self._sessions.pop(request.session_id, None)
             return None, ErrorCode.NONE
