@@ -1,4 +1,4 @@
-"""Where a client should have gone: the leader of a partition and its address, for answers that refuse."""
+"""The leader of a partition and its address, for error responses to clients that asked the wrong broker."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -17,8 +17,8 @@ class LeaderHint(NamedTuple):
 
 
 def leader_hint(broker: BrokerPorts, key: TopicKey, index: int) -> LeaderHint | None:
-    """Who leads by our metadata; nobody when that is us: then we know less than the client needs. Nor who was
-    just lost: to a client the word of a leader, even a dead one, is news.
+    """The leader according to this broker's metadata. None if the metadata names this broker, which is then
+    out of date. None as well for a broker that was just lost: the client would treat it as the new leader.
     """
     image = broker.image
     topic = image.topic_by_id(key) if isinstance(key, UUID) else image.topics.get(key)
