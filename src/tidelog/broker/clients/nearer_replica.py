@@ -1,13 +1,13 @@
-"""Reading from the replica in one's own rack (KIP-392)."""
+"""Fetching from a replica in the consumer's rack (KIP-392)."""
 
 from tidelog.broker.links.ports import BrokerPorts
 from tidelog.replication.replica import Replica
 
 
 def nearer_replica(broker: BrokerPorts, replica: Replica, rack: str, offset: int) -> int | None:
-    """A follower in the reader's rack that can serve it from ``offset`` on; None when the leader itself does.
+    """A follower in the consumer's rack that has ``offset``; None if the consumer should use the leader.
 
-    Only members of the in-sync set: what is committed is there, so a reader that moves misses nothing.
+    Only members of the in-sync set: they have all committed records, so the consumer misses none.
     """
     brokers = broker.image.brokers
     me = brokers.get(broker.broker_id)
