@@ -1,21 +1,21 @@
-"""Which brokers clients are shown.
+"""The brokers that are listed in Metadata responses.
 
-Those that serve; and those that were fenced a moment ago: a client that sees a broker vanish from the list
-takes it apart together with everything that was on its way there, and librdkafka then needs a second longer
-to move its partitions to their new leader.
+These are the brokers that are not fenced, and those that were fenced a moment ago. When a broker disappears
+from the list, a client drops it together with all requests to it. librdkafka then takes a second longer to
+move its partitions to their new leaders.
 """
 
 from tidelog.controller.image import BrokerImage, ClusterImage
 from tidelog.services import Services
 
-SHOWN_FOR_MS = 5_000  # after a broker was fenced; one that is still away then is not worth a client's time
+SHOWN_FOR_MS = 5_000  # after a broker was fenced
 
 
 class Reachable:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._serving: set[int] = set()
-        self._fenced_ms: dict[int, int] = {}  # when each broker that serves no more was fenced
+        self._fenced_ms: dict[int, int] = {}  # when each broker was fenced
 
     def follow(self, image: ClusterImage) -> None:
         serving = {node.broker_id for node in image.brokers.values() if not node.fenced}
