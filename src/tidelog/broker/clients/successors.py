@@ -1,10 +1,11 @@
-"""When an answer that names leaders may leave: not while it would name one that has just died.
+"""Delays responses to Metadata and FindCoordinator that would name a leader that has just failed.
 
-A client asks who leads in the moment it loses a leader. If it hears of the dead one again, in the epoch it
-knows already, it takes the answer for the truth and asks again only by its own slow timer: a second later in
-librdkafka's case. So an answer first waits until this broker can have seen what the client saw, and then, if
-it would name a broker that was lost, until its successor is known. Both waits are short and bounded. An
-answer that still cannot name a successor says that nobody leads, upon which clients ask again after 100 ms.
+A client sends these requests as soon as it loses the connection to a leader. If the response names the failed
+leader again with the epoch that the client knows, the client accepts it and asks again only after its own
+slow timer: a second later in librdkafka. So a response first waits until this broker should have noticed the
+failure as well. If it would then name a lost broker, it waits until the new leader is known. Both waits are
+short and bounded. If there is still no new leader, the response contains no leader, and clients retry after
+100 ms.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,21 +14,21 @@ from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.links.to_controller import when_known
 from tidelog.controller.image import TopicImage
 
-# A client's connection to a dead broker closes together with ours: let us see ours first. A busy machine may
-# take several milliseconds to close all descriptors of a dead process.
+# A client's connection to a failed broker closes at the same time as ours. The wait gives us time to notice:
+# a busy machine may take several milliseconds to close all descriptors of a process that ended.
 LOOK_ROUND_MS = 12
-READ_MS = 1  # A timer that is late runs before what has arrived meanwhile is read. This one runs after it.
-SUCCESSOR_WITHIN_MS = 250  # Answers keep their order: later ones to the same client wait behind this one.
+READ_MS = 1  # A late timer runs before the sockets are read. This second timer runs after that.
+SUCCESSOR_WITHIN_MS = 250  # Responses keep their order: later ones to the same client wait for this one.
 FEW_TOPICS = 20
 LOOK_AGAIN_MS = 2
-LOOK_AGAIN_AT_MANY_MS = 20  # Looking at every partition of the cluster takes its time.
+LOOK_AGAIN_AT_MANY_MS = 20  # Checking every partition of the cluster takes longer.
 
 Topics = Callable[[], Iterable[TopicImage]]
 
 
 def when_successors_are_known(broker: BrokerPorts, topics: Topics, done: Callable[[], None]) -> None:
-    """Call ``done`` when no leader of these topics is known to be dead, or the time for that is over.
-    ``topics`` are looked up each time: the metadata changes meanwhile.
+    """Call ``done`` when no leader of these topics is a lost broker, or after a timeout. ``topics`` is called
+    for each check because the metadata changes meanwhile.
     """
     services = broker.services
     few = sum(1 for _ in zip(range(FEW_TOPICS + 1), topics(), strict=False)) <= FEW_TOPICS
@@ -42,7 +43,7 @@ def when_successors_are_known(broker: BrokerPorts, topics: Topics, done: Callabl
         )
 
     def look_when_read() -> None:
-        # The last step runs after the connections that were seen to close have been taken off the books.
+        # ``soon`` runs after the closed connections have been added to ``lost_brokers``.
         services.later(READ_MS, lambda: services.soon(look))
 
     services.later(LOOK_ROUND_MS, look_when_read)
