@@ -1,5 +1,5 @@
-"""State that lives in an internal topic: loaded by the leader of a partition, changed only by what is
-committed.
+"""Coordinators: state that is stored in an internal topic. The leader of a partition loads it, and only
+committed records change it.
 
 A **coordinator** (:mod:`~tidelog.broker.coordinators.coordinator`) belongs to one internal topic. For each
 partition this broker leads it has a **shard** (:mod:`~tidelog.broker.coordinators.shard`), and in each shard
@@ -12,23 +12,23 @@ How to build one::
         def __init__(self, shard: Shard): ...       # empty; keep the shard to append to
         def replay(self, record, batch): ...        # a record of the log, in order, while loading
         def marker(self, producer_id, epoch, committed): ...    # the end of a transaction in this partition
-        def start(self): ...                        # everything is replayed; requests come from now on
-        def stop(self): ...                         # unloaded: answer who waits (NOT_COORDINATOR), end timers
+        def start(self): ...                        # the replay is complete; requests follow
+        def stop(self): ...                         # unloaded: refuse pending requests, cancel timers
 
     mine = Coordinator(broker, "__my_topic", MyMachine)
     machine = mine.machine_of(key)                  # raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS
     shard.append([(key, value), ...], done)         # done(ErrorCode.NONE) when committed
 
-``append`` writes nothing at once: what is appended in one turn of the event loop becomes one batch (a
-transactional one is written at once, alone). ``done`` is called exactly once, in the order of the appends,
-with NONE when the records are committed (acks=all) or with an error in a coordinator's words
-(:func:`~tidelog.broker.coordinators.failures.coordinator_error`). A machine changes its state in ``done``,
-so it is never ahead of its log. A machine that must decide on top of undecided changes calls
-``shard.throw_away()`` when one of them fails.
+``append`` does not write immediately: all records that are appended in one turn of the event loop become one
+batch. Transactional records are written immediately, in their own batch. ``done`` is called exactly once, in
+the order of the appends: with NONE when the records are committed (acks=all), or with a coordinator's error
+code (:func:`~tidelog.broker.coordinators.failures.coordinator_error`). A machine changes its state in
+``done``, so it is never ahead of its log. A machine whose decisions depend on pending changes calls
+``shard.throw_away()`` when one of those fails.
 
-After a failure that leaves open whether the records are in the log, the shard throws itself away and is
-loaded again; when leadership is lost, too, it goes: ``stop`` is called, then every open ``done`` gets
-NOT_COORDINATOR, then nothing more comes.
+After a failure that leaves it unknown whether the records are in the log, the shard is discarded and a new
+one is loaded. It is discarded as well when leadership is lost: ``stop`` is called, then every pending
+``done`` gets NOT_COORDINATOR, and the machine is not called again.
 """
 
 from tidelog.broker.coordinators.alarm import Alarm
