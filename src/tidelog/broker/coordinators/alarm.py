@@ -1,4 +1,4 @@
-"""One timer for many deadlines: whoever has them keeps the earliest set here."""
+"""One timer for many deadlines. The owner of the deadlines sets it to the earliest one."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from tidelog.services import Services, Timer
 
 
 class Alarm:
-    """Calls back once when the time it was last set to has come. Times are of ``Services.uptime_ms``."""
+    """Calls back once at the time it was last set to. Times are those of ``Services.uptime_ms``."""
 
     __slots__ = ("_callback", "_services", "_set_to_ms", "_timer")
 
@@ -17,12 +17,12 @@ class Alarm:
         self._set_to_ms = 0.0
 
     def set(self, at_ms: float | None) -> None:
-        """Ring at ``at_ms``, or never. Cheap when it is set to that already."""
+        """Fire at ``at_ms``; None cancels. Cheap if the alarm is already set to that time."""
         if at_ms is None:
             self.cancel()
             return
         if self._timer is not None:
-            # Ringing early is harmless, and moving the timer with every heartbeat is not free.
+            # Firing early is harmless, while moving the timer with every heartbeat has a cost.
             if self._set_to_ms <= at_ms:
                 return
             self._timer.cancel()
