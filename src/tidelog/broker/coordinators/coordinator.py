@@ -1,4 +1,4 @@
-"""All shards of one internal topic on this broker, kept in step with what it leads, and the way to them."""
+"""The shards of one internal topic on this broker: one for each partition that the broker leads."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic
@@ -21,17 +21,17 @@ class Coordinator(Generic[M]):
     # -- finding the machine for a key -------------------------------------------------
 
     def partition_of(self, key: str) -> int | None:
-        """Which partition a key belongs to; None while the topic is not there."""
+        """The partition of a key; None while the topic does not exist."""
         topic = self._broker.image.topics.get(self.topic)
         return None if topic is None else partition_of(key, len(topic.partitions))
 
     def machine_of(self, key: str) -> M:
-        """The machine for a key. Raises what its client must hear when it is not here or not ready."""
+        """The machine of a key. Raises the error for the client if it is on another broker or not ready."""
         index = self.partition_of(key)
         shard = None if index is None else self._shards.get(index)
         if shard is None or shard.state is LoadState.GONE or not shard.partition.leads:
             raise TidelogError(
-                f"another broker coordinates {key[:60]!r}, or nobody does yet", ErrorCode.NOT_COORDINATOR
+                f"this broker is not the coordinator of {key[:60]!r}", ErrorCode.NOT_COORDINATOR
             )
         if shard.state is LoadState.LOADING:
             raise TidelogError(
@@ -47,32 +47,32 @@ class Coordinator(Generic[M]):
 
     @property
     def loading(self) -> bool:
-        """Whether part of what this broker coordinates is not known yet."""
+        """Whether a shard of this broker is still being loaded."""
         return any(shard.state is LoadState.LOADING for shard in self._shards.values())
 
     # -- what happens to the partitions ------------------------------------------------
 
     def marker(self, index: int, producer_id: int, epoch: int, committed: bool) -> None:
-        """The end of a transaction is committed in partition ``index`` of this topic. While the shard loads,
-        it finds the marker in the log.
+        """A transaction marker is committed in partition ``index`` of this topic. A shard that is loading
+        finds the marker in the log.
         """
         shard = self._shards.get(index)
         if shard is not None and shard.state is LoadState.ACTIVE:
             shard.machine.marker(producer_id, epoch, committed)
 
     def load_again(self, index: int) -> None:
-        """It is not known what became of something in partition ``index`` of this topic: read it again."""
+        """Reload partition ``index`` of this topic: it is unknown whether a write to it succeeded."""
         shard = self._shards.get(index)
         if shard is not None and shard.state is LoadState.ACTIVE:
             shard.throw_away()
 
     def role_changed(self, partition: Partition) -> None:
-        """This broker began or ended to lead a partition, perhaps not of this topic."""
+        """This broker became or is no longer the leader of a partition, perhaps of another topic."""
         if partition.name.topic == self.topic:
             self._follow(partition.name.partition, partition if _may_coordinate(partition) else None)
 
     def follow(self) -> None:
-        """Look at all partitions of the topic: what is led has a shard, and nothing else has."""
+        """Create the shards of partitions that this broker leads, and unload all others."""
         topic = self._broker.image.topics.get(self.topic)
         count = 0 if topic is None else len(topic.partitions)
         for index in range(count):
@@ -84,7 +84,7 @@ class Coordinator(Generic[M]):
     def _follow(self, index: int, partition: Partition | None) -> None:
         shard = self._shards.get(index)
         if shard is not None:
-            # In another epoch the log may have lost records that this shard has seen.
+            # In a new leader epoch, records that this shard has replayed may have been truncated.
             if shard.partition is partition and shard.leader_epoch == partition.leader_epoch:
                 return
             del self._shards[index]
@@ -106,17 +106,17 @@ class Coordinator(Generic[M]):
             self._begin(shard.partition)
 
     def close(self) -> None:
-        """The broker stops: nobody waits for it in vain."""
+        """The broker stops: refuse all pending requests."""
         shards, self._shards = self._shards, {}
         for shard in shards.values():
             shard.unload()
 
 
 def _may_coordinate(partition: Partition) -> bool:
-    """Whether it leads by appointment, which :attr:`Partition.leads` doubts while the controllers are out of
-    reach: a shard outlives such a time, it only refuses to serve.
+    """Whether this broker is the partition's leader. :attr:`Partition.leads` is false while the controllers
+    are unreachable, but the shard is kept during that time and only refuses requests.
 
-    Where the disk has failed, a shard would be loaded to its first write, which fails, and then again from
-    the beginning, without an end.
+    Without the check for a failed log, a shard would be loaded, fail at its first write, and be loaded again
+    in an endless loop.
     """
     return partition.replica.role is Role.LEADER and partition.log.failure is None
