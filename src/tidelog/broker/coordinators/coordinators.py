@@ -31,11 +31,11 @@ class Coordinators:
         broker.partitions.on_role.append(self.role_changed)
 
     def of(self, topic: str) -> Coordinator[Any] | None:
-        """The coordinator whose state an internal topic holds."""
+        """The coordinator whose state is stored in this topic; None for any other topic."""
         return self._all.get(topic)
 
     def follow(self) -> None:
-        """After a change of metadata, when all partitions are open."""
+        """Called after a change of metadata, when all partitions are open."""
         for coordinator in self._all.values():
             coordinator.follow()
         self._forget_deleted_topics()
@@ -53,6 +53,6 @@ class Coordinators:
             coordinator.role_changed(partition)
 
     def close(self) -> None:
-        """The broker stops: nobody waits for it in vain."""
+        """The broker stops: refuse all pending requests."""
         for coordinator in self._all.values():
             coordinator.close()
