@@ -1,4 +1,4 @@
-"""The groups of one partition of ``__consumer_offsets``, alive. What all machines do is in
+"""Runs the groups of one partition of ``__consumer_offsets``. The part that all machines share is in
 :mod:`~tidelog.broker.coordinators.machine`.
 """
 
