@@ -1,4 +1,4 @@
-"""The internal topics: what they are like, and how they come to be when the first client needs them."""
+"""The internal topics: their settings, and their creation when a client first needs them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ Created = Callable[[TidelogError | None], None]
 
 class _Shape(NamedTuple):
     partitions: int
-    replicas: int  # as many as there are brokers, but not more than this
+    replicas: int  # an upper bound: fewer if there are fewer brokers
     min_in_sync: int
     segment_bytes: int
 
@@ -39,14 +39,14 @@ def _shape(name: str, config: BrokerConfig) -> _Shape:
 
 
 class InternalTopics:
-    """Creates each internal topic once, however many clients ask for it at the same time."""
+    """Creates each internal topic once, even if many clients ask for it at the same time."""
 
     def __init__(self, broker: BrokerPorts) -> None:
         self._broker = broker
         self._waiting: dict[str, list[Created]] = {}
 
     def ensure(self, name: str, done: Created) -> None:
-        """Call ``done`` when the topic is there and its partitions are open, or with what prevents it."""
+        """Create the topic if needed. Calls ``done`` when its partitions are open, or with the error."""
         if name in self._broker.image.topics:
             done(None)
             return
@@ -72,7 +72,7 @@ def _wish(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": str(shape.segment_bytes),
-        # With two replicas a minimum of two would stop every group when one broker stops.
+        # With two replicas, a minimum of two would make all groups unavailable when one broker stops.
         "min.insync.replicas": str(min(shape.min_in_sync, max(1, replicas - 1))),
     }
     return NewTopic(name, shape.partitions, replicas, configs=configs)
