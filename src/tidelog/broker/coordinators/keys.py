@@ -1,5 +1,5 @@
-"""Which partition of an internal topic a group or a transactional id belongs to: as Kafka computes it, so
-that its tools find the same one.
+"""The partition of an internal topic that holds a group or transactional id. Computed as in Kafka, so that
+Kafka's tools find the same partition.
 """
 
 from functools import lru_cache
@@ -19,5 +19,5 @@ def java_hash(text: str) -> int:
 @lru_cache(4096)
 def partition_of(key: str, partitions: int) -> int:
     value = java_hash(key)
-    # Java's abs leaves the smallest number negative; Kafka takes 0 for it.
+    # Java's abs of the smallest integer is negative; Kafka uses 0 instead.
     return 0 if value == _INT32_MIN else abs(value) % partitions
