@@ -1,8 +1,8 @@
-"""The state of one partition of an internal topic, alive: carries out what the pure part of it decides.
+"""Runs the pure state machine of one partition of an internal topic and performs its effects.
 
-Answers go to the promises that wait for them, records to the log, deadlines to one alarm. What only groups or
-only transactions ask for is carried out by :mod:`~tidelog.broker.coordinators.group_machine` and
-:mod:`~tidelog.broker.coordinators.transaction_machine`.
+Responses keep the promises of pending requests, records are appended to the log, and one alarm is set to the
+next deadline. Effects of groups only or of transactions only are performed by
+:mod:`~tidelog.broker.coordinators.group_machine` and :mod:`~tidelog.broker.coordinators.transaction_machine`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +23,7 @@ class Decider(Protocol):
 
     @property
     def next_ms(self) -> int | None:
-        """When :meth:`pass_to` wants to be called next."""
+        """When :meth:`pass_to` must be called next; None if there is no deadline."""
 
     def pass_to(self, now: Now) -> Sequence[Any]: ...
 
@@ -33,7 +33,7 @@ class Decider(Protocol):
 
 
 class CoordinatorMachine(Generic[E]):
-    """``E``: the effects besides answers and writes."""
+    """``E``: the effects besides responses and writes."""
 
     def __init__(self, shard: Shard[Any], decider: Decider) -> None:
         self._shard = shard
@@ -50,8 +50,8 @@ class CoordinatorMachine(Generic[E]):
     def ask(
         self, request: Callable[[Promise[Any], Now], Iterable[Respond | AppendRecords | E]]
     ) -> Promise[Any]:
-        """Do something that is answered later. The promise is of the answer, or of the TidelogError that
-        refuses it.
+        """Make a request whose response may come later. The promise gets the response, or the TidelogError
+        of a refusal.
         """
         answer: Promise[Any] = Promise()
         try:
@@ -63,7 +63,7 @@ class CoordinatorMachine(Generic[E]):
         return answer
 
     def tell(self, request: Callable[[Now], tuple[T, Iterable[Respond | AppendRecords | E]]]) -> T:
-        """Do something that is answered at once, whatever follows from it. Raises the refusal."""
+        """Make a request whose response is available immediately. Raises TidelogError if it is refused."""
         answer, effects = request(self.now())
         self._perform(effects)
         return answer
@@ -73,13 +73,13 @@ class CoordinatorMachine(Generic[E]):
         return self._shard.partition.is_sure
 
     def when_sure(self, then: Callable[[bool], None]) -> None:
-        """Tell whether nobody coordinated in our place when this was asked."""
+        """Call ``then`` with whether this broker was still the coordinator when this was called."""
         self._shard.when_sure(then)
 
     # -- effects -----------------------------------------------------------------------
 
     def _perform(self, effects: Iterable[Respond | AppendRecords | E], *, written: bool = False) -> None:
-        """``written``: they follow from a write that is committed, or refused."""
+        """``written``: the effects are the result of a write that was committed or refused."""
         for effect in effects:
             if isinstance(effect, Respond):
                 if written:
@@ -94,7 +94,7 @@ class CoordinatorMachine(Generic[E]):
             self._alarm.set(self._decider.next_ms)
 
     def _carry_out(self, effect: E) -> None:
-        """What only this kind of machine does."""
+        """Perform an effect that only this kind of machine has."""
         raise NotImplementedError
 
     def _write(self, write: AppendRecords) -> None:
@@ -112,7 +112,7 @@ class CoordinatorMachine(Generic[E]):
     def _time_passed(self) -> None:
         self._perform(self._decider.pass_to(self.now()))
 
-    # -- what the shard tells ----------------------------------------------------------
+    # -- called by the shard -----------------------------------------------------------
 
     def start(self) -> None:
         self._perform(self._decider.start(self.now()))
