@@ -1,8 +1,9 @@
-"""Carries the end of transactions to all partitions they wrote to, however long that takes.
+"""Sends the markers of ended transactions to the leaders of their partitions, with retries until all are
+written.
 
-For each leader of such partitions one request is under way at a time, with all markers that have come
-together meanwhile. A partition whose leader changes, is away or refuses for now is tried again, with the
-leader it has then; one whose topic was deleted needs no marker any more.
+There is at most one request in flight to each leader. Markers that are added meanwhile are sent together in
+the next request. If the leader changes, is down or returns a temporary error, the marker is retried with the
+leader of that time. A partition of a deleted topic needs no marker.
 """
 
 import logging
@@ -35,11 +36,11 @@ _EXPECTED = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""What passes without anybody's help, and so need not be told."""
+"""Temporary errors, which need not be logged."""
 
 
 class MarkerOrder:
-    """The end of one transaction, until the last partition has it."""
+    """The markers of one transaction, until all of its partitions have one."""
 
     __slots__ = (
         "_done", "backoff_ms", "closed", "coordinator_epoch", "coordinator_offset", "markers", "missing",
@@ -48,15 +49,15 @@ class MarkerOrder:
     def __init__(
         self, markers: SendMarkers, coordinator_epoch: int, coordinator_offset: int, done: Callable[[], None]
     ) -> None:
-        """``coordinator_offset``: where the coordinator's log ends, with the decision in it."""
+        """``coordinator_offset``: log end offset of the coordinator's partition, above the decision."""
         self.markers = markers
         self.coordinator_epoch = coordinator_epoch
-        # Larger with each transaction of a producer: the next one is written down after this one's end is
-        # everywhere. So a partition tells by it which copy of a marker is late.
+        # Grows with each transaction of a producer, because the next transaction is written only after all
+        # markers of this one. A partition uses it to recognize late copies of markers.
         self.coordinator_offset = coordinator_offset
         self._done = done
         self.missing = set(markers.partitions)
-        self.closed = False  # All is written, or another coordinator sees to it.
+        self.closed = False  # All markers are written, or another coordinator sends them.
         self.backoff_ms = BACKOFF_MS
 
     def close_if_complete(self) -> None:
@@ -87,10 +88,10 @@ class MarkerSender:
         self._broker = broker
         self._coordinator_of = coordinator_of
         self._waiting: dict[int, Due] = {}  # by leader
-        self._asked: set[int] = set()  # leaders that have not answered yet, or are about to be asked
+        self._asked: set[int] = set()  # leaders with a request in flight or scheduled
 
     def send(self, order: MarkerOrder) -> None:
-        """Have a marker written to all partitions of the order; then its ``done`` is called."""
+        """Send markers to all partitions of the order; calls its ``done`` when all are written."""
         self._look_for_leaders(order, order.missing)
 
     def _look_for_leaders(self, order: MarkerOrder, partitions: Iterable[TopicPartition]) -> None:
@@ -202,19 +203,19 @@ def _errors(answer: Any) -> dict[tuple[int, TopicPartition], ErrorCode]:
 
 
 def _is_settled(order: MarkerOrder, partition: TopicPartition, code: ErrorCode) -> bool:
-    """Whether a partition needs this marker no more."""
+    """Whether the marker need not be sent to this partition again."""
     if code is ErrorCode.NONE:
         return True
     if code is ErrorCode.INVALID_PRODUCER_EPOCH:
-        # Somebody else ended the transaction there, with a newer epoch: nothing is open that this could end.
+        # The transaction was already ended there with a newer epoch, so this marker has nothing to end.
         logger.warning(
-            "%s has a newer epoch of producer %s than the end of its transaction",
+            "%s has a newer epoch of producer %s than the marker of its transaction",
             partition, order.markers.producer_id,
         )  # fmt: skip
         return True
     if code not in _EXPECTED:
         logger.warning(
-            "the end of the transaction of %s is not yet in %s: %s",
+            "the transaction marker of %s could not be written to %s: %s; retrying",
             order.markers.transactional_id, partition, code.name,
         )  # fmt: skip
     return False
