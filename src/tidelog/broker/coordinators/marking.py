@@ -1,4 +1,4 @@
-"""The end of a transaction in one partition that this broker leads."""
+"""Writes transaction markers to partitions that this broker leads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from tidelog.types import TopicPartition
 TIMEOUT_MS = 10_000
 
 CoordinatorOf = Callable[[str], Coordinator[Any] | None]
-"""The coordinator whose state an internal topic holds; None for any other topic."""
+"""The coordinator whose state is stored in this topic; None for any other topic."""
 
 
 def write_marker(
@@ -26,7 +26,7 @@ def write_marker(
     client_version: int,
     done: Callable[[ErrorCode], None],
 ) -> None:
-    """Write a marker; ``done`` hears when it is committed, or why it is not."""
+    """Write a marker. Calls ``done`` with NONE when it is committed, otherwise with the error."""
     partition, error = broker.partitions.find(*name)
     if partition is None:
         done(error)
@@ -40,16 +40,17 @@ def write_marker(
         return
     coordinator = coordinator_of(name.topic)
     if coordinator is None or not is_new:
-        # A copy that comes late says nothing about the offsets that are pending by now.
+        # A late copy of a marker does not apply to the offset commits that are pending now.
         partition.when_acknowledged(end_offset, ACKS_ALL, TIMEOUT_MS, done)
         return
 
     def acknowledged(error: ErrorCode) -> None:
         if not error:
-            # Offsets that were committed in the transaction count from here on.
+            # Offsets that were committed in the transaction become visible.
             coordinator.marker(name.partition, producer_id, epoch, marker.commits)
         else:
-            # It is in the log, and may be committed yet; a copy of it would not tell the machine.
+            # The marker is in the log and may still be committed. A retry of it is not new, so the machine
+            # would never see it.
             coordinator.load_again(name.partition)
         done(error)
 
