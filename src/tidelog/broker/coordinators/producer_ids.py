@@ -1,7 +1,6 @@
-"""The producer ids this broker gives out: from a block that the controller reserves in the metadata log
-before use.
+"""Allocates producer ids from a block that the controller has reserved in the metadata log.
 
-What is left of a block when the broker stops is lost, so that no restart can give an id out twice.
+The rest of a block is discarded when the broker stops, so that no id is allocated twice.
 """
 
 from collections import deque
@@ -15,7 +14,7 @@ from tidelog.errors import ErrorCode, TidelogError
 ALLOCATE_PRODUCER_IDS = 67
 
 Grant = int | TidelogError
-"""A producer id, or why there is none now."""
+"""A producer id, or the error if none is available."""
 
 
 class ProducerIds:
@@ -46,7 +45,7 @@ class ProducerIds:
             self._refuse_all(answer)
         elif answer.error_code:
             code = ErrorCode(answer.error_code)
-            self._refuse_all(TidelogError("the controller gives no producer ids", code))
+            self._refuse_all(TidelogError("the controller allocated no producer ids", code))
         else:
             start = answer.producer_id_start
             self._block = range(start, start + answer.producer_id_len)
