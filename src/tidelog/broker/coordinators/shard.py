@@ -1,4 +1,4 @@
-"""One partition of an internal topic, as its leader sees it: a machine, and the log it is the sum of.
+"""One partition of an internal topic on its leader: a state machine and the log that it is built from.
 
 ============  ==========================================  =================================
 state         requests                                    ends when
@@ -9,8 +9,9 @@ active        served                                      leadership or an appen
 gone          NOT_COORDINATOR                             never; a new shard takes its place
 ============  ==========================================  =================================
 
-Loading reads to the end of the log, not to the high watermark: what a leader has, it will commit. Serving
-waits for that, so no answer tells of something that a later leader may not know.
+Loading reads to the log end offset, not to the high watermark, because a leader will commit everything in its
+log. Requests are served only after all of it is committed. So no response depends on a record that a later
+leader may not have.
 """
 
 import logging
@@ -34,29 +35,29 @@ from tidelog.shard_effects import KeyValue
 
 logger = logging.getLogger(__name__)
 
-SLICE_BYTES = 32 << 10  # replayed at once: a few milliseconds of decoding
-BATCH_BYTES = 16 << 10  # of records that share a batch; those of one append may be more
+SLICE_BYTES = 32 << 10  # replayed in one step: a few milliseconds of decoding
+BATCH_BYTES = 16 << 10  # of several appends in one batch; a single append may be larger
 COMMIT_POLL_MS = 20.0
 LOAD_RETRY_MS = 1000.0
-COMMIT_TIMEOUT_MS = 10_000  # well below the time clients give a request
+COMMIT_TIMEOUT_MS = 10_000  # well below the request timeout of clients
 
 Done = Callable[[ErrorCode], None]
 
 
 class ShardMachine(Protocol):
-    """What the records of one partition add up to."""
+    """The state that is built from the records of one partition."""
 
     def replay(self, record: Record, batch: BatchHeader) -> None:
-        """A record of the log, in order, while loading. The batch tells the transaction it belongs to."""
+        """Apply a record of the log while loading, in order. The batch header names its transaction."""
 
     def marker(self, producer_id: int, epoch: int, committed: bool) -> None:
-        """A transaction of this partition ended; while loading, and later when it happens. May come twice."""
+        """A transaction ended in this partition. Called while loading and afterwards, perhaps twice."""
 
     def start(self) -> None:
-        """All is replayed: requests come from now on."""
+        """The replay is complete: requests follow."""
 
     def stop(self) -> None:
-        """Another takes over: answer whoever waits with NOT_COORDINATOR and cancel all timers."""
+        """The shard is unloaded: refuse pending requests with NOT_COORDINATOR and cancel all timers."""
 
 
 M = TypeVar("M", bound=ShardMachine)
@@ -92,7 +93,7 @@ class Shard(Generic[M]):
     # -- loading -----------------------------------------------------------------------
 
     def load(self) -> None:
-        """Replay what is left of the log, a slice at a time."""
+        """Replay the rest of the log, one slice at a time."""
         self._timer = None
         if self.state is not LoadState.LOADING:
             return
@@ -106,7 +107,7 @@ class Shard(Generic[M]):
         except DamagedSegment as damage:
             self.partition.driver.damage.found(
                 damage.offset, damage.message
-            )  # Others lead, if there are any.
+            )  # Another replica becomes the leader if there is one.
             self._retry(damage)
             return
         except TidelogError as error:
@@ -153,7 +154,7 @@ class Shard(Generic[M]):
         self.machine.start()
 
     def _retry(self, error: BaseException) -> None:
-        logger.error("%s cannot be loaded: %s; trying again", self.partition.name, error)
+        logger.error("%s cannot be loaded: %s; retrying", self.partition.name, error)
         self._timer = self.services.later(LOAD_RETRY_MS, self.load)
 
     # -- appending ---------------------------------------------------------------------
@@ -167,18 +168,18 @@ class Shard(Generic[M]):
         epoch: int = -1,
         transactional: bool = False,
     ) -> None:
-        """Write the records in one batch; ``done`` hears when they are committed, or why not."""
+        """Write the records in one batch. Calls ``done`` with NONE once committed, else with the error."""
         if self.state is not LoadState.ACTIVE:
             done(ErrorCode.NOT_COORDINATOR)
             return
         if transactional:
-            # At once: the end of its transaction, which does not come through here, must find it in the log.
+            # Not queued: the marker of its transaction is not written by this method and must come after it.
             self._flush()
             self._write(records, [done], producer_id, epoch)
             return
         size = sum(len(key) + len(value or b"") for key, value in records)
         if self._queued_bytes + size > BATCH_BYTES:
-            # One that is too large must not take down those that came before it.
+            # An append that is too large for a batch must not make the earlier ones fail.
             self._flush()
         if not self._queue:
             self.services.soon(self._flush)
@@ -217,20 +218,20 @@ class Shard(Generic[M]):
         self.partition.when_acknowledged(appended.end_offset, ACKS_ALL, COMMIT_TIMEOUT_MS, self._settled)
 
     def _settled(self, error: ErrorCode) -> None:
-        """The oldest write is committed, or will perhaps never be."""
+        """The oldest write was committed or failed."""
         if not self._in_flight:
-            return  # Thrown away meanwhile.
+            return  # The shard was discarded meanwhile.
         for done in self._in_flight.popleft():
             done(coordinator_error(error))
         if error:
-            # The records may be in the log all the same. Only reading it again tells.
+            # The records may still be in the log. Only loading it again shows whether they are.
             self.throw_away()
 
-    # -- answering ---------------------------------------------------------------------
+    # -- responding --------------------------------------------------------------------
 
     def answer(self, waiter: Promise[Any], answer: Any) -> None:
-        """Tell what follows from what is committed. A coordinator that may have been replaced first makes
-        sure that it was not: its successor may have committed something else.
+        """Send a response that depends on committed state. If this coordinator may have been replaced, it
+        first verifies that it was not: its successor may have committed other changes.
         """
         if self.partition.is_sure:
             waiter.keep(answer)
@@ -244,7 +245,7 @@ class Shard(Generic[M]):
     # -- the end -----------------------------------------------------------------------
 
     def throw_away(self) -> None:
-        """Forget the machine and load again: what it believes may not be what the log says."""
+        """Discard the machine and load again, because its state may differ from the log."""
         if self.state is not LoadState.GONE:
             logger.warning("%s is loaded again: a write failed", self.partition.name)
             self.unload()
