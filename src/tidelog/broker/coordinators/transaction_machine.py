@@ -1,5 +1,5 @@
-"""The transactions of one partition of ``__transaction_state``, alive: takes producer ids for them, and sends
-markers to the partitions' leaders. What all machines do is in :mod:`~tidelog.broker.coordinators.machine`.
+"""Runs the transactions of one partition of ``__transaction_state``: allocates their producer ids and sends
+their markers. The part that all machines share is in :mod:`~tidelog.broker.coordinators.machine`.
 """
 
 from tidelog.broker.coordinators.machine import CoordinatorMachine
@@ -26,7 +26,7 @@ class TransactionMachine(CoordinatorMachine[TakeProducerId | SendMarkers]):
         super().__init__(shard, self.transactions)
         self._producer_ids = producer_ids
         self._markers = markers
-        self._orders: set[MarkerOrder] = set()  # on their way
+        self._orders: set[MarkerOrder] = set()  # not complete yet
 
     def _carry_out(self, effect: TakeProducerId | SendMarkers) -> None:
         if isinstance(effect, TakeProducerId):
@@ -37,7 +37,7 @@ class TransactionMachine(CoordinatorMachine[TakeProducerId | SendMarkers]):
     def _take_producer_id(self, effect: TakeProducerId) -> None:
         def granted(grant: int | TidelogError) -> None:
             if isinstance(grant, TidelogError):
-                # Whatever stands in the way of the controller: clients wait for a coordinator and ask again.
+                # Whatever the controller's error was, clients retry on this code.
                 grant = TidelogError(grant.message, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self._perform(effect.then(grant, self.now()))
 
@@ -60,7 +60,7 @@ class TransactionMachine(CoordinatorMachine[TakeProducerId | SendMarkers]):
         self.transactions.replay(record.key, record.value)
 
     def marker(self, producer_id: int, epoch: int, committed: bool) -> None:
-        """Nobody writes to this topic in a transaction."""
+        """Not needed: no transaction writes to this topic."""
 
     def stop(self) -> None:
         for order in self._orders:
