@@ -1,6 +1,4 @@
-"""Requests of this broker to itself: to its own handlers, which see the same as if the request had come over
-the wire.
-"""
+"""Requests of this broker to its own handlers, which handle them like requests from the network."""
 
 import logging
 from functools import partial
@@ -18,14 +16,12 @@ logger = logging.getLogger(__name__)
 
 
 def local_links(broker: Broker) -> LocalLinks:
-    """Of a broker that knows no other."""
+    """The links of a broker without other brokers."""
     return LocalLinks(broker.broker_id, broker.services, partial(deliver, broker))
 
 
 def deliver(broker: Broker, api_key: int, body: Fields, done: Done, version: int | None = None) -> None:
-    """To our own handler, which sees the same as if it had come over the wire. Without a version: the newest
-    one.
-    """
+    """Deliver a request to this broker's own handler; by default in the newest version."""
     version = requests.newest(api_key) if version is None else version
     context = RequestContext(api_key, version, 0, None, "this broker")
 
@@ -38,7 +34,7 @@ def deliver(broker: Broker, api_key: int, body: Fields, done: Done, version: int
     except TidelogError as refusal:
         done(refusal)
     except Exception:
-        logger.exception("a %s request to ourselves failed", name_of(api_key))
+        logger.exception("a local %s request failed", name_of(api_key))
         done(TidelogError("the request failed", ErrorCode.UNKNOWN_SERVER_ERROR))
     else:
         if isinstance(outcome, Promise):
