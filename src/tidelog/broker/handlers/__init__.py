@@ -1,5 +1,5 @@
-"""One file per Kafka API. Each begins with the versions it serves and what it ignores.
+"""One module per Kafka API. Its docstring lists the versions served and the fields ignored.
 
-A handler reads a decoded request and returns the answer's fields, or a promise of them. Produce and Fetch,
-the hot ones, read and write their frames themselves.
+A handler gets a decoded request and returns the fields of the response, or a promise of them. For speed,
+Produce and Fetch decode and encode their frames themselves.
 """
