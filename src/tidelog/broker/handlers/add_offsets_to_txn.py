@@ -1,5 +1,4 @@
-"""AddOffsetsToTxn, versions 0 to 4: the offsets of a group become part of a transaction. What is added is the
-partition that holds them."""
+"""AddOffsetsToTxn, versions 0 to 4: adds the partition that stores a group's offsets to a transaction."""
 
 from typing import Any
 
@@ -15,7 +14,7 @@ from tidelog.transactions.rules import ProducerIdAndEpoch
 from tidelog.types import TopicPartition
 
 FENCED_FROM = 2
-CLIENT_VERSION = 0  # Clients of transaction version 2 do not ask; TxnOffsetCommit adds the partition.
+CLIENT_VERSION = 0  # Clients of transaction version 2 do not send this; TxnOffsetCommit adds the partition.
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
@@ -42,7 +41,7 @@ def _add(broker: Broker, request: Any) -> Promise[Fields]:
     machine = machine_of(broker, request.transactional_id)
     index = broker.coordinators.groups.partition_of(request.group_id)
     if index is None:
-        raise TidelogError("the offsets' topic is not there yet", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        raise TidelogError(f"{CONSUMER_OFFSETS} does not exist yet", ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partitions = frozenset({TopicPartition(CONSUMER_OFFSETS, index)})
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     return answered(
