@@ -1,8 +1,9 @@
-"""AddPartitionsToTxn, versions 0 to 5: partitions become part of a transaction.
+"""AddPartitionsToTxn, versions 0 to 5: adds partitions to a transaction.
 
-Up to version 3 a client asks for one transaction, from 4 on a broker may ask for many, or only whether they
-are part of it (``verify_only``). A partition that does not exist is refused, and with it all others of the
-request (OPERATION_NOT_ATTEMPTED), as in Kafka.
+Up to version 3 the sender is a client, with one transaction per request. From version 4 on it is a broker,
+with many transactions per request; it may also only check that the partitions were added (``verify_only``).
+If a partition does not exist, all others of the request are refused as well (OPERATION_NOT_ATTEMPTED), as in
+Kafka.
 """
 
 from collections.abc import Mapping, Set
@@ -20,7 +21,7 @@ from tidelog.types import TopicPartition
 
 BATCHED_FROM = 4
 FENCED_FROM = 2
-ADDED_WITH_RECORDS_FROM = 5  # asked by a partition's leader for a client of transaction version 2
+ADDED_WITH_RECORDS_FROM = 5  # sent by a partition's leader for a client of transaction version 2
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
