@@ -1,6 +1,6 @@
-"""AddRaftVoter, versions 0 and 1: a node that has caught up with the metadata becomes a voter.
+"""AddRaftVoter, versions 0 and 1: a node that has caught up with the metadata log becomes a voter.
 
-Answered when the change is committed, whatever ``ack_when_committed`` says.
+The response is sent when the change is committed. Ignored: ``ack_when_committed``.
 """
 
 from typing import Any
