@@ -1,6 +1,7 @@
-"""AllocateProducerIds, version 0: a block of producer ids for a broker to give out. Only brokers ask for it.
+"""AllocateProducerIds, version 0: reserves a block of producer ids for a broker. Only brokers send it.
 
-Ignored: the broker's epoch. Ids that an older run of it reserves are lost, which harms nobody.
+Ignored: the broker epoch. Ids reserved by an earlier incarnation of the broker stay unused, which is
+harmless.
 """
 
 from collections.abc import Sequence
