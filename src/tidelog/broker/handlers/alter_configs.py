@@ -1,7 +1,7 @@
 """AlterConfigs, versions 0 to 2: replaces all overrides of a topic, or all dynamic settings of a broker.
 
-A topic's replication mode stays as it is unless the request names it: a tool from elsewhere that leaves out
-what it has never heard of must not begin a change of mode.
+A topic's replication mode is kept unless the request contains it. A Kafka tool does not know that setting and
+leaves it out, which must not start a change of mode.
 """
 
 from collections.abc import Mapping
