@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, versions 0 and 1: move partitions to other replicas, or stop moving them.
+"""AlterPartitionReassignments, versions 0 and 1: start or cancel reassignments of partitions.
 Ignored: the timeout.
 """
 
