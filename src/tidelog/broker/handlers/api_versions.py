@@ -1,8 +1,8 @@
 """ApiVersions, versions 0 to 4.
 
-A client that asks with a version we do not know gets the answer of version 0 with UNSUPPORTED_VERSION and the
-list, so that it can ask again. Of features (KIP-584) there is one: the version of transactions, by which
-clients know that each of them may have an epoch of its own (KIP-890).
+A request in an unknown version gets a version 0 response with UNSUPPORTED_VERSION and the list of APIs, so
+that the client can retry in a known version. There is one feature (KIP-584), ``transaction.version``. It
+tells clients that each transaction may have its own epoch (KIP-890).
 """
 
 import re
@@ -20,13 +20,13 @@ _api_keys: list[Fields] = []
 
 TRANSACTION_VERSION = {"name": "transaction.version", "max_version_level": 2, "min_version_level": 2}
 SUPPORTED = {"name": "transaction.version", "min_version": 0, "max_version": 2}
-ZERO_ALLOWED_FROM = 4  # Older clients stumble over a feature that begins with version 0 (KIP-1022).
+ZERO_ALLOWED_FROM = 4  # Older clients fail on a feature whose minimum version is 0 (KIP-1022).
 
 
 def announce(served: Iterable[tuple[int, int, int]]) -> None:
-    """Told once by the registry: (api key, oldest version, newest version)."""
+    """Called once by the registry with (API key, oldest version, newest version)."""
     for key, oldest, newest in sorted(served):
-        # Older librdkafka compresses only when it sees Produce version 0, though it never uses it.
+        # Older librdkafka compresses only if Produce version 0 is listed, although it never uses it.
         shown_oldest = 0 if key == produce.API_KEY else oldest
         _api_keys.append({"api_key": key, "min_version": shown_oldest, "max_version": newest})
 
@@ -47,6 +47,6 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
 
 
 def downgrade(correlation_id: int) -> bytes:
-    """The answer to a version we do not know."""
+    """The response to a request in an unknown version."""
     answer = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": _api_keys}
     return messages.encode(messages.API_VERSIONS_KEY, 0, correlation_id, answer)
