@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, versions 0 and 1: consumer groups with their members and what is assigned to them.
+"""ConsumerGroupDescribe, versions 0 and 1: consumer groups with their members and assignments.
 Ignored: authorized operations.
 """
 
