@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat, versions 0 and 1: everything a member of a consumer group says and hears."""
+"""ConsumerGroupHeartbeat, versions 0 and 1: members join, leave and get their assignments with it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from tidelog.groups.consumer.heartbeats import Heartbeat, HeartbeatResponse
 from tidelog.groups.consumer.partitions import Held, Partitions, partitions_of
 from tidelog.protocol.messages import ZERO_UUID, Fields, milliseconds
 
-CHOOSES_ITS_ID_FROM = 1  # Before, the broker makes up the id of a member that joins.
+CHOOSES_ITS_ID_FROM = 1  # In version 0 the broker generates the id of a member that joins.
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
