@@ -1,7 +1,6 @@
-"""CreateTopics, versions 2 to 7: with defaults, settings, a manual assignment, or only to see whether it
-would work.
+"""CreateTopics, versions 2 to 7: with defaults, settings or a manual assignment; or only validation.
 
-Ignored: the timeout (the metadata log answers or fails).
+Ignored: the timeout (the request succeeds or fails with the write to the metadata log).
 """
 
 from collections import Counter
@@ -98,7 +97,7 @@ def _refused(name: str, refusal: TidelogError) -> Fields:
 
 
 def _created(broker: Broker, topic: TopicCreated) -> Fields:
-    """What was made, or would be made, with the settings as they are in force."""
+    """The topic that was created, or would be, with its effective settings."""
     replicas = len(topic.assignments[0])
     return {
         "name": topic.name,
