@@ -1,4 +1,4 @@
-"""DeleteGroups, versions 0 to 2: groups without members, together with their offsets."""
+"""DeleteGroups, versions 0 to 2: deletes groups without members, together with their offsets."""
 
 from collections.abc import Callable
 from typing import Any
