@@ -1,7 +1,7 @@
 """DeleteRecords, versions 0 to 2: raises the log start offset.
 
-Answered when no leader to come brings back what was said to be gone: every in-sync replica has raised its own
-start, or, where replicas vote, a record that says so is committed.
+The response is sent when no future leader can bring the deleted records back. That is when every in-sync
+replica has raised its own log start offset or, in quorum topics, when a record of the deletion is committed.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ class _Deletion:
         self._look(partition, partition.log.start_offset, last, partition.replica.epoch)
 
     def _look(self, partition: Partition, offset: int, last: int, epoch: int) -> None:
-        # In another epoch the record that says so may be gone, and others in its place.
+        # After a change of epoch, the record of the deletion may have been truncated and replaced by others.
         if not partition.leads or (last and partition.replica.epoch != epoch):
             self._done(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif partition.low_watermark >= offset and partition.high_watermark >= last:
