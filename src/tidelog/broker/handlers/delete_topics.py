@@ -40,7 +40,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
 
 def _show(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Fields:
-    """Name and id of a topic of which the client gave one."""
+    """Name and id of a topic, of which the client sent one."""
     if name is not None:
         known = image.topics.get(name)
         return {"name": name, "topic_id": known.topic_id if known else topic_id}
@@ -50,12 +50,12 @@ def _show(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Field
 
 def _decide(broker: Broker, name: str | None, topic_id: UUID | None) -> Decide:
     if (name is None) == (topic_id is None):
-        return refuse(InvalidRequest("name the topic or give its id, one of the two"))
+        return refuse(InvalidRequest("a topic needs either a name or an id"))
 
     def decide(image: ClusterImage) -> list[MetadataRecord]:
         if name is not None:
             return [topics.delete(image, name, broker.config)]
-        # Looked up only now: the name may belong to another topic since the request came.
+        # Looked up only now, because the name may belong to another topic since the request arrived.
         topic = None if topic_id is None else image.topic_by_id(topic_id)
         if topic is None:
             raise TidelogError(f"there is no topic with id {topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)
