@@ -1,6 +1,4 @@
-"""DescribeCluster, versions 0 to 2. Ignored: authorized operations. Controllers are the brokers themselves
-so far.
-"""
+"""DescribeCluster, versions 0 to 2: only endpoints of brokers are served. Ignored: authorized operations."""
 
 from typing import Any
 
@@ -23,7 +21,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
         )
         return {
             "error_code": code,
-            "error_message": "this endpoint is a broker's",
+            "error_message": "this is the endpoint of a broker",
             "endpoint_type": endpoint_type,
         }
     image = broker.image
