@@ -23,7 +23,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
     return {
         "results": [
             _describe(broker, resource, request.include_synonyms, documented)
-            for resource in dict.fromkeys(request.resources)  # An answer is a thousand times as large.
+            for resource in dict.fromkeys(request.resources)  # A response is a thousand times larger.
         ]
     }
 
@@ -59,28 +59,28 @@ def _settings(broker: Broker, kind: int, name: str) -> list[DescribedSetting]:
 
 
 def _mode_change(broker: Broker, topic: TopicImage) -> Iterator[DescribedSetting]:
-    """What is left of a change of the replication mode, as a setting that nobody can set: this way every
-    Kafka client can follow it.
+    """The partitions that are still changing their replication mode. Shown as a read-only setting, so that
+    every Kafka client can follow the change.
     """
     left = [each._asdict() for each in mode_changes.waiting(topic, BrokerAvailability.of(broker.image))]
     if left:
         yield _told(
             MODE_CHANGE,
             left,
-            "Partitions that are not yet replicated as replication.mode says, and what each of them waits "
-            "for; shown only while the mode changes.",
+            "Partitions that do not use replication.mode yet, and what each of them waits for; "
+            "present only while the mode changes.",
         )
 
 
 def _unconfirmed(topic: TopicImage) -> Iterator[DescribedSetting]:
-    """The same for settings that promise more than before."""
+    """The partitions for which a setting that promises more than before is not in effect yet."""
     left = [each._asdict() for each in promises.unconfirmed(topic)]
     if left:
         yield _told(
             UNCONFIRMED,
             left,
-            "Partitions for which flush.messages=1 or more copies do not count yet, and what each of them "
-            "waits for; shown only until it is confirmed.",
+            "Partitions for which flush.messages=1 or more copies are not in effect yet, and what each of "
+            "them waits for; present only until then.",
         )
 
 
