@@ -9,7 +9,7 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.states import ClassicGroupState
 from tidelog.protocol.messages import Fields
 
-NOT_FOUND_FROM = 6  # Before, a group that does not exist is a dead one.
+NOT_FOUND_FROM = 6  # In older versions a group that does not exist has the state Dead.
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
