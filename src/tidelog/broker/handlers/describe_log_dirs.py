@@ -1,5 +1,5 @@
-"""DescribeLogDirs, versions 1 to 5: how large each replica on this broker is, what it lacks as far as it
-knows, and how full the volume is.
+"""DescribeLogDirs, versions 1 to 5: the size and lag of each replica on this broker, and the usage of the
+volume.
 """
 
 from typing import Any
