@@ -1,4 +1,4 @@
-"""DescribeProducers, version 0: which producers a partition remembers, and their open transactions."""
+"""DescribeProducers, version 0: the known producers of a partition and their open transactions."""
 
 from typing import Any
 
