@@ -1,6 +1,6 @@
-"""DescribeQuorum, versions 0 to 2: who leads the metadata log, who votes, who reads along, how far each is.
+"""DescribeQuorum, versions 0 to 2: leader, voters and observers of the metadata log, and their progress.
 
-Only the leader knows; other nodes pass the request on to it.
+Only the leader knows the progress; other nodes forward the request to it.
 """
 
 from collections.abc import Iterable
