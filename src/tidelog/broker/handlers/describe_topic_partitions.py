@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions, version 0: topics in pages, for clusters too large for one Metadata answer."""
+"""DescribeTopicPartitions, version 0: topics in pages, for clusters too large for one Metadata response."""
 
 from typing import Any
 
