@@ -1,4 +1,4 @@
-"""DescribeTransactions, version 0: what the coordinator knows of a transactional id."""
+"""DescribeTransactions, version 0: the coordinator's state of transactional ids."""
 
 from typing import Any
 
