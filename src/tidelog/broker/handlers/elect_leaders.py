@@ -1,5 +1,5 @@
-"""ElectLeaders, versions 0 to 2: the first replica as leader, or, by an operator's explicit wish, any living
-replica of a partition that has no leader. Ignored: the timeout.
+"""ElectLeaders, versions 0 to 2: elects the preferred (first) replica. An unclean election, on an operator's
+request, elects any live replica of a partition without a leader. Ignored: the timeout.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             return {"error_code": failure.code}
         results: dict[str, list[Fields]] = {}
         for (topic, index), refusal in zip(wanted, refusals, strict=True):
-            # Who asks for everything wants to hear of what changed or could not change.
+            # A request for all partitions gets only those that changed or could not be changed.
             if everything and refusal is not None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED:
                 continue
             results.setdefault(topic, []).append(_result(index, refusal))
