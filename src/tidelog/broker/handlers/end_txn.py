@@ -1,6 +1,6 @@
-"""EndTxn, versions 0 to 5: a transaction is committed or aborted, as a whole.
+"""EndTxn, versions 0 to 5: commits or aborts a transaction.
 
-From version 5 on the answer holds the id and epoch for the producer's next transaction (KIP-890).
+From version 5 on the response contains the id and epoch of the producer's next transaction (KIP-890).
 """
 
 from typing import Any
