@@ -1,8 +1,8 @@
-"""Fetch, versions 4 to 18: consumers read, with or without sessions, from leaders or (from 11 on) followers.
+"""Fetch, versions 4 to 18: by consumers, with or without sessions, from leaders or (since 11) followers.
 
 Honoured: min and max bytes (overall and per partition), max wait, sessions, the isolation level, leader
-epochs, topic ids, racks. At least one batch is sent however large it is, or a reader with small limits would
-be stuck before it.
+epochs, topic ids, racks. At least one batch is returned even if it exceeds the limits. Otherwise a consumer
+with small limits could never read past a large batch.
 """
 
 import logging
@@ -36,7 +36,7 @@ Send = Callable[[list[Part]], None]
 GiveUp = Callable[[str], None]
 
 READ_COMMITTED = 1
-WAIT_MAX_MS = 60_000  # Whoever asks for longer gets an empty answer then, and asks again if it is alive.
+WAIT_MAX_MS = 60_000  # Upper bound of max.wait: then the response may be empty, and a live consumer retries.
 _NO_ABORTED: list[tuple[int, int]] = []
 
 
@@ -47,8 +47,8 @@ class FetchHandler:
     def handle(
         self, frame: memoryview, position: int, context: RequestContext, send: Send, give_up: GiveUp
     ) -> "PendingFetch | None":
-        """Answer through ``send``; what is returned can be cancelled when the reader goes away first.
-        ``give_up`` is called where an error of ours leaves no answer to send.
+        """Send the response through ``send``. The returned fetch must be cancelled if the consumer
+        disconnects first. ``give_up`` is called if an internal error leaves no response to send.
         """
         request = fetch.decode(frame, position, context.version)
         session, error = self._broker.fetch_sessions.begin(request, self._broker.services.now_ms())
@@ -65,7 +65,7 @@ class FetchHandler:
 
 
 class PendingFetch:
-    """One fetch from its arrival to its answer."""
+    """One fetch request until its response is sent."""
 
     __slots__ = (
         "_broker",
@@ -106,9 +106,9 @@ class PendingFetch:
             self._wanted = [(key, kept.wanted, kept) for (key, _), kept in session.partitions.items()]
         self._watched: list[Partition] = []
         self._timer: Timer | None = None
-        self._still_missing = 0  # bytes until min.bytes is reached
+        self._still_missing = 0  # bytes until min_bytes is reached
         self._done = False
-        self._leaders: dict[int, NodeAddress] = {}  # named in refusals
+        self._leaders: dict[int, NodeAddress] = {}  # named in error responses
 
     def start(self) -> None:
         answers, size, final = self._read()
@@ -134,24 +134,24 @@ class PendingFetch:
 
     def data_arrived(self, size: int) -> None:
         if self._still_missing <= 0:
-            return  # already about to answer
+            return  # already scheduled
         self._still_missing -= size
         if self._still_missing <= 0:
-            # Not at once: the produce that woke us may be about to append to our other partitions as well.
+            # Not immediately: the same Produce request may append to other partitions of this fetch as well.
             self._broker.services.soon(lambda: self._guarded(self._look_again))
 
     def _look_again(self) -> None:
-        """Answer if what arrived is enough; the sizes we were told are upper bounds."""
+        """Respond if there is enough data now. The sizes passed to ``data_arrived`` are upper bounds."""
         answers, size, final = self._read()
         self._still_missing = self._request.min_bytes - size
         if final or self._still_missing <= 0:
             self._finish(answers)
         elif (partitions := self._partitions()) != self._watched:
-            # A topic was deleted and created anew: what arrives there arrives in other partitions.
+            # A topic was deleted and created again: new data is appended to other Partition objects.
             self._watch(partitions)
 
     def finish_now(self) -> None:
-        """Answer with what there is."""
+        """Respond with the data that is available."""
         self._guarded(self._answer)
 
     def _answer(self) -> None:
@@ -159,8 +159,8 @@ class PendingFetch:
         self._finish(answers)
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Called by timers and by others' appends: an error of ours must not reach those, nor leave a reader
-        without an answer for ever.
+        """Run ``work`` for a timer or an append of another request. An error here must not propagate to
+        those, and must not leave the consumer waiting forever.
         """
         if self._done:
             return
@@ -169,10 +169,10 @@ class PendingFetch:
         except Exception:
             logger.exception("a fetch of %s failed", self._context.peer)
             self._release()
-            self._give_up("a fetch that could not be answered")
+            self._give_up("a fetch failed with an internal error")
 
     def cancel(self) -> None:
-        """The reader is gone."""
+        """The consumer has disconnected."""
         self._release()
 
     def _release(self) -> None:
@@ -182,8 +182,8 @@ class PendingFetch:
         self._watch([])
 
     def _read(self) -> tuple[list[FetchPartitionResponse], int, bool]:
-        """An answer for each wanted partition, the bytes in them, and whether one of them must not wait
-        (an error).
+        """The response for each partition, the total bytes of records, and whether the response must be sent
+        immediately, for instance because of an error.
         """
         budget = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
         unread = Unread()
@@ -222,7 +222,7 @@ class PendingFetch:
         try:
             return self._records_of(partition, wanted, budget, unread, at_least_one_batch)
         except Unindexed as unindexed:
-            partition.driver.build_indexes(unindexed)  # A reader that waits for records waits for that.
+            partition.driver.build_indexes(unindexed)  # The fetch waits as if there were no records.
             return _answer_without_records(wanted, partition)
         except TidelogError as refusal:
             answer = _answer_without_records(wanted, partition, refusal.code)
@@ -233,17 +233,17 @@ class PendingFetch:
     def _records_of(
         self, partition: Partition, wanted: FetchPartition, budget: int, unread: Unread, at_least_one: bool
     ) -> FetchPartitionResponse:
-        """What can be read there now. Raises what the reader must hear."""
+        """The records that can be read now. Raises the error for the consumer."""
         log, offset = partition.log, wanted.fetch_offset
         high_watermark, stable_offset = partition.readable_end_offset, partition.last_stable_offset
         read_committed = self._request.isolation_level == READ_COMMITTED
         end_offset = stable_offset if read_committed else high_watermark
         aborted = _NO_ABORTED if read_committed else None
         records: Records | None = None
-        # Between watermark and end there is nothing to read yet, but nothing is wrong either: a new leader's
-        # watermark may lag behind what the reader has seen.
+        # An offset between the high watermark and the log end offset is valid, although there is nothing to
+        # read yet: the high watermark of a new leader may be lower than what the consumer has already read.
         known = log.start_offset <= offset <= log.end_offset
-        # Who stands in for a leader may have less than that one gave its readers: they wait here for it.
+        # A stand-in may have fewer records than the primary has served. The consumer waits for the primary.
         if not known and not (partition.stands_in and offset > log.end_offset):
             raise OffsetOutOfRange("outside of the log")
         if offset < end_offset and (budget > 0 or at_least_one):
@@ -278,7 +278,7 @@ class PendingFetch:
             if session is not None and remembered is not None:
                 has_data = answer.records is not None and answer.records.size > 0
                 news = remembered.has_news(answer.high_watermark, answer.log_start_offset)
-                # The first answer of a session names every partition, the later ones only what is new.
+                # The first response of a session contains every partition, later ones only changes.
                 moves = answer.preferred_read_replica >= 0
                 if not (has_data or news or moves or answer.error or answer.diverging):
                     continue
