@@ -1,6 +1,6 @@
-"""FindCoordinator, versions 0 to 6: the broker that leads the partition a group or a transaction belongs to.
+"""FindCoordinator, versions 0 to 6: the leader of the internal partition of a group or transactional id.
 
-The internal topic behind it is made when the first client asks. Refused: share groups.
+The internal topic is created at the first request. Refused: share groups.
 """
 
 from collections.abc import Callable, Iterable
@@ -45,7 +45,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 def _answer_when_led(
     broker: Broker, topic: str, refusal: TidelogError | None, answer: Callable[[TidelogError | None], None]
 ) -> None:
-    """Clients look for a coordinator again when they have lost it: not to hear of the dead one."""
+    """Clients send FindCoordinator when they have lost their coordinator, so the response must not name the
+    failed one again.
+    """
     if refusal is not None or len(broker.image.brokers) < 2:
         answer(refusal)
         return
@@ -81,7 +83,7 @@ def _found(broker: Broker, topic: str, key: str) -> Fields:
     leader = None if index is None else _serving_leader(broker, topic, index)
     if leader is None:
         raise TidelogError(
-            f"nobody leads the partition of {topic} that coordinates this",
+            f"the partition of {topic} for this key has no leader",
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
         )
     return {
