@@ -1,4 +1,4 @@
-"""Heartbeat, versions 0 to 4: a member is alive, and learns whether its generation goes on."""
+"""Heartbeat, versions 0 to 4: extends a member's session and reports whether a rebalance has begun."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
         machine.tell(beat)
     except TidelogError as refusal:
         if refusal.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            # Its session begins anew when the group is loaded: no reason to worry the member.
+            # Sessions restart when the group is loaded, so the member need not do anything.
             return {"error_code": ErrorCode.NONE}
         return {"error_code": refusal.code}
     return {"error_code": ErrorCode.NONE}
