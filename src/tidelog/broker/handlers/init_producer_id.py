@@ -1,9 +1,9 @@
-"""InitProducerId, versions 0 to 6: an id by which a producer's retries are recognised, and its transactions.
+"""InitProducerId, versions 0 to 6: the producer id and epoch that identify retries and transactions.
 
-Without a transactional id every call gives a new id and begins at epoch 0, as in Kafka: an idempotent
-producer raises its epoch by itself. With one, the epoch rises and fences all producers before; a transaction
-of theirs is aborted first, and until that is done the answer is CONCURRENT_TRANSACTIONS. Refused: two-phase
-commit.
+Without a transactional id every request gets a new id with epoch 0, as in Kafka; an idempotent producer
+raises its epoch by itself. With a transactional id the epoch is raised, which fences all earlier producers.
+An open transaction of theirs is aborted first; until then the response is CONCURRENT_TRANSACTIONS. Refused:
+two-phase commit.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 def _granted(grant: Grant) -> Fields:
     if isinstance(grant, int):
         return _fields(ProducerIdAndEpoch(grant, 0))
-    # Whatever stands in the way of the controller: clients wait for a coordinator and ask again.
+    # Whatever the controller's error was, clients retry on this code.
     return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
