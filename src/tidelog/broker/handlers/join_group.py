@@ -1,4 +1,4 @@
-"""JoinGroup, versions 0 to 9: answered with the group's next generation. Ignored: the reason."""
+"""JoinGroup, versions 0 to 9: the response is sent with the group's next generation. Ignored: the reason."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.messages import JoinRequest, JoinResponse
 from tidelog.protocol.messages import Fields, milliseconds
 
-KNOWN_ID_FROM = 4  # A new member is given an id first and joins with it.
-NO_PROTOCOL_FROM = 7  # A refusal names no protocol instead of an empty one.
+KNOWN_ID_FROM = 4  # A new member first gets an id and then joins with it.
+NO_PROTOCOL_FROM = 7  # Errors have a null protocol; before, an empty one.
 SKIP_ASSIGNMENT_FROM = 9
 
 
@@ -55,7 +55,7 @@ def _fields(answer: JoinResponse, version: int) -> Fields:
     protocol = answer.protocol
     if protocol is None and version < NO_PROTOCOL_FROM:
         protocol = ""
-    # To a client of before member ids were given out first, the error would mean nothing.
+    # Older clients do not know MEMBER_ID_REQUIRED.
     invalid = answer.error == ErrorCode.MEMBER_ID_REQUIRED and version < KNOWN_ID_FROM
     return {
         "error_code": ErrorCode.UNKNOWN_MEMBER_ID if invalid else answer.error,
