@@ -10,7 +10,7 @@ from tidelog.protocol.messages import Fields
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
     if broker.coordinators.groups.loading:
-        # Half an answer would look like groups that are gone.
+        # With an incomplete list, groups would seem to be deleted.
         return {"error_code": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "groups": []}
     states = {state.lower() for state in getattr(request, "states_filter", None) or ()}
     kinds = {kind.lower() for kind in getattr(request, "types_filter", None) or ()}
