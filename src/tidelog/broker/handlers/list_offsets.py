@@ -1,13 +1,14 @@
-"""ListOffsets, versions 1 to 11: earliest, latest, by time, of the newest timestamp, and the local log start.
+"""ListOffsets, versions 1 to 11: earliest, latest, by time, of the largest timestamp, and the local log
+start.
 
-With the isolation level read_committed nothing behind the last stable offset is found. Kafka's special
-timestamps for tiered storage (-5, -6) are answered as for a log that has no tiers.
+With the isolation level read_committed, nothing above the last stable offset is found. For Kafka's special
+timestamps of tiered storage (-5, -6) the response is that of a log without tiers.
 
-A new leader may not know yet how far its predecessor's readers got. Until it does, which is a matter of a few
-fetches, it says so (OFFSET_NOT_AVAILABLE, and LEADER_NOT_AVAILABLE before version 5): the end that clients
-see must not go back.
+A new leader may not know yet how far consumers of its predecessor have read. Until it does, after a few
+fetches of its followers, the response is OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before version 5): the
+end offset that clients see must not decrease.
 
-Look-ups by time open a batch. A compressed or large one is opened in a thread.
+Look-ups by time decode a batch. A compressed or large batch is decoded in a thread.
 """
 
 import logging
@@ -44,7 +45,7 @@ NOT_AVAILABLE_FROM_VERSION = 5
 
 
 READ_COMMITTED = 1
-ANY_REPLICA = -2  # As the asker's id, as in Kafka: somebody who looks at this very replica, leader or not.
+ANY_REPLICA = -2  # As replica_id, as in Kafka: for tools that inspect this replica, leader or not.
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Promise[Fields]:
@@ -73,7 +74,7 @@ def _settle(rows: list[Fields], place: int, gather: Gather) -> Callable[[Fields]
 
 
 def _ends_of(broker: Broker, topic: Any) -> Fields:
-    """Where the logs on this broker begin and end, whatever is committed of them."""
+    """Log start and log end offsets of this broker's replicas, including uncommitted records."""
     rows = []
     for wanted in topic.partitions:
         partition, error = broker.partitions.find(topic.name, wanted.partition_index)
@@ -89,8 +90,8 @@ def _ends_of(broker: Broker, topic: Any) -> Fields:
 
 
 class LookUp:
-    """One partition. A batch that takes long to look through is looked through in a thread; then all is asked
-    again, as the log, its leader and what is readable may have changed.
+    """The look-up in one partition. A batch that takes long to search is searched in a thread. Then all
+    checks are repeated, because the log, its leader and the readable end may have changed.
     """
 
     def __init__(self, broker: Broker, topic: str, wanted: Any, version: int, committed: bool) -> None:
@@ -100,7 +101,7 @@ class LookUp:
         self._version = version
         self._committed = committed
         self._opened: Opened | None = None
-        self._end_offset = 0  # of what was readable when the first batch was handed out
+        self._end_offset = 0  # the readable end when the first batch was passed to a thread
 
     def run(self, settle: Callable[[Fields], None]) -> None:
         index = self._wanted.partition_index
@@ -161,7 +162,7 @@ class LookUp:
                     self._opened.note(batch, found)
                 self.run(settle)
             except Exception as error:
-                # Whatever it is, the request is answered.
+                # The request must get a response, whatever the error is.
                 logger.exception("a look-up in %s-%d failed", self._topic, self._wanted.partition_index)
                 code = error.code if isinstance(error, TidelogError) else ErrorCode.UNKNOWN_SERVER_ERROR
                 settle(_fields(self._wanted.partition_index, code, NOTHING))
