@@ -1,5 +1,5 @@
-"""ListPartitionReassignments, version 0: what is being moved, and what of it is still to come. Ignored: the
-timeout.
+"""ListPartitionReassignments, version 0: ongoing reassignments, with the replicas still to add and to remove.
+Ignored: the timeout.
 """
 
 from typing import Any
