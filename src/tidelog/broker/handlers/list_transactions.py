@@ -1,5 +1,5 @@
-"""ListTransactions, versions 0 to 2: the transactional ids this broker coordinates, by state, producer, age
-(1) or a pattern of their names (2)."""
+"""ListTransactions, versions 0 to 2: the transactional ids that this broker coordinates, by state, producer,
+age (since 1) or a pattern of the id (since 2)."""
 
 import re
 from typing import Any
@@ -25,7 +25,8 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
     now_ms = broker.services.now_ms()
 
     def wanted(transaction: Transaction) -> bool:
-        # An id at rest has no age: Kafka counts from its last start, or from 1970.
+        # An id without an open transaction has no real age. As in Kafka, it counts from the last start or
+        # 1970.
         return (
             (not request.state_filters or transaction.state in states)
             and (not producer_ids or transaction.producer_id in producer_ids)
