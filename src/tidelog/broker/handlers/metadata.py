@@ -1,7 +1,7 @@
 """Metadata, versions 0 to 13.
 
-Creates missing topics where client and broker allow it, and answers when they are there: the client need not
-ask again. Ignored: authorized operations.
+Creates missing topics if client and broker allow it. The response is sent when they exist, so the client need
+not retry. Ignored: authorized operations.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from tidelog.protocol.messages import ZERO_UUID, Fields
 from tidelog.types import NO_BROKER
 
 Wanted = str | UUID
-IDS_FROM_VERSION = 12  # versions 10 and 11 have room for ids in the request, but none for a missing name
+IDS_FROM_VERSION = 12  # versions 10 and 11 have topic ids in the request, but no null names
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
@@ -76,8 +76,8 @@ def _refuse_ids(request: Any) -> Fields:
 
 
 def _wanted(request: Any, version: int) -> Sequence[Wanted] | None:
-    """Names and ids asked for, each once; None for all topics. A topic of ten thousand partitions that is
-    named ten thousand times would take all memory.
+    """The requested names and ids without duplicates; None for all topics. Otherwise a request with thousands
+    of duplicates of a large topic would use all memory.
     """
     if request.topics is None or (version == 0 and not request.topics):
         return None
@@ -128,15 +128,16 @@ def _answer(
 
 
 def _taker_of_changes(broker: Broker) -> int:
-    """Where clients send what changes the cluster: here, as every broker passes it on. The active controller
-    may be dead, unnoticed yet, and librdkafka waits for the one it was told without asking again.
+    """The ``controller_id`` for clients: this broker, because every broker forwards changes of the cluster.
+    The active controller may have failed unnoticed, and librdkafka would wait for it without a new Metadata
+    request.
     """
     me = broker.image.brokers.get(broker.broker_id)
     return controller_of(broker) if me is None or me.fenced else broker.broker_id
 
 
 def controller_of(broker: Broker) -> int:
-    """The active controller; another broker stands for it where it is unknown or no broker."""
+    """The active controller; this broker if it is unknown, fenced or not a broker."""
     active = broker.image.brokers.get(broker.store.leader)
     return broker.broker_id if active is None or active.fenced else active.broker_id
 
@@ -191,8 +192,8 @@ def describe_partition(
     *,
     reads: bool = False,
 ) -> Fields:
-    """``lost``: brokers that are leaders no more, whatever the metadata still says. ``reads``: for somebody
-    who reads, and can do so from a backup while nobody leads.
+    """``lost``: brokers that are no longer leaders, although the metadata may still list them. ``reads``: the
+    client is a consumer, which may read from a backup while there is no leader.
     """
     leader = acting_leader(partition)
     if leader in lost:
