@@ -1,4 +1,4 @@
-"""OffsetCommit, versions 2 to 10: by members of a group, or from outside while it has none."""
+"""OffsetCommit, versions 2 to 10: by members of a group, or by any client while the group has no members."""
 
 from typing import Any
 
