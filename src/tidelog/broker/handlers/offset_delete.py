@@ -1,4 +1,4 @@
-"""OffsetDelete, version 0: committed offsets of topics that no member reads."""
+"""OffsetDelete, version 0: deletes committed offsets of topics to which no member is subscribed."""
 
 from typing import Any
 
