@@ -15,7 +15,7 @@ from tidelog.groups.offset_requests import FetchedOffset
 from tidelog.protocol.messages import Fields
 
 IDS_FROM_VERSION = 10
-GROUP_ERROR_FROM = 2  # Older answers have room for errors only beside each partition.
+GROUP_ERROR_FROM = 2  # Older responses have errors only per partition.
 NO_OFFSET = -1
 
 
@@ -44,7 +44,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
 
 def _unsure(broker: Broker, wanted: Any) -> GroupMachine | None:
-    """The machine of the group, if it may have been replaced: then it may know less than its successor."""
+    """The machine of the group if it may have been replaced by one with newer commits; otherwise None."""
     try:
         machine = machine_of(broker, wanted.group_id, may_be_empty=True)
     except TidelogError:
@@ -81,7 +81,7 @@ def _group(broker: Broker, wanted: Any, require_stable: bool, version: int) -> F
 
 def _refused(wanted: Any, code: ErrorCode, version: int) -> Fields:
     if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-        code = ErrorCode.NOT_COORDINATOR  # Clients do not expect the other one here.
+        code = ErrorCode.NOT_COORDINATOR  # Clients do not expect the original code here.
     topics: list[Fields] = []
     if version < GROUP_ERROR_FROM:
         topics = [
@@ -118,7 +118,7 @@ def _all_topics(broker: Broker, found: list[FetchedOffset], version: int) -> lis
         topic = broker.image.topics.get(name)
         topic_id: UUID | None = None if topic is None else topic.topic_id
         if topic_id is None and version >= IDS_FROM_VERSION:
-            continue  # The topic is gone: there is no way to name it.
+            continue  # The topic was deleted, so it has no id to return.
         answers.append({"name": name, "topic_id": topic_id, "partitions": partitions})
     return answers
 
