@@ -1,6 +1,4 @@
-"""OffsetForLeaderEpoch, versions 2 to 4: where an epoch ended, so that a reader can notice a truncated
-log.
-"""
+"""OffsetForLeaderEpoch, versions 2 to 4: the end offset of an epoch, so that consumers detect truncation."""
 
 from typing import Any
 
@@ -30,7 +28,7 @@ def _look_up(broker: Broker, topic: str, wanted: Any) -> Fields:
     epoch, end_offset = -1, -1
     if partition is not None and not error:
         if partition.stands_in and wanted.leader_epoch >= partition.log.epochs.latest:
-            # The leader that is away may have given the reader more than us: nothing was cut off for that.
+            # The primary may have served more records than this stand-in has. They are not truncated.
             epoch, end_offset = wanted.leader_epoch, OFFSET_MAX
         elif wanted.leader_epoch == partition.leader_epoch:
             epoch, end_offset = partition.leader_epoch, partition.log.end_offset
