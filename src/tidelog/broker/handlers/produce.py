@@ -1,12 +1,12 @@
 """Produce, versions 3 to 13.
 
-Honoured: acks 0, 1 and all, the timeout, topic ids, transactions. A request with several partitions is
-answered when the last of them is done.
+Honoured: acks 0, 1 and all, the timeout, topic ids, transactions. The response to a request with several
+partitions is sent when the last of them is done.
 
-A batch whose records must be looked at, as on a compacted topic, is looked at in a thread first where that
-takes long. So is one whose header and records do not seem to fit, before it is refused or put right. Its
-connection takes up nothing more meanwhile, so that the order of a producer's batches stays,
-and no more than one request of it waits.
+Some batches must be decoded before the append, for instance those for a compacted topic. If that takes long,
+it is done in a thread. So is the check of a batch whose header does not seem to match its records, before it
+is refused or corrected. Meanwhile its connection handles no further request. This keeps the order of a
+producer's batches, and limits the pending requests of the connection to one.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class ProduceHandler:
     def __init__(
         self, broker: Broker, compute: Compute | None = None, give_way: Callable[[], None] = ignore
     ) -> None:
-        """``give_way``: called from the thread that computes, about once a millisecond."""
+        """``give_way`` is called about once a millisecond in the thread that decodes batches."""
         self._broker = broker
         self.opening = BatchOpening(broker.partitions, broker.services, compute, give_way)
         self._responses = answers = ProduceResponses(broker)
@@ -50,8 +50,8 @@ class ProduceHandler:
         send: Send,
         asker: RequestSource = NOBODY,
     ) -> Shape | None:
-        """Answer through ``send``. What is returned may be shown to :meth:`handle_repeated` with the next
-        request.
+        """Send the response through ``send``. The returned shape can be passed to :meth:`handle_repeated` if
+        the next request has the same shape.
         """
         request = produce.decode(frame, position, context.version)
         if request.acks not in (-1, 0, 1):
@@ -82,7 +82,7 @@ class ProduceHandler:
         send: Send,
         asker: RequestSource = NOBODY,
     ) -> None:
-        """The same again with other records."""
+        """Handle a request that differs from an earlier one only in its records."""
         partition, _ = self._broker.partitions.find(shape.key, shape.index)
         if partition is not None and partition.rules.opens and partition.must_open(records):
             self.opening.first(
@@ -124,7 +124,7 @@ class ProduceHandler:
         in_transaction: bool = False,
         partition: Partition | None = None,
     ) -> None:
-        """One batch for one partition: the usual case, without any bookkeeping."""
+        """Handle one batch for one partition: the usual case."""
         try:
             partition, appended, refusal = self.append(
                 key, index, records, acks, context, in_transaction=in_transaction, partition=partition
@@ -165,8 +165,8 @@ class ProduceHandler:
         asker: RequestSource,
         outcomes: dict[tuple[int, int], Outcome] | None = None,
     ) -> None:
-        """``outcomes``: of batches, by their places in the request, that did not have to wait until others
-        were opened.
+        """``outcomes``: the results so far, by place in the request. Batches that must be decoded first are
+        not among them.
         """
         outcomes = {} if outcomes is None else outcomes
         doubts: list[Costly] = []
@@ -232,7 +232,9 @@ class ProduceHandler:
         in_transaction: bool = False,
         partition: Partition | None = None,
     ) -> Outcome:
-        """The partition, unless it is known, and what became of the batch, or why not. Raises MustOpen."""
+        """Append a batch. Returns the partition and the result or the error. Raises MustOpen if the batch
+        must be decoded first.
+        """
         if partition is None:
             partition, error = self._broker.partitions.find(key, index)
             if partition is None:
@@ -241,7 +243,7 @@ class ProduceHandler:
             return None, None, ProducePartitionResponse(index, ErrorCode.INVALID_RECORD, message="no records")
         try:
             if partition.name.topic in INTERNAL_TOPICS:
-                # What clients write there would be taken for the coordinators' own word.
+                # Coordinators would replay records of clients as their own state.
                 raise TidelogError(
                     f"{partition.name.topic} is written by coordinators only",
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
