@@ -1,4 +1,4 @@
-"""RemoveRaftVoter, version 0: a controller votes no longer; if it was the active one, another takes over."""
+"""RemoveRaftVoter, version 0: removes a voter of the metadata log. An active controller then resigns."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tidelog.broker.requests.quorum_requests import change_voters, voter_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol.messages import Fields
 
-TIMEOUT_MS = 10_000  # The request names none.
+TIMEOUT_MS = 10_000  # The request has no timeout.
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
