@@ -1,4 +1,4 @@
-"""SyncGroup, versions 0 to 5: answered when the leader's assignment is committed."""
+"""SyncGroup, versions 0 to 5: the response is sent when the group leader's assignment is committed."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         machine = machine_of(broker, request.group_id)
     except TidelogError as refusal:
         if refusal.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            # The rebalance was lost with the last coordinator: joining again is the only way on.
+            # The rebalance was lost with the previous coordinator, so the member must join again.
             return _fields(SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
         return _fields(refusal)
     syncing = SyncRequest(
