@@ -1,6 +1,6 @@
-"""TxnOffsetCommit, versions 0 to 5: offsets that count when the transaction commits.
+"""TxnOffsetCommit, versions 0 to 5: offsets that become visible when the transaction commits.
 
-As with records, the transaction's coordinator is asked first whether they belong to one.
+As with records, the transaction coordinator is asked first whether they belong to an open transaction.
 """
 
 from typing import Any
@@ -49,7 +49,9 @@ def _admit(broker: Broker, request: Any, version: int, then: Then) -> None:
     index = broker.coordinators.groups.partition_of(request.group_id)
     partition = None if index is None else broker.partitions.find(CONSUMER_OFFSETS, index)[0]
     if partition is None:
-        then(TidelogError("another broker coordinates the group", ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        then(
+            TidelogError("this broker is not the coordinator of the group", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        )
         return
     broker.admission.admit(
         partition,
