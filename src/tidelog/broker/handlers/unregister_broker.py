@@ -1,4 +1,4 @@
-"""UnregisterBroker, version 0: the cluster forgets a broker that is gone for good."""
+"""UnregisterBroker, version 0: removes a broker that will not return from the cluster."""
 
 from typing import Any
 
