@@ -1,6 +1,6 @@
-"""UpdateRaftVoter, version 0: a controller that votes says under which address it is reached now.
+"""UpdateRaftVoter, version 0: a voter of the metadata log reports its current address.
 
-Ignored: the range of protocol versions; there is one.
+Ignored: the range of protocol versions, because there is only one version.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from tidelog.broker.requests.quorum_requests import change_voters, voter_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol.messages import Fields
 
-TIMEOUT_MS = 10_000  # The request names none.
+TIMEOUT_MS = 10_000  # The request has no timeout.
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
