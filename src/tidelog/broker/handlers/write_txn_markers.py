@@ -1,9 +1,9 @@
-"""WriteTxnMarkers, versions 1 and 2: a coordinator, or an administrator, ends a transaction in partitions
-that this broker leads.
+"""WriteTxnMarkers, versions 1 and 2: a coordinator or an administrator ends a transaction in partitions that
+this broker leads.
 
-Answered when the markers are committed: a coordinator calls a transaction complete only when no change of
-leaders can undo its end. A marker that comes late, when it or a later one is in the log, is answered like a
-new one and not written. An administrator's does not tell where its sender's log ended, and is always written.
+The response is sent when the markers are committed: a transaction is complete only when no change of leader
+can remove its markers. A late marker, which is in the log already or older than one there, gets the same
+response but is not written. A marker of an administrator has no coordinator offset and is always written.
 """
 
 from collections.abc import Callable
