@@ -1,1 +1,1 @@
-"""What a broker does by the clock: retention, flushes, checkpoints, compaction and scrubbing."""
+"""Periodic tasks of a broker: retention, flushes, checkpoints, compaction and scrubbing."""
