@@ -1,7 +1,7 @@
-"""Drives compaction: one pass at a time, the heavy part in a thread, the swaps in order with everything else.
+"""Runs compaction: one pass at a time, the expensive part in a thread, the swaps on the event loop.
 
-The thread gives way after every few milliseconds of work: Python runs one thread at a time, and the broker
-comes first. How a thread gives way, the surroundings know.
+The thread yields after every few milliseconds of work, because Python runs one thread at a time and requests
+have priority. The caller supplies the function that yields.
 """
 
 import logging
@@ -22,7 +22,7 @@ GIVE_WAY_AFTER_BYTES = 64 * 1024
 
 class Compactor:
     def __init__(self, broker: Broker, storage: Storage, give_way: Callable[[], None]) -> None:
-        """``give_way``: called from the thread, now and then."""
+        """``give_way`` is called from the thread after every GIVE_WAY_AFTER_BYTES."""
         self._broker = broker
         self._cleaner = Cleaner(storage)
         self._give_way = give_way
@@ -31,8 +31,8 @@ class Compactor:
         self._since_pause = 0
 
     def run(self) -> None:
-        """Begin a pass if a log needs one and none is under way; passes follow each other until none is
-        needed.
+        """Begin a pass if a log needs one and none is running. Passes follow each other until no log needs
+        one.
         """
         config = self._broker.config
         if self._busy or self._stopped or not config.log_cleaner_enable:
@@ -84,7 +84,7 @@ class Compactor:
         work: Callable[[], object],
         following: "Callable[..., None]",
     ) -> None:
-        """Do ``work`` in a thread, then ``following`` here; a refusal of either ends the pass."""
+        """Run ``work`` in a thread, then ``following`` on the event loop. An error ends the pass."""
 
         def done(result: object) -> None:
             try:
