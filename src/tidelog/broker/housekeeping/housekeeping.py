@@ -1,7 +1,7 @@
-"""What a broker does by the clock: retention, flushes that are due, checkpoints, compaction.
+"""Periodic tasks of a broker: retention, flushes that are due, checkpoints, compaction.
 
-Each chore walks the partitions in slices, so that a broker with thousands of them answers requests in
-between.
+Each task visits the partitions in slices, so that a broker with thousands of partitions can handle requests
+in between.
 """
 
 import logging
@@ -42,20 +42,20 @@ class Housekeeping:
         give_way: Callable[[], None] = ignore,
         scrub_idle_ms: float = IDLE_MS,
     ) -> None:
-        """``give_way``: called from threads that compute for long."""
+        """``give_way`` is called from threads with long computations, so that they yield."""
         self._broker = broker
         self._directory = directory
         self._syncer = syncer
         self._compactor = Compactor(broker, storage, give_way)
         self.scrubber = Scrubber(broker, scrub_idle_ms)
-        self._timed: list[Partition] = []  # Those with a `flush.ms`, as of the last look at all of them.
+        self._timed: list[Partition] = []  # Those with a `flush.ms`, updated by `_flush_names`.
         self._timers: dict[str, Timer] = {}
         self._removing = False
-        self.removals = 0  # times that files were removed in a thread
+        self.removals = 0  # number of times that files were removed in a thread
         self._stopped = False
 
     def start(self, chores: Container[str] | None = None) -> None:
-        """``chores``: only these; None: all of them."""
+        """Start only the given tasks; None starts all of them."""
         for name, (interval_ms, chore) in self._chores().items():
             if chores is None or name in chores:
                 self._every(name, interval_ms, chore)
@@ -63,10 +63,10 @@ class Housekeeping:
             self.scrubber.start()
 
     def _chores(self) -> dict[str, tuple[Callable[[], int], Callable[[], None]]]:
-        """What is done, and how often."""
+        """The interval and the function of each task."""
 
         def config() -> BrokerConfig:
-            return self._broker.config  # Its settings can be changed.
+            return self._broker.config  # Read each time, because settings can change.
 
         return {
             "flush": (lambda: config().log_flush_scheduler_interval_ms, self._flush),
@@ -86,7 +86,7 @@ class Housekeeping:
             timer.cancel()
 
     def _every(self, name: str, interval_ms: Callable[[], int], chore: Callable[[], None]) -> None:
-        """Run a chore again and again; the interval is asked for each time, as it can be changed."""
+        """Run a task periodically. The interval is read each time, because it can change."""
 
         def run() -> None:
             if self._stopped:
@@ -123,8 +123,8 @@ class Housekeeping:
         visit_slice(0)
 
     def _flush(self) -> None:
-        """Only where a moment was promised: looking at a thousand quiet logs ten times a second costs more
-        than all else that they do.
+        """Sync partitions whose ``flush.ms`` is due. Only those are visited: checking a thousand idle logs
+        ten times a second would cost more than all their other work.
         """
         now_ms = self._broker.services.now_ms()
         for partition in self._timed:
@@ -132,7 +132,9 @@ class Housekeeping:
                 self._syncer.want(partition.driver)
 
     def _flush_names(self) -> None:
-        """Files have come or gone since the last append, or a topic has got a `flush.ms`."""
+        """Sync all logs that need it, for instance because segments were added or removed, and update the
+        list of partitions with a `flush.ms`.
+        """
         now_ms = self._broker.services.now_ms()
         timed: list[Partition] = []
 
@@ -153,13 +155,15 @@ class Housekeeping:
         try:
             deleted = partition.log.enforce_retention(now_ms, partition.readable_end_offset, defers=True)
         except Unindexed as unindexed:
-            partition.driver.build_indexes(unindexed)  # The next look finds them.
+            partition.driver.build_indexes(unindexed)  # The next run uses them.
             return
         for segment in deleted:
             logger.info("deleted segment %s of %s by retention", segment.base_offset, partition.name)
 
     def _note_new_logs(self) -> None:
-        """Should somebody remove a log's directory, the next start must know that there was one."""
+        """Write a checkpoint after a log was created. If its directory disappears, the next start must know
+        that the log existed.
+        """
         if self._directory.has_new_logs:
             self._checkpoint()
 
@@ -177,7 +181,7 @@ class Housekeeping:
         return {partition.name: partition.high_watermark for partition in self._broker.partitions}
 
     def _remove(self) -> None:
-        """Files that nobody needs any more go in a thread: the system takes 30 ms for half a gigabyte."""
+        """Remove deleted files in a thread, because removing half a gigabyte takes 30 ms."""
         if self._removing:
             return
         now_ms = self._broker.services.now_ms()
