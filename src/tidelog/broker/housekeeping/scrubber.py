@@ -1,13 +1,13 @@
-"""Reads old segments back, slowly and for ever, so that damage is found while other replicas are whole.
+"""Continuously re-reads inactive segments, so that damage is found while other replicas are intact.
 
-Behind the records of a segment come its indexes: a wrong entry has them built anew.
+After the records of a segment its indexes are checked. A wrong entry causes them to be rebuilt.
 
-One piece at a time, in a thread, at a pace that nobody notices. Only segments that are not written any more:
-what this process appends it has checked.
+One piece at a time is read in a thread, at a limited rate. The active segment is left out, because this
+process has checked what it appended.
 
-A round takes hours, and the log changes meanwhile. What comes behind a segment (the offset at which it ends,
-and the leader epoch) is held against its records, so what is found counts only while both segments are still
-in the log, one behind the other: a truncated segment ends earlier, or with newer records.
+A round takes hours, and the log changes meanwhile. The records of a segment are compared with the base offset
+and leader epoch of the segment after it. So a finding is valid only while both segments are still adjacent in
+the log: a truncated segment ends earlier, or with newer records.
 """
 
 import logging
@@ -31,7 +31,7 @@ IDLE_MS = 60_000  # between two rounds over everything
 
 
 class Pair(NamedTuple):
-    """A segment that is looked at, and what the log had behind it when the round began."""
+    """A segment that is checked, and the segment after it when the round began."""
 
     log: Log
     segment: Segment
@@ -39,7 +39,7 @@ class Pair(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """Whether they are still neighbours: neither truncated, deleted nor compacted."""
+        """Whether they are still adjacent: neither was truncated, deleted or compacted."""
         segments = self.log.segments
         number = bisect_right(segments, self.segment.base_offset, key=lambda each: each.base_offset)
         return (
@@ -77,7 +77,7 @@ class Scrubber:
             self._timer = self._broker.services.later(delay_ms, lambda: self.step(None))
 
     def step(self, last: VerifiedPiece | None) -> None:
-        """Check the next piece; ``last`` is what became of the one before."""
+        """Check the next piece; ``last`` is the result of the previous one."""
         rate = self._broker.config.log_scrub_bytes_per_second
         if self._stopped or not rate:
             self._later(self._idle_ms)
@@ -107,11 +107,11 @@ class Scrubber:
         self, partition: Partition, piece: IndexPiece, found: str | BaseException, rate: int
     ) -> None:
         log, segment = partition.log, piece.segment
-        # Truncated, deleted or compacted while it was read: then it proves nothing.
+        # A finding is invalid if the segment was truncated, deleted or compacted while it was read.
         there = not log.closed and segment in log.segments and not segment.active
         if found and there and segment.size == piece.size and segment.index.path == piece.paths[0]:
             self.wrong_indexes += 1
-            logger.warning("%s: building the indexes anew: %s", partition.name, found)
+            logger.warning("%s: rebuilding the indexes: %s", partition.name, found)
             try:
                 log.repair_indexes(segment, str(found))
             except StorageError as error:
@@ -125,7 +125,7 @@ class Scrubber:
             logger.error("%s could not be checked: %s", partition.name, found)
             found = VerifiedPiece(0, piece.next_offset, str(found))
         self.checked_bytes += piece.region.size
-        # Truncated, deleted or compacted while it was read: then it proves nothing.
+        # A finding is invalid if the segment was truncated, deleted or compacted while it was read.
         if found.damage and pair.is_there:
             self.damaged_segments += 1
             partition.driver.damage.found(found.next_offset, found.damage)
@@ -151,7 +151,7 @@ class Scrubber:
     def _records(
         self, partition: Partition, pair: Pair
     ) -> Generator[tuple[Partition, Pair, Piece], VerifiedPiece | None, VerifiedPiece | None]:
-        """The last piece's outcome; None where there was none."""
+        """Returns the result of the last piece; None if there was none."""
         first = pair.following.header_at(0)
         epoch_max = first.leader_epoch if first is not None else ANY_EPOCH
         walk = pieces(pair.segment, pair.following.base_offset, epoch_max)
@@ -159,7 +159,7 @@ class Scrubber:
         try:
             while pair.is_there:
                 piece = next(walk) if found is None else walk.send(found)
-                # As it is now: a truncation may have changed it since the last piece.
+                # The epochs as of now: a truncation may have changed them since the last piece.
                 found = yield partition, pair, piece._replace(history=partition.log.epochs.history())
         except StopIteration:
             pass
