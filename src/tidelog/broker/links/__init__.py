@@ -1,3 +1,3 @@
-"""The ways from this broker to other brokers and to the active controller, and the broker as its own parts
-see it.
+"""Requests from this broker to other brokers and to the active controller, and the interface of the broker
+for its own parts.
 """
