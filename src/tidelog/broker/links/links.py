@@ -1,5 +1,5 @@
-"""Requests of this broker to other brokers, and to itself: where a coordinator or a partition's leader lives
-must make no difference to whoever needs it.
+"""Requests of this broker to other brokers and to itself, so that callers need not know whether a coordinator
+or a partition's leader is remote.
 """
 
 from collections.abc import Callable
@@ -10,26 +10,26 @@ from tidelog.protocol.messages import Fields
 from tidelog.services import Services
 
 Done = Callable[[Any], None]
-"""Gets the answer as kio's entity in the newest version, or a ``TidelogError``."""
+"""Gets the response as kio's entity in the newest version, or a ``TidelogError``."""
 
 
 Deliver = Callable[[int, Fields, Done], None]
-"""Hands (API key, body) to this broker's own handler."""
+"""Delivers (API key, body) to this broker's own handler."""
 
 
 class Links(Protocol):
     def request(self, broker_id: int, api_key: int, body: Fields, done: Done) -> None:
-        """Ask a broker; ``done`` is called once, and never before this returns. Its error is
-        BROKER_NOT_AVAILABLE when the broker could not be asked, NETWORK_EXCEPTION when the connection broke
-        and nobody knows whether it was, REQUEST_TIMED_OUT when no answer came in time.
+        """Send a request to a broker. ``done`` is called once, and never before this returns. Its error is
+        BROKER_NOT_AVAILABLE if the request could not be sent, NETWORK_EXCEPTION if the connection broke and
+        it is unknown whether the request arrived, REQUEST_TIMED_OUT if there was no response in time.
         """
 
     def controller(self) -> int:
-        """Where the active controller is, as far as we know; -1 when we do not."""
+        """The node id of the active controller; -1 if unknown."""
 
 
 class LocalLinks:
-    """For a broker that knows no other. ``deliver``: to its own handlers."""
+    """For a broker without other brokers. ``deliver`` passes requests to its own handlers."""
 
     def __init__(self, me: int, services: Services, deliver: Deliver) -> None:
         self._me = me
