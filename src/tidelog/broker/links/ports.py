@@ -1,5 +1,5 @@
-"""The broker as its parts see it: what coordinators, admission and answers to clients need of it. They do not
-import the broker, which is made of them.
+"""The interface of the broker for its parts: coordinators, admission, responses to clients. They cannot
+import the broker, because the broker imports them.
 """
 
 from collections.abc import Set as AbstractSet
@@ -18,11 +18,11 @@ class BrokerPorts(Protocol):
 
     @property
     def config(self) -> BrokerConfig:
-        """As it is now: dynamic settings replace it."""
+        """The current settings; replaced when a dynamic setting changes."""
 
     @property
     def image(self) -> ClusterImage:
-        """As far as this node has applied the metadata log."""
+        """The metadata as far as this node has applied the log."""
 
     @property
     def partitions(self) -> PartitionTable: ...
@@ -35,7 +35,7 @@ class BrokerPorts(Protocol):
 
     @property
     def lost_brokers(self) -> AbstractSet[int]:
-        """Whose connections have just closed: the metadata may still call them leaders."""
+        """Brokers whose connections have just closed. The metadata may still list them as leaders."""
 
     def newest(self, topic: TopicImage) -> TopicImage:
-        """The topic with the newest leaders that are known here."""
+        """The topic with the newest leaders known to this broker."""
