@@ -1,8 +1,8 @@
-"""What only the active controller can do, asked from any broker.
+"""Requests that only the active controller can handle, sent from any broker.
 
-Two ways lead there. Clients' requests are passed on as they are (the connection sees to that):
-:data:`RELAYED` says which, and what to answer when no controller could be reached in time. And a broker's own
-wishes: :func:`ask_controller`.
+There are two kinds. Requests of clients are forwarded unchanged by the connection; :data:`RELAYED` lists
+them, with the response for the case that no controller could be reached in time. A broker's own requests use
+:func:`ask_controller`.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,10 +15,10 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields, milliseconds, name_of
 
 Done = Callable[[Any], None]
-"""Gets the answer as kio's entity, or a ``TidelogError``."""
+"""Gets the response as kio's entity, or a ``TidelogError``."""
 
 CREATE_TOPICS = 19
-TIMEOUT_MS = 10_000  # of requests that name none
+TIMEOUT_MS = 10_000  # of requests without a timeout
 TIMEOUT_MAX_MS = 60_000
 RETRY_MS = 30
 KNOWN_WITHIN_MS = 3000
@@ -29,14 +29,14 @@ _ASK_AGAIN = frozenset(
 )
 
 
-# --- a broker's own wishes ----------------------------------------------------------------------------------
+# --- a broker's own requests --------------------------------------------------------------------------------
 
 
 def ask_controller(
     broker: BrokerPorts, api_key: int, body: Fields, done: Done, timeout_ms: int = TIMEOUT_MS
 ) -> None:
-    """Ask whichever node is the active controller, again and again until one answers or time is up. A request
-    whose connection broke may have been carried out: ask only what may be carried out twice.
+    """Send a request to the active controller, with retries until a response or the timeout. A request whose
+    connection broke may have been executed and is sent again, so it must be safe to execute twice.
     """
     _Asking(broker, api_key, body, done, timeout_ms).attempt()
 
@@ -71,18 +71,18 @@ class _Asking:
         if services.uptime_ms() + RETRY_MS < self._deadline_ms:
             services.later(RETRY_MS, self.attempt)
         else:
-            message = f"{name_of(self._api_key)}: no controller answered in time; {reason.message}"
+            message = f"{name_of(self._api_key)}: no controller responded in time; {reason.message}"
             self._done(TidelogError(message, ErrorCode.REQUEST_TIMED_OUT))
 
 
 def _says_only(answer: Any, code: ErrorCode) -> bool:
-    """Whether this error is all there is in an answer: one of several may have been carried out."""
+    """Whether all parts of a response have this error. Otherwise a part may have been executed."""
     codes = list(_codes(answer))
     return bool(codes) and all(each == code for each in codes)
 
 
 def _codes(answer: Any) -> Iterable[int]:
-    """The error codes of an answer: its own when it has one that is an error, else those of its parts."""
+    """The error codes of a response: its own if that is an error, otherwise those of its parts."""
     own = getattr(answer, "error_code", None)
     if own:
         yield own
@@ -97,7 +97,7 @@ def _codes(answer: Any) -> Iterable[int]:
 
 
 def create_topic(broker: BrokerPorts, wish: NewTopic, done: Callable[[TidelogError | None], None]) -> None:
-    """Have a topic created; done when this broker knows it as well, or with what prevents it."""
+    """Create a topic. Calls ``done`` when this broker knows the topic as well, or with the error."""
 
     def answered(answer: Any) -> None:
         if isinstance(answer, TidelogError):
@@ -114,7 +114,9 @@ def create_topic(broker: BrokerPorts, wish: NewTopic, done: Callable[[TidelogErr
 
     def found() -> None:
         known = wish.name in broker.image.topics
-        late = TidelogError("the topic is created, but not known here yet", ErrorCode.LEADER_NOT_AVAILABLE)
+        late = TidelogError(
+            "the topic was created, but this broker does not know it yet", ErrorCode.LEADER_NOT_AVAILABLE
+        )
         done(None if known else late)
 
     topic = {
@@ -136,7 +138,9 @@ def when_known(
     timeout_ms: int = KNOWN_WITHIN_MS,
     again_ms: int = LOOK_AGAIN_MS,
 ) -> None:
-    """Wait until this broker's metadata has come as far as somebody else's, but not for ever."""
+    """Call ``done`` when ``known()`` is true, that is, when this broker's metadata is recent enough; or after
+    the timeout.
+    """
     services = broker.services
     deadline_ms = services.uptime_ms() + timeout_ms
 
@@ -159,7 +163,7 @@ def _refuse_all(request: Any, code: ErrorCode, message: str) -> Fields:
 
 
 def _refuse_each(asked: str, answered: str, *names: str) -> Refuse:
-    """For answers with an error of its own for everything that was asked for."""
+    """For responses with a separate error for each part of the request."""
 
     def refuse(request: Any, code: ErrorCode, message: str) -> Fields:
         return {
@@ -203,10 +207,10 @@ RELAYED: dict[int, Refuse] = {
     80: _refuse_all,  # AddRaftVoter
     81: _refuse_all,  # RemoveRaftVoter
 }
-"""Requests that every broker takes and passes on, and how each is refused."""
+"""Requests that every broker accepts and forwards, and how each is refused."""
 
 
 def timeout_ms_of(request: Any) -> int:
-    """How long a client wants its request to be tried."""
+    """The timeout of a client's request, within bounds."""
     timeout = getattr(request, "timeout", None)
     return TIMEOUT_MS if timeout is None else min(max(milliseconds(timeout), 0), TIMEOUT_MAX_MS)
