@@ -1,1 +1,1 @@
-"""The cluster's metadata on this node: the log on a quorum of controllers, its snapshots and its voters."""
+"""The cluster's metadata on this node: the metadata log, its snapshots and its voters."""
