@@ -1,16 +1,16 @@
-"""The metadata of a node, from its files: newest snapshot, log behind it, who votes, how this node voted.
+"""Opens the metadata of a node from its files: newest snapshot, log after it, voters, and this node's vote.
 
 ================================= ======================================================================
-found                             done
+found                             action
 ================================= ======================================================================
-no snapshot, a log from the start the log tells everything
-a snapshot, and a log behind it   the log is replayed from the snapshot's end
-a snapshot beyond the log's end,  the log is dropped: a crash came between the snapshot's arrival from
-or of another history             the leader and the log's new beginning
-a damaged snapshot                the one before is taken, and the log behind it
-a log that begins too late        this node says so and does not start: it would make up a cluster
-a log that lost synced records    this voter counts as one with another disk: it does not vote before it
-                                  was readmitted. One that is alone goes on with what is left
+no snapshot, a log from offset 0  the log is replayed
+a snapshot, and a log after it    the log is replayed from the end of the snapshot
+a snapshot above the log end      the log is dropped: the node crashed after it received the snapshot
+offset, or of another history     from the leader and before it restarted the log there
+a damaged snapshot                the one before it is used, and the log after that
+a log that begins too late        the node refuses to start, because part of the metadata is missing
+a log that lost synced records    the voter is treated as one with another disk: it does not vote until it
+                                  is readmitted. A single voter continues with the records it has
 ================================= ======================================================================
 """
 
@@ -52,26 +52,26 @@ READ_AT_ONCE_BYTES = 1 << 20
 FOUNDING_MS = 3000
 
 UNHEARD = MetadataPorts()
-"""Nobody listens."""
+"""Ignores all notifications."""
 
 
 class MetadataSettings(NamedTuple):
-    me: Voter  # this node, and the address under which the others reach it
-    first_voters: VoterSet  # while the log says nothing
+    me: Voter  # this node, with the address at which the others reach it
+    first_voters: VoterSet  # used while the log contains no voter set
     timing: Timing = Timing(founding_ms=FOUNDING_MS)
     snapshot_bytes: int = 20 << 20
     snapshot_interval_ms: int = 3_600_000
 
     @classmethod
     def of(cls, config: BrokerConfig, me: Voter) -> "MetadataSettings":
-        """``me``: the port is known only when it is bound."""
+        """``me`` is a separate parameter because its port is known only after binding."""
         voters = [Voter(each.node_id, None, each.host, each.port) for each in config.controller_quorum_voters]
         silence_ms = config.controller_quorum_fetch_timeout_ms
         timing = Timing(
             silence_ms=silence_ms,
             majority_ms=silence_ms * 3 // 2,
             trust_ms=silence_ms * 6 // 10,
-            # Votes that come after their round count no more: who is far away is given longer ones.
+            # Votes that arrive after their round do not count, so distant voters need longer rounds.
             round_ms=max(Timing().round_ms, silence_ms * 3 // 10),
             founding_ms=FOUNDING_MS,
         )
@@ -93,7 +93,7 @@ def open_metadata(
     chance: Callable[[], float],
     ports: MetadataPorts = UNHEARD,
 ) -> MetadataQuorum:
-    """Raises StorageError when the files do not tell what the cluster is."""
+    """Raises StorageError if the files do not contain all of the metadata."""
     try:
         store = SnapshotStore(storage, log.directory)
     except OSError as error:
@@ -107,7 +107,7 @@ def open_metadata(
     if log.damage:
         if history.latest.ids != {settings.me.voter_id}:
             directory = ballots.forget_who_voted(services.new_uuid)
-        logger.error("the metadata log lost decisions that this node had acknowledged: %s", log.damage)
+        logger.error("the metadata log lost records that this node had acknowledged: %s", log.damage)
         log.damage_is_known()
     me = msgspec.structs.replace(settings.me, directory=directory)
     election = Election(
@@ -148,7 +148,7 @@ def open_metadata(
 
 
 def _join(log: Log, contents: Contents | None, store: SnapshotStore) -> int:
-    """Make log and snapshot fit together; the epoch of the last record before the log's start."""
+    """Make the log continue the snapshot. Returns the epoch of the last record before the log."""
     if contents is None:
         if log.start_offset > 0:
             raise _torn(log, "there is no whole snapshot")
@@ -158,7 +158,7 @@ def _join(log: Log, contents: Contents | None, store: SnapshotStore) -> int:
         raise _torn(log, f"the newest whole snapshot ends at {end_offset}")
     known = end_offset == log.start_offset or log.epochs.epoch_at(end_offset - 1) == epoch
     if end_offset > log.end_offset or not known:
-        logger.warning("the metadata log is dropped, the snapshot that ends at %s is newer", end_offset)
+        logger.warning("the metadata log is dropped: the snapshot that ends at %s is newer", end_offset)
         log.restart_at(end_offset)
         return epoch
     if log.start_offset == 0:
@@ -172,14 +172,14 @@ def _join(log: Log, contents: Contents | None, store: SnapshotStore) -> int:
 
 def _torn(log: Log, what: str) -> StorageError:
     return StorageError(
-        f"the metadata log in {log.directory} begins at offset {log.start_offset}, and {what}: what came "
-        "before is missing. Put the snapshot (*.checkpoint) back from a copy; or, if other controllers of "
-        f"the cluster run, move {log.directory} away and start again: this node then gets all from them"
+        f"the metadata log in {log.directory} begins at offset {log.start_offset}, and {what}: the records "
+        "before it are missing. Restore the snapshot (*.checkpoint) from a copy. Or, if other controllers of "
+        f"the cluster are running, move {log.directory} away and restart: this node then copies it from them"
     )
 
 
 def _sync(log: Log, now_ms: int) -> None:
-    """What was found may be in the page cache only: a voter counts it once it is synced."""
+    """Sync the log: its records may be only in the page cache, and a voter counts only synced records."""
     ticket = log.begin_sync()
     ticket.run()
     log.finish_sync(ticket, now_ms)

@@ -283,7 +283,7 @@ class TestLoneNode:
                 machine.disk.flip(f"{DIRECTORY}/{entry.name}", 120, 1)
         machine.start()
         assert not machine.alive
-        assert "Put the snapshot (*.checkpoint) back from a copy" in cluster.world.trace[-1]
+        assert "Restore the snapshot (*.checkpoint) from a copy" in cluster.world.trace[-1]
 
     def test_one_that_cannot_be_written_costs_no_decision(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without a snapshot the log still tells everything."""
