@@ -1,7 +1,7 @@
-"""The metadata log on a quorum of controllers: the store behind every decision of a cluster.
+"""The metadata log, replicated by a quorum of controllers. All decisions of the controllers are stored in it.
 
-Every node tails the log and applies what is committed. The leader is the active controller, but only once
-everything from before its epoch is committed and applied: then it knows all that its predecessors decided.
+Every node follows the log and applies committed records. The leader becomes the active controller only when
+everything from before its epoch is committed and applied. Then it knows all decisions of its predecessors.
 """
 
 import logging
@@ -28,17 +28,19 @@ from tidelog.services import Services, ignore
 logger = logging.getLogger(__name__)
 
 READ_AT_ONCE_BYTES = 1 << 20
-APPLIED_AT_ONCE = 200  # records, and the decision that goes beyond: about 3 ms, with what hangs on them
+APPLIED_AT_ONCE = 200  # records, rounded up to a whole decision: about 3 ms including their effects
 SUBMIT_TIMEOUT_MS = 10_000
 
 
 class MetadataPorts(NamedTuple):
-    """Who acts on the metadata hears here of it."""
+    """Callbacks of the node for changes of the metadata."""
 
     on_change: Callable[[ClusterImage], None] = ignore
-    on_active: Callable[[bool], None] = ignore  # whether this node is the active controller from now on
+    on_active: Callable[[bool], None] = ignore  # whether this node is now the active controller
     on_voters: Callable[[VoterSet], None] = ignore
-    before_cut: Callable[[int], None] = ignore  # The log is about to be cut there. Raises StorageError.
+    before_cut: Callable[[int], None] = (
+        ignore  # Before the log is truncated to this offset. Raises StorageError.
+    )
 
 
 class MetadataQuorum:
@@ -54,16 +56,16 @@ class MetadataQuorum:
         applied: Applied,
         ports: MetadataPorts,
     ) -> None:
-        """``applied``: what a snapshot on this node's disk tells."""
+        """``applied``: the contents of the newest snapshot on this node's disk."""
         self.driver = driver
         self.election = election
         self.voters = voters
         self._services = services
         self._ports = ports
-        self._image, self._applied_offset = applied  # Exclusive: the image holds everything before.
+        self._image, self._applied_offset = applied  # Exclusive: the image includes everything before.
         self._decided = self._image
-        self._goes_on = False  # More is to be applied in a moment.
-        self.slices = 0  # of what was applied, so far
+        self._goes_on = False  # Whether the next slice is scheduled.
+        self.slices = 0  # number of slices applied so far
         self.active = False
         self.snapshots = make_snapshots(SnapshotPorts(self._applied, self.load))
 
@@ -77,14 +79,14 @@ class MetadataQuorum:
 
     @property
     def leader(self) -> int:
-        """Where the active controller is; -1 when nobody knows."""
+        """The node id of the active controller; -1 if unknown."""
         return self.election.leader
 
     def _applied(self) -> Applied:
         return Applied(self._image, self._applied_offset)
 
     def tick(self) -> None:
-        """Now and then: changes of the voters that wait for something."""
+        """Called periodically: retries pending changes of the voters."""
         self.voters.tick()
 
     def stop(self) -> None:
@@ -93,18 +95,19 @@ class MetadataQuorum:
     # --- following the log ----------------------------------------------------------------------------------
 
     def load(self, image: ClusterImage, end_offset: int) -> None:
-        """A snapshot tells everything before ``end_offset``."""
-        invariant(end_offset >= self._applied_offset, "a snapshot from the past", end_offset)
+        """Replace the image by that of a snapshot that ends at ``end_offset``."""
+        invariant(end_offset >= self._applied_offset, "a snapshot below the applied offset", end_offset)
         self._image = self._decided = image
         self._applied_offset = end_offset
         self._ports.on_change(image)
 
     def committed(self) -> None:
-        """The high watermark has moved. Whoever catches up takes a few decisions at a time: there may be
-        thousands. An active controller knows all that is committed when it answers.
+        """The high watermark has moved. A follower that catches up applies a few decisions at a time, because
+        there may be thousands. The leader applies everything at once: the active controller must know all
+        committed decisions when it responds.
         """
         before = self._applied_offset
-        # All or nothing: what cannot be read must not take what came before it along.
+        # If a record cannot be read, none of this slice is applied.
         found, size, self._applied_offset = self._read_committed()
         self.slices += 1
         if self._applied_offset < self.driver.replica.high_watermark and not self._goes_on:
@@ -125,11 +128,11 @@ class MetadataQuorum:
         try:
             self.committed()
         except TidelogError as error:
-            logger.error("cannot apply the metadata: %s", error.message)  # The next commit tries again.
+            logger.error("cannot apply the metadata: %s", error.message)  # Retried at the next commit.
 
     def _read_committed(self) -> tuple[list[MetadataRecord], int, int]:
-        """What is committed and not applied yet, how many bytes of the log that is, and where it ends. Only
-        the first of it, if that is much: always whole decisions.
+        """The next committed records to apply, their size in the log, and their end offset. The number of
+        records is limited, but a decision is never split.
         """
         log, high_watermark = self.driver.log, self.driver.replica.high_watermark
         found: list[MetadataRecord] = []
@@ -179,11 +182,11 @@ class MetadataQuorum:
             done(refusal)
             return
         self._decided = self._decided.apply(decided)
-        # Even when nothing was decided, the answer rests on earlier decisions that may not be committed yet.
+        # Even if nothing was decided: the response depends on earlier decisions that may be uncommitted.
         self.driver.wait(self.driver.log.end_offset, -1, SUBMIT_TIMEOUT_MS, lambda code: _tell(done, code))
 
     def _write(self, decided: Sequence[MetadataRecord]) -> None:
-        """One batch per decision: it is committed as a whole or not at all."""
+        """One batch per decision, so that it is committed as a whole or not at all."""
         now_ms = self._services.now_ms()
         first = self.driver.log.end_offset
         batch = encode_batch(
@@ -202,9 +205,9 @@ def _tell(done: Done, code: ErrorCode) -> None:
     elif code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
         done(
             TidelogError(
-                "the active controller has changed; whether it was decided is unknown",
+                "the active controller has changed; it is unknown whether the change was committed",
                 ErrorCode.NOT_CONTROLLER,
             )
         )
     else:
-        done(TidelogError("the controllers did not decide in time", code))
+        done(TidelogError("the change was not committed by the controllers in time", code))
