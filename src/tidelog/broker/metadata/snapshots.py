@@ -1,8 +1,8 @@
-"""When a node writes a snapshot of its metadata, what it drops then, and what it does with one it was sent.
+"""Writes snapshots of the metadata, deletes the start of the log, and installs snapshots from the leader.
 
-The image never changes once it is made, so writing goes on in a thread while records are applied. The log
-is kept back to the snapshot before the newest: should the newest be damaged, the one before and the log
-behind it say the same; and a node that is only a little behind gets records, not a snapshot.
+The image is immutable, so a thread can write it while further records are applied. The log is kept from the
+end of the second-newest snapshot on. If the newest snapshot is damaged, the second-newest and the log after
+it contain the same metadata. A node that is only a little behind can fetch records instead of a snapshot.
 """
 
 import logging
@@ -21,19 +21,19 @@ from tidelog.types import SnapshotId
 
 logger = logging.getLogger(__name__)
 
-RETRY_MS = 60_000  # After a snapshot could not be written.
+RETRY_MS = 60_000  # after a snapshot could not be written
 
 
 class Applied(NamedTuple):
     image: ClusterImage
-    end_offset: int  # Exclusive: the image holds everything before.
+    end_offset: int  # Exclusive: the image includes everything before.
 
 
 class SnapshotPorts(NamedTuple):
-    """Who owns the image."""
+    """Callbacks of the owner of the image."""
 
     applied: Callable[[], Applied]
-    on_installed: Callable[[ClusterImage, int], None]  # (image, end offset) of a snapshot that was sent
+    on_installed: Callable[[ClusterImage, int], None]  # (image, end offset) of a snapshot from the leader
 
 
 class MetadataSnapshots:
@@ -56,7 +56,7 @@ class MetadataSnapshots:
         self._bytes = 0  # applied since the last snapshot
         self._writing = False
         self._timer: Timer | None = None
-        self._failed = False  # The last one could not be written: the next try is the timer's.
+        self._failed = False  # The last snapshot could not be written; the timer retries.
         self._ports = ports
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ class MetadataSnapshots:
     # --- writing --------------------------------------------------------------------------------------------
 
     def applied(self, size: int) -> None:
-        """So many bytes more of the log are in the image."""
+        """``size`` more bytes of the log were applied to the image."""
         self._bytes += size
         due = self._bytes >= self._bytes_between or self._services.perturb("early snapshot")
         if due and not self._failed:
@@ -100,7 +100,7 @@ class MetadataSnapshots:
         self._writing = False
         self._failed = isinstance(result, BaseException)
         if self._failed:
-            # The log still holds everything: nothing is lost but room.
+            # The log still has all records. Only its disk space is not freed.
             logger.error("snapshot %s of the metadata cannot be written: %s", snapshot, result)
             self._bytes += 1
             self._wait(RETRY_MS)
@@ -109,7 +109,7 @@ class MetadataSnapshots:
         try:
             self._drop_beginning()
         except (StorageError, OSError) as error:
-            logger.error("what snapshot %s stands for cannot be dropped: %s", snapshot, error)
+            logger.error("the log before snapshot %s cannot be deleted: %s", snapshot, error)
 
     def _drop_beginning(self) -> None:
         """Raises StorageError, OSError."""
@@ -120,14 +120,14 @@ class MetadataSnapshots:
             log.advance_start(oldest.end_offset)
             self._driver.replica.set_base_epoch(oldest.epoch)
             self._voters.history.forget_before(oldest.end_offset)
-        log.roll(now_ms)  # So that the next time whole segments can go.
+        log.roll(now_ms)  # So that the next snapshot can delete whole segments.
         log.remove_deleted(now_ms)
         log.enforce_retention(now_ms, self._driver.replica.high_watermark)
 
     # --- receiving ------------------------------------------------------------------------------------------
 
     def received(self, snapshot: SnapshotId, contents: Contents) -> None:
-        """A snapshot of the leader is on our disk: it takes the place of our log."""
+        """A snapshot of the leader was received and is on disk. It replaces this node's log."""
         _, applied_offset = self._ports.applied()
         self._store.written(snapshot)
         if snapshot.end_offset >= applied_offset and self._driver.install(snapshot):
