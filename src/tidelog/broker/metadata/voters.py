@@ -1,17 +1,16 @@
-"""What changes who votes on the metadata log while the cluster runs. How sets of voters are followed and
-written is in :mod:`tidelog.replication.attachments.voters`.
+"""Changes of the voters of the metadata log while the cluster runs. How voter sets are read from and written
+to a log is in :mod:`tidelog.replication.attachments.voters`.
 
 =================== ====================================================================================
 change              when
 =================== ====================================================================================
-a voter is added    on request, once it has everything that is committed: before, it would only be in
-                    the way
-a voter is removed  on request; a leader that removed itself steps down when that is committed
-a disk is learnt    by itself: the settings name voters by number and address only
-an address changes  by itself (the leader's own), or on request of the voter
-a voter came back   by itself: first it is removed, then, when that is committed and it has caught up,
-with another disk   added with its new disk. In one step, the old disk, put back, could make a majority
-                    with somebody who has not heard of the new one.
+a voter is added    on request, once it has all committed records: before, it could only delay commits
+a voter is removed  on request; a leader that removed itself resigns when the change is committed
+a disk is learnt    automatically: the settings contain only the ids and addresses of voters
+an address changes  automatically (the leader's own), or on request of the voter
+a voter came back   automatically, in two steps: it is removed and then, when that is committed and it has
+with another disk   caught up, added with its new disk. With a single step, the old disk, if it was put
+                    back, could form a majority with a voter that does not know the new set yet.
 =================== ====================================================================================
 """
 
@@ -34,15 +33,15 @@ logger = logging.getLogger(__name__)
 
 Done = Callable[[TidelogError | None], None]
 Change = Callable[[VoterSet], VoterSet | None]
-"""The set after a change; None: not yet. Refuses by raising a TidelogError."""
+"""The set after a change; None if the change must wait. Raises TidelogError to refuse it."""
 
 
 class VoterChange(NamedTuple):
-    """A change that somebody asked for and that waits for its turn."""
+    """A requested change that is pending."""
 
     change: Change
     deadline_ms: int
-    waiting_for: str  # what is told when time is up
+    waiting_for: str  # the error message after the timeout
     done: Done
 
 
@@ -63,7 +62,7 @@ class MetadataVoters(LogVoters):
 
     @property
     def waiting(self) -> int:
-        """How many changes were asked for and are not written yet."""
+        """The number of requested changes that are not written yet."""
         return len(self._wishes)
 
     # --- following the log ----------------------------------------------------------------------------------
@@ -78,7 +77,7 @@ class MetadataVoters(LogVoters):
             self._take_force()
 
     def restarted(self, voters: VoterSet) -> None:
-        """A snapshot has taken the place of the log."""
+        """A snapshot has replaced the log."""
         self.history.restart(voters)
         self._take_force()
 
@@ -89,7 +88,8 @@ class MetadataVoters(LogVoters):
     def _voted_in(self, earlier: VoterSet) -> bool:
         me = self._me
         if me.voter_id in self.latest:
-            return False  # It votes, or another disk of this node did: an earlier set may not know disks yet.
+            # This node is a voter, or its earlier disk was: an earlier set may not contain disks yet.
+            return False
         return earlier.counts(me.voter_id, me.directory)
 
     # --- leading --------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class MetadataVoters(LogVoters):
         if not self.is_committed:
             return
         if self._me.voter_id not in self.latest:
-            logger.info("this node is no controller any more: it steps down")
+            logger.info("this node is no longer a controller: it resigns")
             self.step_down()
             return
         self.tick()
@@ -112,7 +112,7 @@ class MetadataVoters(LogVoters):
                 wish.done(_not_leading())
 
     def tick(self) -> None:
-        """Go on with what was waited for."""
+        """Continue with pending changes."""
         if self._driver.replica.role is not Role.LEADER:
             return
         now_ms = self._services.uptime_ms()
@@ -134,7 +134,7 @@ class MetadataVoters(LogVoters):
             wish.done(TidelogError(wish.waiting_for, ErrorCode.REQUEST_TIMED_OUT))
 
     def _grant(self) -> None:
-        """The first wish whose time has come."""
+        """Write the first pending change that is possible now."""
         for wish in list(self._wishes):
             try:
                 wanted = wish.change(self.latest)
@@ -157,10 +157,10 @@ class MetadataVoters(LogVoters):
             raise
         driver.wait(driver.log.end_offset, -1, COMMIT_TIMEOUT_MS, lambda code: wish.done(_outcome(code)))
 
-    # --- changes by themselves ------------------------------------------------------------------------------
+    # --- automatic changes ----------------------------------------------------------------------------------
 
     def _learnt(self) -> VoterSet | None:
-        """Disks of voters that we know by now, and our own address."""
+        """The set with newly learnt disks of voters and this node's own address; None if unchanged."""
         return _if_other(VoterSet(map(self._as_known, self.latest), self.latest.returning), self.latest)
 
     def _as_known(self, voter: Voter) -> Voter:
@@ -172,15 +172,15 @@ class MetadataVoters(LogVoters):
         return voter
 
     def _returned(self) -> VoterSet | None:
-        """A voter with a new disk has everything again."""
+        """The set with a returning voter, once it has caught up on its new disk."""
         for voter in self.latest.returning:
             if self._has_caught_up(voter.voter_id, voter.directory):
-                logger.info("controller %s is back, with another disk", voter.voter_id)
+                logger.info("controller %s was readmitted with another disk", voter.voter_id)
                 return self.latest.including(voter)
         return None
 
     def _forgotten(self, now_ms: int) -> VoterSet | None:
-        """A voter's number is used with another disk, and the old one is silent."""
+        """The set without a voter whose id is now used with another disk, while the old disk is silent."""
         for voter in self.latest:
             seen = self._driver.voter.seen.get(voter.voter_id)
             if seen is None or seen.directory in (None, voter.directory):
@@ -189,7 +189,7 @@ class MetadataVoters(LogVoters):
             if self._election.is_silent(voter.voter_id, now_ms) and self._has_caught_up(
                 anew.voter_id, anew.directory
             ):
-                logger.warning("controller %s came back with another disk: it is readmitted", voter.voter_id)
+                logger.warning("controller %s came back with another disk; readmitting it", voter.voter_id)
                 return self.latest.without(voter.voter_id, anew)
         return None
 
@@ -204,8 +204,8 @@ class MetadataVoters(LogVoters):
             return latest.including(voter) if self._has_caught_up(voter.voter_id, voter.directory) else None
 
         waiting_for = (
-            f"node {voter.voter_id} has not caught up with the metadata in time; is it running, with "
-            "controller.quorum.voters naming this cluster's controllers?"
+            f"node {voter.voter_id} has not caught up with the metadata log in time; is it running, and does "
+            "its controller.quorum.voters list this cluster's controllers?"
         )
         self._wish(change, timeout_ms, waiting_for, done)
 
@@ -213,7 +213,7 @@ class MetadataVoters(LogVoters):
         def change(latest: VoterSet) -> VoterSet | None:
             known = latest.get(voter.voter_id)
             if known is None or voter.directory not in (None, known.directory):
-                raise TidelogError(f"node {voter.voter_id} is no controller", ErrorCode.VOTER_NOT_FOUND)
+                raise TidelogError(f"node {voter.voter_id} is not a controller", ErrorCode.VOTER_NOT_FOUND)
             if len(latest) == 1:
                 raise TidelogError("the last controller cannot be removed", ErrorCode.INVALID_REQUEST)
             return latest.without(voter.voter_id)
@@ -221,11 +221,11 @@ class MetadataVoters(LogVoters):
         self._wish(change, timeout_ms, NOT_ENOUGH, done)
 
     def update(self, voter: Voter, timeout_ms: int, done: Done) -> None:
-        """A voter has another address."""
+        """Change the address of a voter."""
 
         def change(latest: VoterSet) -> VoterSet | None:
             if not latest.counts(voter.voter_id, voter.directory):
-                raise TidelogError(f"node {voter.voter_id} is no controller", ErrorCode.VOTER_NOT_FOUND)
+                raise TidelogError(f"node {voter.voter_id} is not a controller", ErrorCode.VOTER_NOT_FOUND)
             return latest.including(voter)
 
         self._wish(change, timeout_ms, NOT_ENOUGH, done)
@@ -241,7 +241,7 @@ class MetadataVoters(LogVoters):
 
 COMMIT_TIMEOUT_MS = 10_000
 NOT_ENOUGH = (
-    "an earlier change of the controllers is not committed, or too few of those that would be left are alive"
+    "an earlier change of the controllers is not committed, or too few of the remaining controllers run"
 )
 
 
@@ -257,5 +257,7 @@ def _outcome(code: ErrorCode) -> TidelogError | None:
     if code is ErrorCode.NONE:
         return None
     if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        return TidelogError("the active controller has changed; whether it was decided is unknown", code)
-    return TidelogError("the controllers did not decide in time", code)
+        return TidelogError(
+            "the active controller has changed; it is unknown whether the change was committed", code
+        )
+    return TidelogError("the change was not committed by the controllers in time", code)
