@@ -1,3 +1,3 @@
-"""A node of the cluster: controller and broker in one process, its membership, and what it reports to the
-controllers until they have understood.
+"""A node of the cluster: controller and broker in one process, its membership, and its reports to the
+controllers, which are repeated until they have taken effect.
 """
