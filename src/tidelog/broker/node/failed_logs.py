@@ -1,12 +1,14 @@
-"""Logs of this broker that have failed or are damaged: the controllers hear of them until they understood.
+"""Reports failed and damaged logs of this broker to the controllers until they have recorded them.
 
-A log that failed takes part in nothing until the broker starts anew; what it had synced is still there then.
-One with damaged records is repaired: somebody else must lead, and this replica count for nothing, before it
-drops what is damaged and fetches it again. The controllers are told which of the two it is. Where records
-were missing when the log was opened, nothing is left to be dropped, but the same is said; and the cluster
-does not let the broker in before it has heard it. Reports are repeated, so a double can arrive after the
-repair: one of damage names the partition epoch that the broker knows, and is refused if the partition has
-changed since. A double that is taken all the same is contradicted.
+A failed log is not used until the broker restarts. Its synced records are still there then. A log with
+damaged records is repaired: the replica drops the damaged records and fetches them again. Before that,
+another replica must lead and this one must not be counted. The report says whether the log failed or is
+damaged. If records were missing when the log was opened, there is nothing to drop, but the log is reported as
+damaged as well. The broker stays fenced until such reports have been recorded.
+
+Reports are repeated, so a duplicate can arrive after the repair. A report of damage therefore contains the
+partition epoch that the broker knows, and is refused if the partition has changed since. If a duplicate is
+recorded nevertheless, the broker reports the log as healed again.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +29,7 @@ Key = tuple[UUID, int]
 
 
 class NodeAndBrokers(NodeState, Protocol):
-    """And which brokers there are."""
+    """The state of the node, and which brokers are available."""
 
     @property
     def serving(self) -> AbstractSet[int]:
@@ -42,23 +44,25 @@ class FailedLogs:
         ask_controller: Callable[[ControllerAsk], None],
         before_drop: Callable[[ReplicaDriver, Callable[[], None]], None],
     ) -> None:
-        """``before_drop``: called before a log drops what is damaged; goes on when that is noted."""
+        """``before_drop`` is called before a log drops damaged records, and calls back once that is
+        recorded.
+        """
         self._node_state = node_state
         self._services = services
         self._ask_controller = ask_controller
         self._before_drop = before_drop
-        self._untold: dict[Key, bool] = {}  # The controllers must hear of them; whether as damaged.
-        self._told_in: dict[Key, int] = {}  # The partition epoch that the last report of each named.
-        self._damaged: dict[ReplicaDriver, None] = {}  # Others must take over before these are repaired.
+        self._untold: dict[Key, bool] = {}  # To be reported; whether as damaged.
+        self._told_in: dict[Key, int] = {}  # The partition epoch in the last report of each.
+        self._damaged: dict[ReplicaDriver, None] = {}  # To be repaired, after another replica leads.
         self._repaired: set[Key] = set()
-        self._healing: set[Key] = set()  # The controllers are being told that these are whole again.
+        self._healing: set[Key] = set()  # Being reported as healed.
 
     def failed(self, driver: ReplicaDriver) -> None:
         self.went_offline(*cast(Key, driver.key))
 
     def went_offline(self, topic_id: UUID, index: int, *, damaged: bool = False) -> None:
-        """Let the controllers know, until one has heard: somebody else must lead. ``damaged``: records that
-        were synced are missing, or will be.
+        """Report the log until the controllers have recorded it, so that another replica leads. ``damaged``:
+        synced records are missing or will be dropped.
         """
         key = topic_id, index
         self._repaired.discard(key)
@@ -67,8 +71,8 @@ class FailedLogs:
         self._untold[key] = damaged or self._untold.get(key, False)
 
     def lost(self, topic_id: UUID, index: int) -> None:
-        """A log was gone, and an empty one has taken its place: as if it had been damaged from its beginning
-        on, and was repaired.
+        """A log was missing and was replaced by an empty one. It is treated as damaged from its start and
+        repaired.
         """
         self.went_offline(topic_id, index, damaged=True)
         self._repaired.add((topic_id, index))
@@ -80,34 +84,34 @@ class FailedLogs:
 
     @property
     def have_told(self) -> bool:
-        """Whether the controllers know of every log that cannot be relied on as they rely on it."""
+        """Whether the controllers know of every log that failed or lost records."""
         return not self._untold and not any(driver.damage.is_cut for driver in self._damaged)
 
     def answered(self, got: OfflineGot) -> None:
         if got.error is not ErrorCode.NONE or got.healed:
             return
         if got.broker_epoch != self._node_state.broker_epoch:
-            return  # An earlier process of this broker was heard, not this one.
+            return  # The report was that of an earlier incarnation of this broker.
         for key in got.partitions:
-            # It may have turned out since that more is wrong than the controllers were told.
+            # A log that was reported as failed may have been found to be damaged since.
             if not (got.unwritable and self._untold.get(key, False)):
                 self._untold.pop(key, None)
 
     def metadata_changed(self, image: ClusterImage) -> None:
         self._repair(image)
         if any(self._told_in.get(key, epoch) != epoch for key, epoch in self._untold_epochs()):
-            self._report()  # What was told in an earlier epoch is refused.
-        # Whole, and offline again: a report from before the repair has arrived a second time.
+            self._report()  # A report with an earlier partition epoch is refused.
+        # A repaired log may be offline again, because of a duplicate of a report from before the repair.
         for key in sorted(self._repaired - self._healing):
             self._tell_healed(key)
 
     def look(self) -> None:
-        """Now and then: whether others hold everything changes without a word of the metadata."""
+        """Called periodically: whether other replicas have all records changes without a metadata change."""
         if self._damaged:
             self._repair(self._node_state.image)
 
     def _repair(self, image: ClusterImage) -> None:
-        """As long as there is nobody else, what is whole goes on being served."""
+        """Continue the repair of damaged logs. Until another replica can lead, intact records are served."""
         for driver in list(self._damaged):
             topic_id, index = cast(Key, driver.key)
             topic = image.topic_by_id(topic_id)
@@ -126,19 +130,19 @@ class FailedLogs:
         elif driver.follows_somebody or driver.stand_in.gathers_when_it_leads:
             driver.damage.repair()
         else:
-            self._damaged[driver] = None  # Its leader was lost meanwhile.
+            self._damaged[driver] = None  # The leader was lost meanwhile.
             return
         if driver.log.failure is not None:
-            return  # Nothing was dropped, or not for sure: it stays damaged until the broker starts anew.
+            return  # It is unknown whether the records were dropped: it stays damaged until a restart.
         key = cast(Key, driver.key)
         self._repaired.add(key)
         if key not in self._healing:
             self._tell_healed(key)
 
     def _steps_aside(self, driver: ReplicaDriver, partition: PartitionImage) -> bool:
-        """Whether a partition can do without this broker's replica. Where nobody takes over, a backup must
-        hold everything, and nothing more be written: what is dropped here has to come back from there. One
-        that has stepped back leads no more, whoever is there.
+        """Whether a partition can do without this broker's replica. If no other replica can become leader, a
+        backup must have all records and writes must stop, because dropped records are copied back from it.
+        A replica that has resigned for this does not lead again, whichever other replicas are available.
         """
         if partition.leader == self._node_state.me and not driver.successors.may_be:
             return driver.damage.resign_if_copied()
@@ -153,7 +157,7 @@ class FailedLogs:
         return not others.isdisjoint(partition.in_sync)
 
     def _tell_healed(self, key: Key) -> None:
-        """Until the metadata says so."""
+        """Report a repaired log until the metadata contains it."""
         me, topic = self._node_state.me, self._node_state.image.topic_by_id(key[0])
         if topic is None:
             self._repaired.discard(key)
@@ -163,7 +167,7 @@ class FailedLogs:
             self._healing.discard(key)
             return
         if self._node_state.broker_epoch >= 0 and me in partition.damaged:
-            self._untold.pop(key, None)  # They know. Said again, it would be one more loss.
+            self._untold.pop(key, None)  # Recorded. Another report would be counted as another loss.
         self._healing.add(key)
         self._ask_controller(
             OfflineAsk(self._node_state.me, self._node_state.broker_epoch, (key,), healed=True)
@@ -193,6 +197,6 @@ class FailedLogs:
         return ((key, self._partition_epoch(key)) for key in self._untold)
 
     def _partition_epoch(self, key: Key) -> int:
-        """As the metadata has it here; -1 for a topic that is not known here."""
+        """The partition epoch in this node's metadata; -1 for an unknown topic."""
         topic = self._node_state.image.topic_by_id(key[0])
         return -1 if topic is None else topic.partitions[key[1]].partition_epoch
