@@ -1,13 +1,14 @@
-"""Answers that only the active controller may give, held back until it is sure that it was it.
+"""Delays heartbeat responses until it is certain that this node was the active controller.
 
-"You are alive" is worth a session to a broker: so long it leads on, though it hears of nobody. A controller
-that is cut off does not know that it was replaced, and its successor gives every broker one session from its
-own beginning, not a longer one. So an answer leaves only when a majority of the voters has shown that it
-followed this controller after the heartbeat came: until then nobody else can have begun to decide.
+A successful response extends a broker's session: for that time the broker leads without further contact. A
+controller behind a network partition does not know that it was replaced. Its successor fences a silent broker
+after one session, counted from the successor's start. So a response is sent only when a majority of the
+voters has confirmed that it followed this controller after the heartbeat arrived. Until then no other
+controller can have become active.
 
-That a voter was heard since is not enough: what it said may be old, from before it voted for another one. It
-has to say that it has something which was sent to it after the heartbeat came. To have it do so takes one
-round trip; without a majority the answers wait until this node leads no more.
+A message of a voter is not enough: it may have been sent before the voter voted for another controller. The
+voter must confirm something that was sent to it after the heartbeat arrived. That takes one round trip.
+Without a majority the responses wait until this node is no longer the leader.
 """
 
 from collections import deque
@@ -21,7 +22,7 @@ from tidelog.replication.fetch_server import FetchServer
 
 
 class Held(NamedTuple):
-    since_ms: int  # when the heartbeat came
+    since_ms: int  # when the heartbeat arrived
     got: HeartbeatGot
     answer: Callable[[HeartbeatGot], None]
 
@@ -34,7 +35,7 @@ class HeartbeatGate:
         self._held: deque[Held] = deque()
 
     def pass_on(self, since_ms: int, got: HeartbeatGot, answer: Callable[[HeartbeatGot], None]) -> None:
-        """Answer when it is certain. A refusal prolongs nothing, and need not wait."""
+        """Send the response when it is confirmed. An error extends no session and is sent immediately."""
         if got.error is not ErrorCode.NONE:
             answer(got)
             return
@@ -46,7 +47,7 @@ class HeartbeatGate:
         return bool(self._held)
 
     def look(self) -> None:
-        """A voter was heard, or time has passed."""
+        """Send confirmed responses. Called after messages of voters and periodically."""
         if not self._held:
             return
         confirmed_ms = self._metadata.voter.confirmed_ms()
@@ -57,8 +58,8 @@ class HeartbeatGate:
             self._serving.prompt(self._metadata, self._held[0].since_ms)
 
     def close(self) -> None:
-        """Not the active controller any more. Each question gets an answer: otherwise a later answer would
-        be taken for the one to it.
+        """This node is no longer the active controller. Each request must get a response, because responses
+        are matched to requests by their order.
         """
         held, self._held = self._held, deque()
         for each in held:
