@@ -1,9 +1,9 @@
-"""What settings promise since lately, and when it is so here: this broker tells the controllers, until the
-metadata says so.
+"""Reports to the controllers when a stronger setting holds for the whole log of a replica on this broker. The
+report is repeated until the metadata contains it.
 
-All of a replica's log is synced, or all of a leader's log has its copies, when that is so for what the log
-held at the moment in which the replica heard of the setting, or began to lead after it: what came later was
-acknowledged under it.
+The setting holds for the whole log when it holds for the records that were in the log when the replica got
+the setting, or when it became leader afterwards: they are synced, or have enough copies. Later records are
+acknowledged only under the new setting.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,8 +29,8 @@ Key = tuple[UUID, int]
 
 class Mark(NamedTuple):
     promise_epoch: int
-    led_epoch: int  # in which this replica leads and has to have its log copied; -1: it does not
-    end_offset: int  # of the log when that was heard of
+    led_epoch: int  # in which this replica leads and must have its log copied; -1 if it need not
+    end_offset: int  # log end offset when the replica got the setting
 
 
 class KeptPromises:
@@ -45,8 +45,8 @@ class KeptPromises:
         self._driver = driver
         self._services = services
         self._ask_controller = ask_controller
-        self._open: dict[Key, Mark] = {}  # What is not so yet, or not known to be so.
-        self._unopened: set[Key] = set()  # Logs are opened a few at a time: what is to be looked at later.
+        self._open: dict[Key, Mark] = {}  # Not fulfilled yet, or not recorded yet.
+        self._unopened: set[Key] = set()  # Logs are opened a few at a time; these are checked later.
         self._seen: dict[UUID, TopicImage] = {}
         self._looking = False
         self._pause_ms = LOOK_AGAIN_MS
@@ -54,7 +54,7 @@ class KeptPromises:
         self._asked_ms = 0
 
     def metadata_changed(self, image: ClusterImage) -> None:
-        """The replicas know of the settings already."""
+        """Called after the replicas have got the settings."""
         seen, self._seen = self._seen, {topic.topic_id: topic for topic in image.topics.values()}
         for topic_id, topic in self._seen.items():
             if seen.get(topic_id) is not topic:
@@ -82,7 +82,7 @@ class KeptPromises:
             self._open[key] = Mark(*self._heard(partition), driver.log.end_offset)
 
     def _heard(self, partition: PartitionImage) -> tuple[int, int]:
-        """A leader that has just begun may have got back what nobody else has."""
+        """Promise epoch and led epoch. A new leader may have restored records that no other replica has."""
         epoch = partition.leader_epoch if self._has_to_copy(partition) else NO_EPOCH
         return partition.promise_epoch, epoch
 
@@ -99,7 +99,7 @@ class KeptPromises:
         if kept and due and self._node_state.broker_epoch >= 0:
             self._asked, self._asked_ms = kept, now_ms
             self._ask_controller(KeptAsk(self._node_state.me, self._node_state.broker_epoch, kept))
-        # A backup that is away may keep many partitions waiting for long.
+        # If a backup is down, many partitions may wait for a long time.
         self._pause_ms = min(2 * self._pause_ms, REPEAT_MS)
         self._services.later(self._pause_ms, self._look)
 
@@ -111,7 +111,7 @@ class KeptPromises:
                 self._note(key, topic.partitions[key[1]])
 
     def _kept(self) -> Iterator[Kept]:
-        """What is so, and the metadata does not say it yet."""
+        """The promises that hold and are not in the metadata yet."""
         image, me = self._node_state.image, self._node_state.me
         for key, mark in list(self._open.items()):
             topic, driver = image.topic_by_id(key[0]), self._driver(key)
@@ -122,8 +122,8 @@ class KeptPromises:
                 continue
             partition = topic.partitions[key[1]]
             if mark[:2] != self._heard(partition):
-                continue  # The replica has not heard of it yet, and may acknowledge without it.
-            # The end may have been dropped since, with what another leader did not have.
+                continue  # The replica may not have the setting yet, and may acknowledge without it.
+            # The log may have been truncated since, because another leader did not have its end.
             end_offset = min(mark.end_offset, driver.log.end_offset)
             synced = me in partition.unsynced and driver.is_synced_to(end_offset)
             copied = self._has_to_copy(partition) and driver.replica.has_copies_of(end_offset)
