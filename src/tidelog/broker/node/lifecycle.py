@@ -1,8 +1,8 @@
-"""This broker as a member of the cluster: it registers, sends heartbeats, and knows when it is on its own.
+"""The membership of this broker in the cluster: registration, heartbeats and session.
 
-A broker that has not heard from a controller for the length of a session has been fenced, or will be:
-somebody else may lead its partitions. It then serves nothing that only a leader may serve, though it knows of
-no successor.
+If a broker gets no response from a controller for the length of a session, it has been fenced or will be, and
+other brokers may lead its partitions. It then refuses requests that only a leader may serve, even if it does
+not know of a new leader.
 """
 
 import logging
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_MS = 400
 RETRY_MS = 150
-TURNED_AWAY_MS = 3000  # refused for so long after a dead predecessor's session is over: this will not change
+TURNED_AWAY_MS = 3000  # A refusal that lasts this long after a predecessor's session is permanent.
 
 
 class BrokerLifecycle:
@@ -38,7 +38,7 @@ class BrokerLifecycle:
         heartbeat_ms: int = HEARTBEAT_MS,
         on_turned_away: Callable[[str], None] = ignore,
     ) -> None:
-        """``on_turned_away``: told why, when there is no point in asking again."""
+        """``on_turned_away`` is called with the reason when the registration is refused permanently."""
         self._registration = registration
         self._services = services
         self._ask = ask
@@ -46,17 +46,17 @@ class BrokerLifecycle:
         self._session_ms = session_ms
         self._heartbeat_ms = heartbeat_ms
         self.broker_epoch = -1  # -1 until registered
-        self._known_epoch = 0  # of the latest registration, of this process or another, that it heard of
+        self._known_epoch = 0  # epoch of the latest known registration, of this process or another
         self.fenced = True
         self._heard_ms = (
             services.uptime_ms() - session_ms
-        )  # when the last heartbeat that was answered had been sent
+        )  # when the last heartbeat that got a response was sent
         self._number = 0  # of the last heartbeat
-        self._sent_ms: dict[int, int] = {}  # when each was sent that is newer than the last answered one
+        self._sent_ms: dict[int, int] = {}  # when each heartbeat after that one was sent
         self._timer: Timer | None = None
         self._stopped = False
-        self._left: Callable[[], None] | None = None  # told when this broker may stop
-        self._refused_ms: int | None = None  # since when the cluster does not want it
+        self._left: Callable[[], None] | None = None  # called when this broker may stop
+        self._refused_ms: int | None = None  # since when the registration is refused
         self._on_turned_away = on_turned_away
 
     @property
@@ -72,12 +72,12 @@ class BrokerLifecycle:
             self._timer.cancel()
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Ask to be relieved of everything this broker leads; ``left`` is told when others took over."""
+        """Ask the controllers to move all leaderships of this broker; ``left`` is called afterwards."""
         self._left = left
         self._beat_now()
 
     def alone(self) -> bool:
-        """Whether the controllers may have given this broker up."""
+        """Whether the controllers may have fenced this broker."""
         return self._services.uptime_ms() - self._heard_ms >= self._session_ms
 
     def _beat(self) -> None:
@@ -86,15 +86,15 @@ class BrokerLifecycle:
         try:
             self._ask(self._register() if self.broker_epoch < 0 else self._heartbeat())
         finally:
-            # Whatever goes wrong with one sign of life, the next must follow.
+            # Even if this heartbeat fails, the next one must follow.
             waiting = self.broker_epoch < 0 or self.fenced or self._left is not None
             pause_ms = RETRY_MS if waiting else self._heartbeat_ms
             late = self._services.perturb("late heartbeat")
             self._timer = self._services.later(4 * pause_ms if late else pause_ms, self._beat)
 
     def _register(self) -> RegisterAsk:
-        """It says what this process knows now: its copies must not count once another process has
-        registered.
+        """The registration with the latest known epoch. Late copies of it must not count after another
+        process has registered.
         """
         return self._registration._replace(known_epoch=self._known_epoch)
 
@@ -104,7 +104,7 @@ class BrokerLifecycle:
         self._sent_ms = {
             number: sent_ms
             for number, sent_ms in self._sent_ms.items()
-            if sent_ms > now_ms - self._session_ms  # An answer to an older one is worth nothing any more.
+            if sent_ms > now_ms - self._session_ms  # A response to an older one extends nothing.
         } | {self._number: now_ms}
         return HeartbeatAsk(
             self._registration.broker_id,
@@ -115,17 +115,17 @@ class BrokerLifecycle:
         )
 
     def hurry(self) -> None:
-        """A controller is there, or more metadata is: whoever waits to be let in asks again at once."""
+        """There is a controller or new metadata: an unregistered or fenced broker retries now."""
         if not self._stopped and self._timer is not None and (self.broker_epoch < 0 or self.fenced):
             self._beat_now()
 
     def show_life(self) -> None:
-        """The controllers may wonder who is still there."""
+        """Send a heartbeat now, because the controllers may be checking which brokers are running."""
         if not self._stopped and self._timer is not None:
             self._beat_now()
 
     def metadata_says(self, broker_epoch: int, *, fenced: bool) -> None:
-        """What the metadata log holds about this broker."""
+        """The state of this broker in the metadata log."""
         self._known_epoch = max(self._known_epoch, broker_epoch)
         if broker_epoch == self.broker_epoch and not fenced:
             self.fenced = False
@@ -142,13 +142,14 @@ class BrokerLifecycle:
         if got.error is ErrorCode.NONE:
             self.broker_epoch = got.broker_epoch
             self._refused_ms = None
-            # What was lost is lost once: told again after a session that ended, it would cost this broker its
-            # place in sets which it has earned since.
+            # A loss is reported once. Reported again with a later registration, it would remove this broker
+            # from in-sync sets that it has joined since.
             self._registration = self._registration._replace(forgot=False)
             logger.info("registered as broker %s, epoch %s", got.broker_id, got.broker_epoch)
             self._beat_now()
         elif got.error is ErrorCode.STALE_BROKER_EPOCH:
-            # An earlier process was registered, and its end or ours is not known to both. This one lives.
+            # Another process of this broker was registered that this one did not know of. Register again
+            # with its epoch.
             if got.broker_epoch > self._known_epoch:
                 self._known_epoch = got.broker_epoch
                 self._beat_now()
@@ -158,22 +159,24 @@ class BrokerLifecycle:
             logger.warning("broker %s cannot register yet: %s", got.broker_id, got.error.name)
 
     def refused(self, reason: str) -> None:
-        """Somebody of the cluster does not want this broker."""
+        """Another node of the cluster refuses this broker."""
         now_ms = self._services.uptime_ms()
         if self._refused_ms is None:
             self._refused_ms = now_ms
-            logger.warning("broker %s is not let in: %s", self._registration.broker_id, reason)
+            logger.warning(
+                "the registration of broker %s is refused: %s", self._registration.broker_id, reason
+            )
         elif self.alone() and now_ms - self._refused_ms >= self._session_ms + TURNED_AWAY_MS:
             self._on_turned_away(reason)
 
     def _heartbeat_answered(self, got: HeartbeatGot) -> None:
         if got.error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-            self.broker_epoch = -1  # Another run of this broker came after us, or the cluster forgot us.
+            self.broker_epoch = -1  # A later incarnation has registered, or the broker was unregistered.
             self.fenced = True
         elif got.error is ErrorCode.NONE and got.number in self._sent_ms:
-            # Counted from when this very heartbeat was sent: a controller that gives us up began our session
-            # no earlier, and a late answer to an old one says nothing about those sent since.
-            # Who is fenced was given up already, and may not know its successors for want of metadata.
+            # The session counts from the time this heartbeat was sent: the controller's session began no
+            # earlier, and a late response says nothing about heartbeats sent since. A fenced broker has no
+            # session, and may not know the new leaders because its metadata is old.
             if not got.fenced:
                 self._heard_ms = self._sent_ms[got.number]
             for number in [number for number in self._sent_ms if number <= got.number]:
