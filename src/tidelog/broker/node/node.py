@@ -1,8 +1,8 @@
-"""A node of the cluster: controller and broker in one process, whatever its surroundings are made of.
+"""A node of the cluster: controller and broker in one process, without I/O.
 
-Holds together what is pure: the metadata quorum, the controller on top of it, this broker's membership, and
-the replicas the metadata gives it. The simulator runs it as it is; a real process adds sockets and files
-around it.
+It connects the pure parts: the metadata quorum, the controller on top of it, this broker's membership, and
+the replicas that the metadata assigns to it. The simulator runs it unchanged; a real process adds sockets and
+files.
 """
 
 import logging
@@ -54,7 +54,7 @@ TICK_MS = 50
 KEEP_IN_ORDER_MS = 500
 
 UNHEARD = NodePorts()
-"""Nobody listens."""
+"""Ignores all notifications."""
 
 
 class Node:
@@ -96,15 +96,15 @@ class Node:
         self._proposals = Proposals(self, self.host.drivers, services, self._ask_controller)
         self.sightings = Sightings(self.me, services, lambda: self.metadata.voters.latest, session.session_ms)
         self.serving: set[int] = set()  # brokers that are not fenced
-        self._able: set[tuple[int, int]] = set()  # of them, with their runs, those that may become members
+        self._able: set[tuple[int, int]] = set()  # (broker, epoch) of those that may join in-sync sets
         self._broker_epochs: dict[int, int] = {}
         self._last_active: int = NO_BROKER  # the last other node that was the active controller
         self.stopped = False
-        self._ordered_ms = 0  # when leadership was last looked after
+        self._ordered_ms = 0  # when ``keep_in_order`` last ran
         self._registered = False
-        self._in_doubt = False  # a sync has failed: what was written may be gone for the next process
+        self._in_doubt = False  # a sync has failed: written records may be missing after a restart
 
-    # --- parts that a smaller world replaces ----------------------------------------------------------------
+    # --- parts that tidelog.sim.explore replaces ------------------------------------------------------------
 
     def _new_host(self, chance: Callable[[], float]) -> Host:
         return Host(self.me, self._services, self._peers, chance, self._host_ports())
@@ -142,11 +142,11 @@ class Node:
             self.ports.on_turned_away,
         )
 
-    # --- life -----------------------------------------------------------------------------------------------
+    # --- start and stop -------------------------------------------------------------------------------------
 
     @property
     def is_broker(self) -> bool:
-        """A node may also be a controller only: then it hosts no partitions, and no client is sent to it."""
+        """False for a node that is only a controller. It hosts no partitions and serves no clients."""
         return "broker" in self.config.process_roles
 
     @property
@@ -162,7 +162,7 @@ class Node:
 
     @property
     def lost_peers(self) -> AbstractSet[int]:
-        """Whose connections have just closed. It is the same set all the time."""
+        """Peers whose connections have just closed. Always the same set object."""
         return self.sightings.lost
 
     def start(self) -> None:
@@ -183,7 +183,7 @@ class Node:
         try:
             self._look(self._services.uptime_ms())
         finally:
-            # Whatever went wrong: a controller without a clock would never fence anybody again.
+            # Even after an error: a controller without a tick would never fence a broker again.
             late = self._services.perturb("late tick")
             self._services.later(10 * TICK_MS if late else TICK_MS, self._tick)
 
@@ -205,14 +205,14 @@ class Node:
 
     @property
     def ready(self) -> bool:
-        """Whether the cluster counts on this node."""
+        """Whether this node is in use: a broker with a session, or a controller that knows the leader."""
         if not self.is_broker:
             return self.metadata.leader >= 0
         return not self.membership.fenced and not self.membership.alone()
 
     @property
     def has_successors(self) -> bool:
-        """Whether somebody else could take over what this broker leads."""
+        """Whether another broker could take over the partitions that this one leads."""
         others = self.metadata.image.brokers.values()
         return (
             self.is_broker
@@ -222,11 +222,11 @@ class Node:
 
     @property
     def has_deciders(self) -> bool:
-        """Whether enough controllers are there to decide anything, as far as closed connections tell."""
+        """Whether a majority of the controllers is reachable, judging by closed connections."""
         return self.sightings.has_deciders
 
     def _may_be_decided(self) -> bool:
-        """Whether the other controllers may decide something without this node."""
+        """Whether the other controllers may be a majority without this node."""
         return self.sightings.may_be_decided()
 
     # --- messages -------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class Node:
         self.controller.broker_lost(peer, self._services.uptime_ms())
 
     def peer_dead(self, peer: int) -> None:
-        """Nobody listens at its address: its process has ended for sure."""
+        """Its address refuses connections: its process has certainly ended."""
         if self.sightings.ended(peer):
             self.controller.broker_lost(peer, self._services.uptime_ms(), dead=True)
 
@@ -284,14 +284,14 @@ class Node:
         elif isinstance(got, OfflineGot):
             self._failed_logs.answered(got)
         elif isinstance(got, KeptGot):
-            pass  # It is told until the metadata says so.
+            pass  # The report is repeated until the metadata contains it.
         else:
             self.membership.answered(got)
 
     def _offset_caught_up_with(self) -> int:
-        """Of the metadata, as the controllers are told, which let a broker in that has caught up with them.
-        One that comes back has not before its logs are open, and the controllers know what is missing in
-        them: it could be made leader for records that it has lost.
+        """The metadata offset for heartbeats. The controllers unfence a broker that has caught up. A
+        restarted broker reports -1 until its logs are open and their losses are reported. Otherwise it could
+        become the leader of a partition whose records it has lost.
         """
         if self.membership.fenced and not (
             self._registered and self.partitions.all_open and self._failed_logs.have_told
@@ -316,7 +316,7 @@ class Node:
             heard_ms = self.sightings.last_heard_ms(self._last_active, now_ms)
             self.controller.activate(now_ms, {self._last_active: heard_ms})
             self._found_cluster()
-            # Who died together with the last controller, or was it, is not given a whole session.
+            # Brokers that failed together with the last controller are not given a whole session.
             for peer, dead in self.sightings.silent():
                 self.controller.broker_lost(peer, now_ms, dead=dead)
             self.membership.hurry()
@@ -325,7 +325,7 @@ class Node:
             self._heartbeats.close()
 
     def _found_cluster(self) -> None:
-        """The first controller there ever is gives the cluster its name."""
+        """The first active controller of a new cluster writes the cluster id."""
         name = self.config.cluster_id or _short_id(self._services.new_uuid())
 
         def decide(image: ClusterImage) -> list[MetadataRecord]:
@@ -339,7 +339,7 @@ class Node:
         self.config = config
         self.controller.configure(config)
 
-    # --- the replicas the metadata gives us -----------------------------------------------------------------
+    # --- the replicas of this broker ------------------------------------------------------------------------
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.ports.on_applied(image)
@@ -348,8 +348,8 @@ class Node:
     def _act_on(self, image: ClusterImage) -> None:
         self._forget_earlier_runs(image)
         me = image.brokers.get(self.me)
-        # What was decided before this process registered was told to an earlier one: to lead an epoch again,
-        # perhaps with a shorter log, would be a second leader in it.
+        # Earlier assignments were made to an earlier process of this broker. If this process led in such an
+        # epoch again, perhaps with a shorter log, the epoch would have two leaders.
         if me is not None and me.incarnation == self.membership.incarnation:
             self.follow(image)
             if not self._registered:
@@ -363,7 +363,7 @@ class Node:
         self.membership.hurry()
 
     def _come_back(self) -> None:
-        """The controllers have heard what this process said of its disk; now every log is looked at."""
+        """The registration of this process is in the metadata. Wait until all logs are open."""
         if self.partitions.all_open:
             self._note_checked()
         else:
@@ -374,14 +374,14 @@ class Node:
         self.membership.hurry()
 
     def _note_checked(self) -> None:
-        """Not if a log has failed: the next process must check it as this one did, or would take the end that
-        a power failure has torn for damage.
+        """Record that all logs were checked. Not if a log has failed: the next process must check it like
+        this one, or it would treat a log end that is torn by a power failure as damage.
         """
         if not self.partitions.has_failed_logs and not self._in_doubt:
             self.ports.on_registered()
 
     def _forget_earlier_runs(self, image: ClusterImage) -> None:
-        """What a broker held before it restarted says nothing: it may have come back with less."""
+        """Forget the progress of restarted brokers: a broker may have fewer records after its restart."""
         epochs = {broker.broker_id: broker.broker_epoch for broker in image.brokers.values()}
         known, self._broker_epochs = self._broker_epochs, epochs
         for broker_id, epoch in epochs.items():
@@ -389,8 +389,9 @@ class Node:
                 self.host.broker_restarted(broker_id)
 
     def _invite_returned(self, image: ClusterImage) -> None:
-        """A proposal with a fenced member is refused; once it is back, nobody else would bring it up. It may
-        have been away so shortly that it is never seen to be.
+        """Let leaders propose brokers that are unfenced or restarted. A proposal with a fenced member was
+        refused, and nothing else would repeat it. An absence may be too short to be seen as fenced, so the
+        broker epoch is compared as well.
         """
         brokers = [broker for broker in image.brokers.values() if not broker.fenced]
         serving = {broker.broker_id for broker in brokers}
@@ -406,7 +407,7 @@ class Node:
                     driver.run(driver.replica.invite())
 
     def follow(self, image: ClusterImage) -> None:
-        """Take up the replicas that the metadata gives this process."""
+        """Apply the replica assignments of the metadata."""
         if self.ports.on_metadata is not None:
             self.ports.on_metadata(image)
         else:
@@ -432,5 +433,5 @@ class Node:
 
 
 def _short_id(uuid: UUID) -> str:
-    """22 characters of base64, the form Kafka's tools give cluster ids."""
+    """22 characters of base64, the form of cluster ids in Kafka's tools."""
     return urlsafe_b64encode(uuid.bytes).decode().rstrip("=").replace("-", "_")
