@@ -1,4 +1,4 @@
-"""What a node and those around it tell each other."""
+"""Messages and callbacks between a node and its environment."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -12,7 +12,7 @@ from tidelog.services import ignore
 
 
 class Asked(NamedTuple):
-    """A broker's question to the node it takes for the active controller."""
+    """A broker's request to the node that it believes to be the active controller."""
 
     sender: int
     ask: ControllerAsk
@@ -31,7 +31,7 @@ class NodePeers(Peers, Protocol):
 
 
 class NodeState(Protocol):
-    """What a node knows of itself and of the cluster."""
+    """The state of a node and its metadata, for the parts of the node."""
 
     @property
     def me(self) -> int: ...
@@ -47,15 +47,15 @@ class NodeState(Protocol):
 
 
 class NodePorts(NamedTuple):
-    """Whoever embeds a node hears here what happens to it."""
+    """Callbacks of a node for its environment."""
 
-    # Acts on metadata that concerns this process. None: the node's own partitions follow it.
+    # Applies metadata for this process. None: the node applies it to its own partitions.
     on_metadata: Callable[[ClusterImage], None] | None = None
-    on_applied: Callable[[ClusterImage], None] = ignore  # metadata is new here; before the node acts on it
-    on_registered: Callable[[], None] = ignore  # and all logs are open, none has failed
-    # Records that were written may be gone for the next process although the machine stays on.
+    on_applied: Callable[[ClusterImage], None] = ignore  # new metadata; called before the node acts on it
+    on_registered: Callable[[], None] = ignore  # registered, all logs are open, none has failed
+    # Written records may be missing after a restart of the process, even without a power failure.
     on_sync_failed: Callable[[], None] = ignore
     on_role: Callable[[ReplicaDriver], None] = ignore
     on_committed: Callable[[ReplicaDriver], None] = ignore
-    on_turned_away: Callable[[str], None] = ignore  # told why, when there is no point in asking again
+    on_turned_away: Callable[[str], None] = ignore  # the registration is refused permanently; with the reason
     on_contradiction: Contradicted = raise_contradiction
