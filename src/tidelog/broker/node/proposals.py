@@ -1,5 +1,5 @@
-"""In-sync sets that leaders on this node want: asked of the active controller until the metadata, or a
-refusal, says what holds.
+"""In-sync proposals of leaders on this node: sent to the active controller until the metadata or a refusal
+shows the outcome.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,8 +36,8 @@ class Proposals:
     def proposed(
         self, driver: ReplicaDriver, proposal: ProposeInSync, member_epochs: Mapping[int, int]
     ) -> None:
-        """``member_epochs``: as of now, however often it is asked. What is known of a member was said by this
-        run of it.
+        """``member_epochs``: the broker epochs at the time of the proposal, which all repetitions use. The
+        progress of a member is that of this incarnation of the broker.
         """
         topic_id, index = cast(tuple[UUID, int], driver.key)
         wish = InSyncProposal(
@@ -53,18 +53,18 @@ class Proposals:
         )
         self._open[driver.key] = wish
         if self._asks_in_vain(driver, wish):
-            # It would be refused; but every write would wait for that member until the controller has said
-            # so, and when the controller is the one that is stopping, until there is another one.
+            # The controller would refuse it. But every write would wait for that member until the refusal, or
+            # until there is another controller if the active one is stopping.
             self._services.soon(lambda: self._think_again(driver, wish))
         else:
             self._ask(driver, wish)
 
     def forget(self, driver: ReplicaDriver) -> None:
-        """Its role has changed."""
+        """Drop the proposal of a replica whose role has changed."""
         self._open.pop(driver.key, None)
 
     def _asks_in_vain(self, driver: ReplicaDriver, wish: InSyncProposal) -> bool:
-        """Whether a new member cannot be one, as far as the metadata is known here."""
+        """Whether a new member is ineligible according to this node's metadata."""
         image, newcomers = (
             self._node.image,
             set(wish.members).difference(driver.replica.in_sync, (self._node.me,)),
@@ -76,7 +76,7 @@ class Proposals:
         return any(leader_assignment.why_ineligible(image, partition, wish, member) for member in newcomers)
 
     def _think_again(self, driver: ReplicaDriver, wish: InSyncProposal) -> None:
-        # Whoever has come back in this very moment was not invited, because it was proposed already.
+        # A member that has just come back was not proposed again, because it was already proposed.
         if self._asks_in_vain(driver, wish):
             self._give_up(driver, wish)
         else:
@@ -88,7 +88,7 @@ class Proposals:
             driver.run(driver.replica.proposal_refused(recorded=recorded))
 
     def _ask(self, driver: ReplicaDriver, wish: InSyncProposal) -> None:
-        """Until there is an answer or new metadata, again and again: either may be lost on its way."""
+        """Send the proposal repeatedly until there is a response or new metadata: messages can be lost."""
         if self._node.stopped or self._open.get(driver.key) is not wish:
             return
         replica = driver.replica
@@ -96,8 +96,8 @@ class Proposals:
             del self._open[driver.key]
             self._invite_again(driver)
             return
-        # It may have been made before the controllers' answer to our registration, or before a later one:
-        # what an earlier run of the broker wants is refused for ever.
+        # The proposal may be older than the latest registration of this broker, and one with an earlier
+        # broker epoch is always refused.
         present = wish._replace(broker_epoch=self._node.broker_epoch)
         self._open[driver.key] = present
         if not self._services.perturb("proposal skipped"):
@@ -107,11 +107,11 @@ class Proposals:
         self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask(driver, present))
 
     def answered(self, got: InSyncGot) -> None:
-        """Only a refusal that was judged on the present state ends a proposal. It is committed, and has moved
-        the partition on: no earlier copy of this proposal can be taken any more.
+        """Only a refusal for the current state of the partition ends a proposal. The refusal is committed and
+        raises the partition epoch, so no earlier copy of this proposal can be accepted afterwards.
 
-        When the state has moved on (INVALID_UPDATE_VERSION), an earlier copy of this very proposal may have
-        been taken: the leader keeps waiting for the proposed members until the metadata log tells what holds.
+        If the state has changed (INVALID_UPDATE_VERSION), an earlier copy of this proposal may have been
+        accepted. The leader then waits for the proposed members until the metadata log shows the outcome.
         """
         key = (got.wish.topic_id, got.wish.partition)
         driver = self._driver.get(key)
@@ -119,8 +119,8 @@ class Proposals:
             return
         if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
             self._give_up(driver, self._open[key], recorded=True)
-            # What made the controller refuse may have been over before its answer came: then nobody else
-            # would bring that follower up again.
+            # The reason for the refusal may have ended before the response arrived. Nothing else would
+            # propose that follower again.
             self._services.later(PROPOSAL_REPEAT_MS, lambda: self._invite_again(driver))
 
     def _invite_again(self, driver: ReplicaDriver) -> None:
