@@ -1,5 +1,5 @@
-"""Which other nodes this one has heard, lost, or seen to have ended, and what that says about the controllers
-and about leaders.
+"""Which other nodes this node has heard from, has lost, or knows to have ended; and what follows from that
+for controllers and leaders.
 """
 
 from collections.abc import Callable
@@ -13,21 +13,21 @@ class Sightings:
     def __init__(
         self, me: int, services: Services, controllers: Callable[[], VoterSet], session_ms: int
     ) -> None:
-        """``controllers``: those that vote now."""
+        """``controllers``: the current voters of the metadata log."""
         self._me = me
         self._services = services
         self._controllers = controllers
         self._session_ms = session_ms
         self._lost_for_ms = 2 * session_ms
-        self._heard_ms: dict[int, int] = {}  # when each peer last said anything
-        # When their connections closed; nothing was heard of them since.
+        self._heard_ms: dict[int, int] = {}  # when the last message of each peer arrived
+        # When the connections of silent peers closed. No message has arrived since.
         self._silent_since_ms: dict[int, int] = {}
-        # Those of them for which that was a moment ago: what the metadata says of them may be over. Later it
-        # is not: the controllers have had their time, and know more than who may just have no business with
-        # that broker. Where there are no controllers, those that have ended stay among them. Changed in
-        # place: others hold on to it.
+        # Silent peers whose connections closed a moment ago: the metadata about them may be out of date.
+        # After a while it is trusted again, because the controllers had time to react, and a connection may
+        # also be closed for lack of use. If there is no majority of controllers, peers that have ended stay
+        # in the set. Changed in place, because other objects refer to it.
         self.lost: set[int] = set()
-        self._dead_ms: dict[int, int] = {}  # peers that had ended then, for sure; not heard of since
+        self._dead_ms: dict[int, int] = {}  # when each peer was found to have ended; no message since
 
     def heard(self, peer: int) -> None:
         self._heard_ms[peer] = self._services.uptime_ms()
@@ -42,7 +42,9 @@ class Sightings:
             self.lost.add(peer)
 
     def ended(self, peer: int) -> bool:
-        """Its process has ended for sure; whether that is so, as far as it was not heard since."""
+        """The process of a peer has ended. Returns False if a message has arrived since its connection
+        closed.
+        """
         if peer not in self._silent_since_ms:
             return False
         self._dead_ms[peer] = self._services.uptime_ms()
@@ -58,28 +60,28 @@ class Sightings:
         return self._heard_ms.get(peer, otherwise_ms)
 
     def silent(self) -> list[tuple[int, bool]]:
-        """Each peer that is silent, and whether it has ended."""
+        """All silent peers, each with whether it has ended."""
         return [(peer, peer in self._dead_ms) for peer in sorted(self._silent_since_ms)]
 
     # --- the controllers ------------------------------------------------------------------------------------
 
     @property
     def has_deciders(self) -> bool:
-        """Whether enough controllers are there to decide anything, as far as closed connections tell."""
+        """Whether a majority of the controllers is reachable, judging by closed connections."""
         controllers = self._controllers()
         return len(controllers.ids - self._silent_since_ms.keys()) >= controllers.majority
 
     def may_be_decided(self) -> bool:
-        """Whether the other controllers may decide something without this node: not when so many of them have
-        ended that the rest is no majority. One that started since gives this broker a whole session before it
-        takes it for dead; so long what was seen holds.
+        """Whether the other controllers may be a majority without this node: not if too many of them have
+        ended. A controller that has started since gives this broker a whole session before it fences it, so
+        the observation is valid for that long.
         """
         controllers = self._controllers()
         return len(self._not_ended(controllers) - {self._me}) >= controllers.majority
 
     def orphaning(self) -> AbstractSet[int]:
-        """Brokers that have ended while most of the controllers had, too: nobody is there to say so. They
-        lead nothing any more, and will not before a controller has let them in.
+        """Brokers that have ended while a majority of the controllers has ended as well, so they cannot be
+        fenced. They lead nothing now, and will not before a controller has registered them again.
         """
         controllers = self._controllers() if self._dead_ms else None
         if controllers is None or len(self._not_ended(controllers)) >= controllers.majority:
@@ -87,7 +89,7 @@ class Sightings:
         return self._dead_ms.keys()
 
     def _not_ended(self, controllers: VoterSet) -> AbstractSet[int]:
-        """Controllers, but for those that were seen to have ended."""
+        """The controllers without those that have ended within the last session timeout."""
         seen_ms = self._services.uptime_ms() - self._session_ms
         dead = {peer for peer, dead_ms in self._dead_ms.items() if dead_ms > seen_ms}
         return controllers.ids - dead
