@@ -1,1 +1,1 @@
-"""The partitions of this broker: what clients may append to them, and the table that follows the metadata."""
+"""The partitions of this broker: the checks of appended batches, and the table that follows the metadata."""
