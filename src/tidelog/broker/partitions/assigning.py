@@ -1,6 +1,6 @@
-"""What a change of the metadata means to a replica, by where its leaders come from: from the controllers, or
-from the votes of the replicas. One way of assigning for each; :mod:`tidelog.replication.modes` says which one
-a mode has.
+"""Applies metadata changes to a replica. There is one assigner for modes whose leaders are named by the
+controllers and one for modes whose replicas elect their leader; :mod:`tidelog.replication.modes` says which
+one a mode uses.
 """
 
 import logging
@@ -24,32 +24,32 @@ Key = tuple[UUID, int]
 
 class Assigner(Protocol):
     def ends_role(self, driver: ReplicaDriver) -> bool:
-        """The controllers know of a later epoch than the replica. Whether its role is over."""
+        """The metadata has a later epoch than the replica. Returns whether that ends the replica's role."""
 
     def assign(self, mine: Partition, partition: PartitionImage) -> None:
-        """What the metadata says now."""
+        """Apply the current metadata of the partition."""
 
     def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
-        """The partition with the newest leader that is known here."""
+        """The partition with the newest leader known to this broker."""
 
     def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
-        """Whether its log may be opened only when something is noted; calls back then."""
+        """Whether a loss must be recorded on disk before the log may be opened; calls ``noted`` then."""
 
 
 class Polls(Protocol):
-    """Looks after replicas that vote."""
+    """Manages replicas that vote."""
 
     def dissolve(self, driver: ReplicaDriver) -> None:
-        """The controllers name the leader from now on."""
+        """From now on the controllers name the leader."""
 
     def outvoted(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
-        """The controllers name the leader, but in an epoch below that of the replica."""
+        """The controllers name a leader, but in an epoch below that of the replica."""
 
     def note_drop(self, driver: ReplicaDriver, noted: Callable[[], None]) -> None:
-        """Its log is about to drop damaged records. Calls back when it may."""
+        """The log is about to drop damaged records. Calls ``noted`` when it may."""
 
     def gone(self, driver: ReplicaDriver) -> None:
-        """Its topic is deleted, or it has been moved."""
+        """The topic was deleted, or the replica was moved away."""
 
 
 class NoPolls:
@@ -66,7 +66,7 @@ class NoPolls:
 
 
 class Naming(Protocol):
-    """What the table knows of a partition's settings."""
+    """The settings of a partition, as the table has them."""
 
     def take_settings(self, mine: Partition, partition: PartitionImage) -> None: ...
 
@@ -100,7 +100,7 @@ class Named:
         stand_in(driver, partition)
 
     def _play(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
-        """Lead, restore or follow, as the controllers have decided."""
+        """Lead, restore or follow, as the metadata says."""
         replica, replicas, epoch = driver.replica, partition.replicas, partition.leader_epoch
         leads, is_member = partition.leader == self._me, self._me in partition.in_sync
         if not leads or is_member:
@@ -121,7 +121,7 @@ class Named:
 
 
 class Voted:
-    """The replicas find out themselves who leads; the metadata says who they are."""
+    """The replicas elect their leader; the metadata contains only the replicas."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Voted:
         on_offline: Callable[[UUID, int], None],
         on_lost: Callable[[UUID, int], None],
     ) -> None:
-        """``on_lost``: told when a log that votes was gone, and an empty one has taken its place."""
+        """``on_lost`` is called when the log of a voter was missing and was replaced by an empty one."""
         self._quorum = quorum
         self._on_offline = on_offline
         self._on_lost = on_lost
@@ -144,41 +144,41 @@ class Voted:
         try:
             begins = self._quorum.assign(driver, partition)
         except StorageError as error:
-            # Who cannot know how it voted must not vote.
+            # A replica that does not know how it voted must not vote.
             logger.error("partition %s is offline: %s", mine.name, error.message)
             self._on_offline(*key)
             return
         if begins and self._quorum.is_lost(key):
-            # Nor does it before the controllers have numbered the loss, though it may be an old one.
+            # It does not vote until the controllers have numbered the loss, even if it is an old one.
             self._on_lost(*key)
 
     def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
-        """The metadata log hears of elections last."""
+        """An election is added to the metadata log only afterwards, so other sources may be newer."""
         return self._quorum.view(key, partition)
 
     def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
-        """The log of a replica that votes is gone. That is noted first, and opened then: once there is an
-        empty log, nobody could tell any more.
+        """If the log of a voter is missing, the loss is recorded before the log is opened: afterwards there
+        is an empty log, and the loss could not be detected any more.
         """
         try:
             gone = self._quorum.has_voted(key) and not has_log()
         except StorageError:
-            return False  # To open it fails, too.
+            return False  # Opening the log will fail as well.
         if not gone or self._quorum.is_lost(key):
             return False
-        logger.error("%s: its directory is gone; it does not vote before it was readmitted", key)
+        logger.error("%s: its directory is missing; it does not vote until it is readmitted", key)
         self._quorum.note_lost(key, noted)
         return True
 
 
 def stand_in(driver: ReplicaDriver, partition: PartitionImage) -> None:
-    """Not where an operator has decided since that what cannot be had is given up."""
+    """Confirm the replica as stand-in, unless an unclean election by an operator came later."""
     if partition.unclean_epoch <= partition.acted_epoch:
         driver.stand_in.stand_in(partition.acted_epoch)
 
 
 def _mandate(partition: PartitionImage) -> Mandate:
-    # Who is offline may have dropped damaged records, and not have said so yet.
+    # An offline replica may have dropped damaged records and not have reported it yet.
     sound = frozenset((*partition.in_sync, *partition.eligible)) - set(partition.offline)
     epoch = partition.leader_epoch
     return Mandate(
