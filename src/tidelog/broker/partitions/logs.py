@@ -1,4 +1,4 @@
-"""What the table of partitions needs of the disk."""
+"""The interface of the data directory for the table of partitions."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -19,15 +19,15 @@ class Logs(Protocol):
     def remove_log(self, name: TopicPartition, now_ms: int) -> None: ...
 
     def high_watermark(self, name: TopicPartition) -> int:
-        """As of the last checkpoint."""
+        """The high watermark in the last checkpoint."""
 
     def was_sure(self, name: TopicPartition) -> bool:
-        """Whether the last process was sure of it, and nothing can have changed since."""
+        """Whether the last process was sure of the high watermark, and it is still valid."""
 
     def lower_claims(self, name: TopicPartition, offset: int) -> None:
-        """Before the log is cut there."""
+        """The log is about to be truncated to ``offset``: lower the offsets in the checkpoint first."""
 
-    # Asked for every checkpoint: is a replica sure of its watermark?
+    # Called for every checkpoint: whether the replica is sure of its high watermark.
     is_sure: Callable[[TopicPartition], bool]
 
     def usage(self) -> tuple[int, int]:
@@ -38,4 +38,4 @@ class Logs(Protocol):
 
     @property
     def written_survives(self) -> bool:
-        """Whether everything that the last process wrote is still there."""
+        """Whether everything that the last process wrote has survived."""
