@@ -1,5 +1,5 @@
-"""Partitions to open and to drop: a few at a time, so that requests are answered in between. First what goes:
-the next log of a name must not meet the files of the last one.
+"""Opens and drops partitions a few at a time, so that requests are handled in between. Drops come first: a
+new log must not find the files of an old log with the same name.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.services import Services
 
 PARTITIONS_PER_SLICE = 16  # about 5 ms of creating files on an idle disk
-SLICE_MS_MAX = 4  # A slice ends with the partition that takes it beyond: file systems can be slow.
+SLICE_MS_MAX = 4  # A slice ends early if the file system is slow.
 
 
 class OpeningQueue:
@@ -36,7 +36,7 @@ class OpeningQueue:
         self._to_open.append((topic_id, index))
 
     def begin(self) -> None:
-        """The first slice at once."""
+        """Run the first slice immediately."""
         if not self._next_slice_is_due:
             self._do_slice()
 
