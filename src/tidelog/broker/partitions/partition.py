@@ -1,7 +1,7 @@
-"""One partition as clients meet it: checks and numbers what is produced, and wakes who waits to read.
+"""The client side of one partition: checks produced batches, assigns offsets, and wakes waiting fetches.
 
-The replica behind it decides what is committed and who leads; the log says what is on disk. This class holds
-no state of its own but the topic's settings and the waiting fetches. It never blocks and never asks the time.
+The replica decides what is committed and who leads; the log knows what is on disk. This class has no state of
+its own except the topic's settings and the waiting fetches. It never blocks and never reads the clock.
 """
 
 from collections.abc import Callable
@@ -35,12 +35,12 @@ class Appended(NamedTuple):
     log_append_time_ms: int  # -1 unless the broker's clock stamped the batch
 
 
-# What the class does when called, less a call: it is done for each produce.
+# Same as calling the class, but saves a call on the hot path of Produce.
 _new_appended: Callable[[tuple[int, int, int]], Appended] = partial(tuple.__new__, Appended)
 
 
 class FetchWaiter(Protocol):
-    """A parked fetch."""
+    """A fetch that waits for data."""
 
     def data_arrived(self, size: int) -> None: ...
 
@@ -48,20 +48,21 @@ class FetchWaiter(Protocol):
 def limits_of(config: TopicConfig, replicas: int, lag_max_ms: int) -> Limits:
     """The settings of a topic that its replicas act on."""
     return Limits(
-        # A topic with fewer copies than its minimum could never be written; the default is meant for more.
+        # A topic with fewer replicas than the minimum could never be written. The default assumes more.
         min_in_sync=min(config.min_insync_replicas, replicas),
         lag_max_ms=lag_max_ms,
-        # Whether an ok means "synced"; any larger flush.messages only bounds what a power failure can take.
+        # Whether acknowledged means synced. A larger flush.messages only limits what a power failure can
+        # lose.
         durable=config.flush_messages == SYNC_EVERY_MESSAGE,
         degrade_after_ms=config.replication_degrade_after_ms,
     )
 
 
 class Marked(NamedTuple):
-    """What became of a marker."""
+    """The result of appending a marker."""
 
-    end_offset: int  # which must be acknowledged
-    is_new: bool  # else it was in the log already, and has ended nothing now
+    end_offset: int  # must be acknowledged before the marker counts as written
+    is_new: bool  # False: the marker was already in the log and was not written again
 
 
 def _never() -> bool:
@@ -92,7 +93,9 @@ class Partition:
         on_role: Callable[["Partition"], None],
         may_be_decided: Callable[[], bool] = _never,
     ) -> None:
-        """``alone``: the controllers may have given this broker up; ``may_be_decided``: there may be some."""
+        """``alone``: the controllers may have fenced this broker. ``may_be_decided``: there may be a majority
+        of controllers that does so.
+        """
         self.name = name
         self.driver = driver
         self.log = driver.log
@@ -102,7 +105,7 @@ class Partition:
         self.replica.ask_before_commit(self._is_doubted)
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
-        self._committed_bytes = 0  # of all that was ever written, when all of it was last committed
+        self._committed_bytes = 0  # total bytes ever written, when all of them were last committed
         self.config = config
         self.rules = AppendRules.of(config)
         driver.observer = self
@@ -115,7 +118,7 @@ class Partition:
 
     @property
     def stands_in(self) -> bool:
-        """Readers come here while nobody leads."""
+        """Whether this replica serves consumers while there is no leader."""
         return self.driver.stand_in.serves
 
     @property
@@ -124,18 +127,18 @@ class Partition:
 
     @property
     def readable_end_offset(self) -> int:
-        """Exclusive end of what readers may see, and are told to be the high watermark."""
+        """Exclusive end of what consumers may read. They get it as the high watermark."""
         return self.replica.readable_end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Exclusive end of what readers of committed transactions may see."""
+        """Exclusive end of what consumers with read_committed may read."""
         return self.log.last_stable_offset(self.replica.readable_end_offset)
 
     @property
     def knows_committed(self) -> bool:
-        """Whether everything from before this leader's epoch is known to be committed; or, where too few are
-        in sync for that, will not be for long.
+        """Whether everything from before this leader's epoch is known to be committed. True as well if too
+        few replicas are in sync, because then it may stay uncommitted for a long time.
         """
         replica = self.replica
         below_minimum = len(replica.in_sync) < replica.min_in_sync
@@ -147,8 +150,8 @@ class Partition:
 
     @property
     def leads(self) -> bool:
-        """Whether this broker may act as the leader: it is appointed, and cannot have a successor that it
-        does not know of.
+        """Whether this broker may act as leader: it is the leader, and cannot have a successor that it does
+        not know.
         """
         return self.replica.role is Role.LEADER and not self._is_doubted()
 
@@ -156,20 +159,20 @@ class Partition:
         return self._alone() and self._may_be_succeeded()
 
     def _may_be_succeeded(self) -> bool:
-        """A broker that has not heard of the controllers for a session may have been given up. But a
-        successor stops fetching from us: while everybody who could be one still does, nobody is. An operator
-        can make any replica one, once the controllers have given us up.
+        """A broker without contact to the controllers for a session may have been fenced. But a successor
+        stops fetching from this broker: while all possible successors still fetch, there is none. Once the
+        controllers have fenced this broker, an operator can make any replica the leader (``by_hand``).
         """
         return not self.driver.successors.all_follow(by_hand=self._may_be_decided())
 
     @property
     def is_sure(self) -> bool:
-        """Whether nobody can lead in our place now, and we need not ask."""
+        """Whether it is certain, without asking, that no other broker leads this partition now."""
         return not (self._alone() and self.driver.successors.may_be)
 
     def when_sure(self, then: Callable[[bool], None]) -> None:
-        """Tell whether nobody led in our place when this was asked: what we know to be committed is all that
-        was committed until then.
+        """Call ``then`` with whether no other broker led when this was called. If so, this broker knows
+        everything that was committed until then.
         """
         if not self.leads:
             then(False)
@@ -181,7 +184,7 @@ class Partition:
     # --- writing --------------------------------------------------------------------------------------------
 
     def must_open(self, records: memoryview) -> bool:
-        """Whether a batch is to be checked elsewhere first, by these rules."""
+        """Whether a batch must be checked in a thread first, by the current rules."""
         return self.rules.opens and is_costly(records, self.rules)
 
     def append(
@@ -195,12 +198,13 @@ class Partition:
         coordinators: bool = False,
         in_transaction: bool = False,
     ) -> Appended:
-        """Check, number and write one batch. Raises the refusal; then nothing was written.
+        """Check one batch, assign its offsets and write it. If this raises, nothing was written.
 
-        A batch that is in the log already is not written again: the answer is where it lies. One of a
-        transaction needs somebody who has asked the transaction's coordinator (``in_transaction``), or nobody
-        might ever commit or abort it. ``checked``: what was found where the batch was opened already, if it
-        was. ``coordinators``: the batch is a coordinator's own. Raises MustOpen where it has to be.
+        A batch that is already in the log is not written again; its offset is returned. A transactional batch
+        is accepted only after the transaction coordinator was asked (``in_transaction``), because otherwise
+        the transaction might never be committed or aborted. ``checked``: the result for a batch that was
+        already checked in a thread. ``coordinators``: the batch is a coordinator's own. Raises MustOpen if
+        the batch must be checked in a thread first.
         """
         log = self.log
         self._check_leads(acks)
@@ -212,7 +216,7 @@ class Partition:
         elif checked.rules == rules:
             header, records = checked.header, checked.records
         else:
-            # By the settings that are in force now it does not take long.
+            # The settings have changed meanwhile. By the current ones the check does not take long.
             header = check_batch(records, rules, now_ms, produce_version)
         if header.producer_id >= 0:
             if coordinators:
@@ -250,17 +254,17 @@ class Partition:
     def append_marker(
         self, producer_id: int, epoch: int, marker: Marker, now_ms: int, client_version: int
     ) -> Marked:
-        """Write the end of a transaction. Raises the refusal."""
+        """Write a transaction marker. Raises TidelogError if it is refused."""
         self._check_leads(ACKS_ALL)
         producers = self.log.producers
         producers.check_marker(producer_id, epoch, marker.coordinator_epoch)
         producer = producers.get(producer_id)
         if producer is not None and producer.epoch == epoch and client_version >= EPOCH_BUMP_VERSION:
-            # The marker raises the epoch, so it is here already; written once more it would end the next
+            # The marker raises the epoch, so it is already in the log. Written again, it would end the next
             # transaction, which may have begun.
             return Marked(self.log.end_offset, is_new=False)
         if producers.is_late(producer_id, epoch, marker):
-            return Marked(self.log.end_offset, is_new=False)  # The same, where the epoch stays.
+            return Marked(self.log.end_offset, is_new=False)  # The same for clients with a constant epoch.
         batch = memoryview(
             encode_marker(marker, producer_id, epoch, offset=self.log.end_offset, now_ms=now_ms)
         )
@@ -271,14 +275,14 @@ class Partition:
     def when_acknowledged(
         self, end_offset: int, acks: int, timeout_ms: int, done: Callable[[ErrorCode], None]
     ) -> None:
-        """Call ``done`` once everything before ``end_offset`` has as many copies as ``acks`` asks for, or
-        never will.
+        """Call ``done`` once everything before ``end_offset`` has the copies that ``acks`` requires, or with
+        an error.
         """
         self.driver.wait(end_offset, acks, timeout_ms, done)
 
     def delete_records(self, before: int | None) -> int:
-        """Give up everything before an offset; None means everything committed. What has to be committed
-        before the deletion is sure to last, exclusive.
+        """Delete everything before an offset; None means everything committed. Returns the offset (exclusive)
+        up to which the log must be committed before the deletion is final.
         """
         if not self.leads:
             raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -295,18 +299,18 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Records before it are gone for good, whoever leads next."""
+        """Records before it are deleted permanently, whichever replica leads next."""
         return self.driver.deletions.low_watermark
 
     # --- reading --------------------------------------------------------------------------------------------
 
     def check_reader(self, epoch: int, *, follower: bool = False, rack: str = "") -> ErrorCode:
-        """May a consumer read here? ``follower``: also where this broker only follows. Where followers stand
-        in for an absent leader, only a reader that names its rack means that: any other came while nobody
-        led, and shall go back.
+        """Whether a consumer may read here. ``follower``: also if this broker is a follower. In modes with
+        stand-ins, only a consumer that sends its rack wants to read from a follower. Any other came while
+        there was no leader, and must return to the leader.
 
-        A reader that knows a leader epoch must know the right one: an older one hides that the log may have
-        changed under it, a newer one shows that we are the ones who are behind.
+        If the consumer sends a leader epoch, it must be the current one. With an older epoch, the consumer
+        may not know that the log has changed. A newer epoch shows that this broker is behind.
         """
         role = self.replica.role
         if role is Role.IDLE or (role is Role.FOLLOWER and not self._serves_beside(follower, rack)):
@@ -317,18 +321,18 @@ class Partition:
 
     def _serves_beside(self, follower: bool, rack: str) -> bool:
         if self.driver.restorer.gathers:
-            return False  # It may lack what readers have seen.
+            return False  # It may lack records that consumers have already read.
         if self.stands_in:
             return True
         return follower and (bool(rack) or not self.driver.stand_in.sends_readers_back)
 
     def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
-        """Where the log a reader knows parts from ours: (epoch, its end offset); None where it does not.
+        """The divergence of the consumer's log from this one: (epoch, its end offset); None if there is none.
 
-        A reader that names the epoch of the last record it has learns from this that the log was truncated.
+        From this, a consumer that sends the epoch of its last record learns that the log was truncated.
         """
         if last_epoch < 0 or self.replica.role is not Role.LEADER:
-            return None  # A follower that does not know the epoch may only be behind.
+            return None  # A follower that does not know the epoch may merely be behind.
         epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.end_offset)
         if epoch == NO_EPOCH:
             epoch, end_offset = self.log.epochs.latest, self.log.end_offset
@@ -345,20 +349,20 @@ class Partition:
         for waiter in list(self._fetch_waiters):
             waiter.data_arrived(size)
 
-    # --- what the replica tells -----------------------------------------------------------------------------
+    # --- called by the replica ------------------------------------------------------------------------------
 
     def committed(self) -> None:
         if self._fetch_waiters:
-            # At most this much is new to read; a waiter that counts on it looks for itself.
+            # An upper bound of the new readable bytes; each waiting fetch then reads the actual data.
             log = self.log
             written = log.size_bytes + log.removed_bytes
             self._wake(max(written - self._committed_bytes, 1))
             if self.replica.high_watermark >= log.end_offset:
-                # Until then, what was told once may have been told of records that were not committed.
+                # Before that, the reported bytes may include records that were not committed yet.
                 self._committed_bytes = written
 
     def role_changed(self) -> None:
-        """Waiting clients learn it now instead of by a timeout."""
+        """Wake waiting fetches, so that clients learn of it now and not after a timeout."""
         self._wake(EVERYTHING)
         self.on_role(self)
 
