@@ -1,4 +1,4 @@
-"""Log lines about producers that are refused: one per minute, partition and reason."""
+"""Log lines about refused produce requests: at most one per minute, partition and error."""
 
 import logging
 
