@@ -1,9 +1,9 @@
-"""All partitions of this broker: found by topic name or id, kept in step with the cluster's metadata.
+"""All partitions of this broker, by topic name and id, updated from the cluster's metadata.
 
 The metadata says which replicas this broker has and what their roles are; the table opens, assigns and drops
-them. Opening and dropping a log touches the disk, so after a change of metadata both happen in slices
-(:mod:`~tidelog.broker.partitions.opening_queue`). Whoever must not answer before the new partitions are there
-waits with :meth:`PartitionTable.when_open`.
+them. Opening and dropping a log uses the disk, so after a change of metadata both are done in slices
+(:mod:`~tidelog.broker.partitions.opening_queue`). Use :meth:`PartitionTable.when_open` to wait until the new
+partitions are open.
 """
 
 import logging
@@ -47,16 +47,16 @@ def _never() -> bool:
 
 
 class TablePorts(NamedTuple):
-    """Whoever embeds the table tells what only the cluster knows, and hears of logs that fail."""
+    """Callbacks of the table: for the state of the cluster, and for logs that fail."""
 
-    alone: Callable[[], bool] = _never  # whether the controllers may have given this broker up
-    may_be_decided: Callable[[], bool] = _never  # whether there may be some that decide
+    alone: Callable[[], bool] = _never  # whether the controllers may have fenced this broker
+    may_be_decided: Callable[[], bool] = _never  # whether there may be a majority of controllers
     on_offline: Callable[[UUID, int], None] = ignore  # a log cannot be opened
-    on_lost: Callable[[UUID, int], None] = ignore  # one that votes was gone, and an empty one took its place
+    on_lost: Callable[[UUID, int], None] = ignore  # a voter's log was missing; now empty
 
 
 UNHEARD = TablePorts()
-"""Nobody listens."""
+"""Ignores all notifications."""
 
 
 class PartitionTable:
@@ -68,21 +68,21 @@ class PartitionTable:
         quorum: QuorumPartitions | None = None,
         ports: TablePorts = UNHEARD,
     ) -> None:
-        """``quorum``: looks after partitions whose replicas vote."""
+        """``quorum`` manages partitions whose replicas vote."""
         self._me = host.me
         self._host = host
         self._logs = logs
         logs.is_sure = self._is_sure
         self._services = services
         self._ports = ports
-        self._rows: dict[TopicKey, Row] = {}  # each row stands here twice: under the topic's name and its id
+        self._rows: dict[TopicKey, Row] = {}  # each row is here twice: by topic name and by topic id
         self._offline: set[TopicPartition] = set()  # logs that could not be opened
         self._topics: dict[UUID, TopicImage] = {}
         self.queue = OpeningQueue(services, self._open_if_wanted, self._drop)
         self.refusals = Refusals(services)
         self._config: BrokerConfig | None = None
-        self._orphaning: AbstractSet[int] = frozenset()  # brokers that have ended, and nobody can say so
-        # Told when this broker begins or ends to lead a partition, and before one is closed.
+        self._orphaning: AbstractSet[int] = frozenset()  # ended, but cannot be fenced
+        # Called when this broker starts or stops leading a partition, and before a partition is closed.
         self.on_role: list[Callable[[Partition], None]] = []
         self.quorum = quorum
         self._polls: Polls = NoPolls() if quorum is None else quorum
@@ -94,7 +94,7 @@ class PartitionTable:
         return self._assigners[MODES[partition.mode].leaders]
 
     def newest(self, topic: TopicImage) -> TopicImage:
-        """The topic with the newest leaders that are known here."""
+        """The topic with the newest leaders known to this broker."""
         partitions = tuple(
             [
                 self._assigner(partition).newest((topic.topic_id, index), partition)
@@ -106,7 +106,7 @@ class PartitionTable:
         return msgspec.structs.replace(topic, partitions=partitions)
 
     def find(self, key: TopicKey, index: int) -> tuple[Partition | None, ErrorCode]:
-        """The partition, or why there is none."""
+        """The partition, or None with the error code."""
         row = self._rows.get(key)
         if row is None:
             unknown = (
@@ -144,7 +144,7 @@ class PartitionTable:
     # --- following the metadata -----------------------------------------------------------------------------
 
     def follow(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """Open what is new, assign what has changed, drop what is gone, take over changed settings."""
+        """Open new partitions, assign changed ones, drop removed ones, and apply changed settings."""
         config_changed = config is not self._config
         self._config = config
         self._host.serving.throttle.set_rate(
@@ -185,8 +185,8 @@ class PartitionTable:
         self, topic: TopicImage, index: int, mine: Partition, before: PartitionImage | None, *,
         reconfigured: bool,
     ) -> None:  # fmt: skip
-        """Role and settings may both have changed since we last heard: a new role is never played by old
-        settings, nor an old one by new settings.
+        """Role and settings may both have changed since the last image. A new role must not use old settings,
+        and an old role must not use new settings.
         """
         partition = topic.partitions[index]
         if reconfigured or (before is not None and before.mode != partition.mode):
@@ -197,8 +197,8 @@ class PartitionTable:
             self._update_seal(mine, topic, partition)
 
     def _end_role(self, mine: Partition, partition: PartitionImage) -> None:
-        """A leader whose time is over leads no more before it hears of later settings. With fewer copies to
-        an acknowledgement it would take its own tail for committed, which its successor never had.
+        """A replaced leader stops leading before it gets newer settings. If those require fewer copies per
+        acknowledgement, it would treat its own tail, which its successor never had, as committed.
         """
         driver, replica = mine.driver, mine.replica
         if partition.leader_epoch <= replica.epoch or not self._assigner(partition).ends_role(driver):
@@ -207,7 +207,7 @@ class PartitionTable:
             driver.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
 
     def take_settings(self, mine: Partition, partition: PartitionImage) -> None:
-        """Of the topic and of the partition, as they are where the controllers name the leader."""
+        """Apply the settings of topic and partition, for modes whose leader is named by the controllers."""
         driver, replica = mine.driver, mine.replica
         limits, uncounted = self._limits(mine.config, partition), frozenset(partition.uncounted)
         if (limits, uncounted) != (replica.limits, replica.uncounted):
@@ -221,8 +221,9 @@ class PartitionTable:
         return partition.leader != self._me and stand_in(partition, there) != NO_BROKER
 
     def stand_in_for(self, orphaning: AbstractSet[int]) -> None:
-        """Leaders that have ended while no controller is there to say so: where backups serve readers, they
-        do so without a controller's word. Nobody is led astray: what they give out is confirmed.
+        """Some leaders have ended, and there is no majority of controllers to fence them. In modes with
+        stand-ins, backups then serve consumers without a decision of a controller. That is safe, because
+        they serve only confirmed records.
         """
         if orphaning == self._orphaning:
             return
@@ -234,14 +235,16 @@ class PartitionTable:
                 confirm_as_stand_in(driver, partition)
 
     def _update_seal(self, mine: Partition, topic: TopicImage, partition: PartitionImage) -> None:
-        """Leaders say who holds what before the topic is replicated in another way."""
+        """Before the mode of a topic changes, its leaders seal their logs: they report which replicas have
+        all records.
+        """
         if not mine.driver.has_adopted(MODES[partition.mode]):
-            return  # It votes on, above the epoch of the leader that was named: its seal must not be void.
+            return  # It still votes, in an epoch above that of the named leader. Its seal must stay valid.
         wanted = mode_of(topic.configs) != partition.mode
         mine.driver.seal.update(wanted=wanted, since_epoch=partition.mode_epoch)
 
     def _successors(self, config: TopicConfig, partition: PartitionImage) -> frozenset[int]:
-        """Who could be made leader in this broker's place."""
+        """The replicas that could become leader instead of this broker."""
         able = (*partition.in_sync, *partition.eligible)
         if config.unclean_leader_election_enable:
             able = partition.replicas
@@ -249,28 +252,30 @@ class PartitionTable:
 
     @property
     def all_open(self) -> bool:
-        """Whether everything known so far is open, and nothing else."""
+        """Whether all known partitions are open and all removed ones are dropped."""
         return self.queue.all_open
 
     def when_open(self, callback: Callable[[], None]) -> None:
-        """Call back when everything known so far is open."""
+        """Call back when all known partitions are open."""
         self.queue.when_open(callback)
 
     @property
     def has_failed_logs(self) -> bool:
-        """Whether a log could not be opened, or has failed since: what its recovery truncated may return."""
+        """Whether a log could not be opened or has failed since. Records that its recovery truncated may
+        reappear after a restart.
+        """
         return bool(self._offline) or any(partition.log.failure is not None for partition in self)
 
     def _open_if_wanted(self, topic_id: UUID, index: int) -> None:
         topic = self._topics.get(topic_id)
-        # Both may have changed while this waited for its turn.
+        # Both may have changed while this was in the queue.
         if topic is None or index in self._rows[topic_id]:
             return
         if self._me in topic.partitions[index].replicas and not self._must_note_loss(topic, index):
             self._open(topic, index)
 
     def _must_note_loss(self, topic: TopicImage, index: int) -> bool:
-        """Whether the log was gone and something has to be noted before it is opened."""
+        """Whether the log is missing and the loss must be recorded before it is opened."""
         key = topic.topic_id, index
         name = TopicPartition(topic.name, index)
 
@@ -318,7 +323,7 @@ class PartitionTable:
 
     def _came_back_damaged(self, driver: ReplicaDriver, image: PartitionImage) -> None:
         if image.replicas == (self._me,):
-            # Nobody has what is missing, and nobody else can lead: what is left goes on being served.
+            # No replica has the missing records and no other can lead, so the remaining ones are served.
             logger.error("%s: the only replica lost records: %s", driver.key, driver.log.damage)
             driver.log.damage_is_known()
         else:
@@ -334,7 +339,7 @@ class PartitionTable:
 
     def _drop_topic(self, topic: TopicImage) -> None:
         row = self._rows.pop(topic.topic_id)
-        # A topic of the same name may have been created anew in the same step; its row must stay.
+        # A topic of the same name may have been created in the same step; its row must stay.
         if self._rows.get(topic.name) is row:
             del self._rows[topic.name]
         for partition in row.values():
@@ -348,7 +353,7 @@ class PartitionTable:
         try:
             self._logs.remove_log(partition.name, self._services.now_ms())
         except TidelogError as error:
-            logger.error("%s stays on disk: %s", partition.name, error.message)
+            logger.error("%s cannot be removed from disk: %s", partition.name, error.message)
 
     def _reconfigure_one(self, topic: TopicImage, index: int, partition: Partition) -> None:
         image = topic.partitions[index]
@@ -369,7 +374,7 @@ class PartitionTable:
         log.producers.producers_max = self._settings.producer_ids_per_partition_max
 
     def _topic_config(self, topic: TopicImage, partition: PartitionImage) -> TopicConfig:
-        """While the topic's mode changes, a partition keeps the defaults of the mode it still has."""
+        """The settings of a partition. While the topic's mode changes, they are those of its current mode."""
         overrides = topic.configs
         if mode_of(overrides) != partition.mode:
             overrides = {**overrides, REPLICATION_MODE: partition.mode}
