@@ -1,9 +1,9 @@
-"""What a producer's batch must look like before it may enter the log.
+"""Checks of a producer's batch before it is appended to the log.
 
-The header is checked, and what it says of the records is compared with them: :mod:`tidelog.protocol.framing`.
-Records are opened only where that leaves a doubt, or a topic's settings demand it: a compacted topic needs
-keys, another codec than the producer's needs recompression. What is compressed stays unopened otherwise, and
-only the number of records is held against what can be in it; see docs/decisions/0019.
+The header is checked and compared with the records; see :mod:`tidelog.protocol.framing`. Records are decoded
+only if that comparison fails or the topic's settings require it: a compacted topic needs keys, and another
+codec than the producer's needs recompression. Other compressed batches are not decoded. For them only the
+number of records is compared with the size; see docs/decisions/0019.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEEP_CODEC = "producer"
 LOG_APPEND_TIME = "LogAppendTime"
 UNLIMITED_MS = (1 << 63) - 1
-RECORDS_AT_ONCE_MAX = 300  # about a millisecond of looking at records
+RECORDS_AT_ONCE_MAX = 300  # about a millisecond of decoding
 RECOMPRESSED_AT_ONCE_BYTES_MAX = 16 << 10
-_ATTRIBUTES_LOW, _COUNT = 22, slice(57, 61)  # where they stand in a batch
+_ATTRIBUTES_LOW, _COUNT = 22, slice(57, 61)  # positions in a batch
 _BROKERS_OWN = batches.CONTROL_MASK | batches.DELETE_HORIZON_MASK
 
 
@@ -35,17 +35,17 @@ class InvalidRecord(TidelogError):
 
 
 class AppendRules(NamedTuple):
-    """A topic's settings in the form the hot path wants them; made once per change of settings."""
+    """A topic's settings in the form that the hot path needs; made once per change of settings."""
 
     max_message_bytes: int
     segment_bytes: int
     stamp_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
-    codec: int  # -1: as the producer sent it
+    codec: int  # -1: the producer's codec is kept
     needs_keys: bool
-    opens: bool = False  # whether any of them may need a look at the records
-    size_max: int = 0  # of a batch, the smaller one of the two limits
+    opens: bool = False  # whether a setting may require that records are decoded
+    size_max: int = 0  # of a batch: the smaller of the two limits
 
     @classmethod
     def of(cls, config: TopicConfig) -> "AppendRules":
@@ -64,16 +64,16 @@ class AppendRules(NamedTuple):
 
 
 class ValidatedBatch(NamedTuple):
-    """What became of a batch that was opened before its turn."""
+    """A batch that was checked before its append."""
 
-    rules: AppendRules  # by which it was checked; others may be in force by now
+    rules: AppendRules  # by which it was checked; the settings may have changed since
     header: BatchHeader
     records: memoryview  # in the topic's codec
 
 
 def is_costly(records: memoryview, rules: AppendRules) -> bool:
-    """Whether a look at the records takes longer than the event loop can be held. Goes by what the batch
-    claims: a false claim is refused before it costs more. Compressed records may expand to anything.
+    """Whether decoding the records would block the event loop for too long. Uses the count in the header: a
+    wrong count is refused before it costs more. Compressed records may expand to any size.
     """
     if len(records) < HEADER_SIZE:
         return False
@@ -88,7 +88,7 @@ def is_costly(records: memoryview, rules: AppendRules) -> bool:
 def check_opened(
     records: memoryview, rules: AppendRules, now_ms: int, produce_version: int, pace: Callable[[], None]
 ) -> ValidatedBatch | TidelogError:
-    """All checks of a batch and its recompression; safe in any thread that nobody else uses the batch in.
+    """All checks of a batch and its recompression. Safe in any thread, if no other thread uses the batch.
     ``pace`` is called about once a millisecond.
     """
     try:
@@ -102,7 +102,7 @@ def check_opened(
 
 
 class MustOpen(Exception):
-    """A look at the header leaves a doubt, and the records are too many to be opened on the event loop."""
+    """The header may not match the records, and there are too many to decode them on the event loop."""
 
     def __init__(self, rules: AppendRules) -> None:
         super().__init__()
@@ -116,15 +116,15 @@ def check_batch(
     produce_version: int,
     pace: Callable[[], None] | None = None,
 ) -> BatchHeader:
-    """The header of the one valid batch in ``records``, or the refusal Kafka's clients expect.
+    """The header of the one valid batch in ``records``. Raises the error that Kafka's clients expect.
 
-    Raises :class:`MustOpen` where the records must be opened after all and that would take long. With a
-    ``pace`` it takes as long as it takes.
+    Raises :class:`MustOpen` if the records must be decoded and that would take long. With a ``pace`` they are
+    decoded in any case.
     """
     if len(records) < HEADER_SIZE:
         raise _too_short(records)
-    # Everything that the usual batch needs, in as few steps as possible: it is done for each. What is unusual
-    # gets its reason below.
+    # The hot path: all checks of an ordinary batch, in as few steps as possible. For other batches the
+    # functions below find the reason.
     fields = batches.unpack_header(records)
     _, length, _, magic, crc, attributes, last_delta, base_time, newest, producer_id, _, _, count = fields
     header = batches.make_header(fields)
@@ -158,7 +158,7 @@ def check_batch(
     if rules.timestamp_before_max_ms < UNLIMITED_MS:
         _check_oldest(header, records, rules, now_ms, pace or _no_pace)
     if true_newest != newest:
-        # Look-ups by time and retention go by it. Kafka, too, writes the true one.
+        # Look-ups by time and retention use this timestamp. Kafka also corrects it.
         return batches.set_max_timestamp(records, true_newest)
     return header
 
@@ -178,13 +178,13 @@ def _is_refused(attributes: int, producer_id: int, produce_version: int) -> bool
 
 def _too_short(records: memoryview) -> TidelogError:
     if not records:
-        # Nothing was damaged on the way: a client that is told so would send nothing again and again.
+        # Not CorruptBatch: the client would retry the empty batch forever.
         return InvalidRecord("no records")
     return CorruptBatch(f"{len(records)} bytes are too few for a record batch")
 
 
 def _refusal(records: memoryview, rules: AppendRules, produce_version: int) -> TidelogError:
-    """Why a batch is not taken, by its header alone."""
+    """The reason to refuse a batch, from its header only."""
     if records[16] != batches.MAGIC:
         return InvalidRecord(f"record format {records[16]} is not supported, only {batches.MAGIC}")
     try:
@@ -209,7 +209,7 @@ def _refusal(records: memoryview, rules: AppendRules, produce_version: int) -> T
 def _wrong_attributes(header: BatchHeader, produce_version: int) -> TidelogError:
     attributes, codec = header.attributes, header.codec
     if attributes & _BROKERS_OWN:
-        # A delete horizon from outside would let tombstones vanish early and bring old values back.
+        # With a client's delete horizon, tombstones could be removed early and old values reappear.
         return InvalidRecord("clients may not write control records or delete horizons")
     if attributes & batches.TRANSACTIONAL_MASK and header.producer_id < 0:
         return InvalidRecord("a batch of a transaction needs a producer id")
@@ -221,8 +221,8 @@ def _wrong_attributes(header: BatchHeader, produce_version: int) -> TidelogError
 def _newest_timestamp(
     records: memoryview, header: BatchHeader, rules: AppendRules, pace: Callable[[], None]
 ) -> int:
-    """The largest timestamp of records that must have keys, or are compressed; raises where they are not what
-    the header says.
+    """The largest timestamp of records that need keys or are compressed. Raises if they do not match the
+    header.
     """
     if rules.needs_keys:
         return _check_keys(records, header, pace)
@@ -249,7 +249,7 @@ def _wrong_time(attributes: int, newest: int, rules: AppendRules) -> TidelogErro
 def _check_oldest(
     header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int, pace: Callable[[], None]
 ) -> None:
-    """The header tells the newest timestamp; the oldest may be anybody's, so every record is looked at."""
+    """The header has only the newest timestamp, so all records are decoded to find the oldest."""
     limit = now_ms - rules.timestamp_before_max_ms
     if not 0 <= validate_records(records, header, pace=pace).min_timestamp < limit:
         return
@@ -270,8 +270,8 @@ def _check_keys(records: memoryview, header: BatchHeader, pace: Callable[[], Non
 
 
 def recompressed(records: memoryview, header: BatchHeader, rules: AppendRules) -> memoryview:
-    """The batch in the topic's codec. Raises where the records are not what the header says, or only the
-    producer's codec made them fit.
+    """The batch in the topic's codec. Raises if the records do not match the header, or if the batch is too
+    large in the topic's codec.
     """
     payload = payload_of(records, header)
     stored = recompress(records, rules.codec, payload)
