@@ -1,3 +1,3 @@
-"""What Produce needs besides its usual path: batches that must be opened first, those of transactions, and
-answers.
+"""Parts of Produce besides its hot path: batches that must be decoded first, transactional batches, and
+responses.
 """
