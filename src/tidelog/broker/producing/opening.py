@@ -1,7 +1,7 @@
-"""Batches whose records must be looked at before they are appended: in a thread, and in order all the same.
+"""Decodes batches in a thread if their records must be checked before the append, and keeps their order.
 
-Their connection takes up nothing more meanwhile, so that the order of a producer's batches stays, and no more
-than one request of it waits.
+Meanwhile their connection handles no further request. This keeps the order of a producer's batches, and
+limits the pending requests of the connection to one.
 """
 
 import logging
@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 Work = Callable[[], list[ValidatedBatch | TidelogError]]
 Compute = Callable[[Work, Callable[[list[ValidatedBatch | TidelogError] | BaseException], None]], None]
-"""Runs work in a thread; what comes of it, or its exception, comes back in order with events."""
+"""Runs work in a thread. The callback gets its result or exception on the event loop."""
 
 
 class Costly(NamedTuple):
-    """A batch that must be opened, and by which rules."""
+    """A batch that must be decoded, and the rules to check it by."""
 
     key: TopicKey
     partition: int
@@ -32,10 +32,10 @@ class Costly(NamedTuple):
 
 
 class RequestSource(Protocol):
-    """Whoever sent a request: its connection."""
+    """The connection of a request."""
 
     def hold(self) -> None:
-        """Take up nothing more."""
+        """Handle no further requests."""
 
     def resume(self) -> None: ...
 
@@ -61,15 +61,15 @@ class BatchOpening:
         compute: Compute | None = None,
         give_way: Callable[[], None] = ignore,
     ) -> None:
-        """``give_way``: called from the thread that computes, about once a millisecond."""
+        """``give_way`` is called about once a millisecond in the thread that decodes batches."""
         self._partitions = partitions
         self._services = services
         self._compute: Compute = compute if compute is not None else services.offload
         self._give_way = give_way
-        self.batches = 0  # opened in a thread so far
+        self.batches = 0  # number of batches decoded in a thread so far
 
     def costly(self, request: ProduceRequest) -> list[Costly]:
-        """What of a request must be opened."""
+        """The batches of a request that must be decoded first."""
         costly = []
         for key, partitions in request.topics:
             for index, records in partitions:
@@ -79,7 +79,7 @@ class BatchOpening:
         return costly
 
     def _by_other_rules(self, costly: Sequence[Costly]) -> list[Costly] | None:
-        """The same by the rules that are in force now; None where they are the same."""
+        """The batches with the current rules; None if the rules have not changed."""
         now = []
         for each in costly:
             partition, _ = self._partitions.find(each.key, each.partition)
@@ -95,9 +95,9 @@ class BatchOpening:
         asker: RequestSource,
         go_on: Callable[[RequestContext], None],
     ) -> None:
-        """What may happen meanwhile: the log is cut, rolled or deleted, another broker leads. All of that is
-        looked at when the batch is appended, as for one that has just come. Where the settings change, it is
-        opened once more.
+        """Decode and check the batches, then call ``go_on``. Meanwhile the log may be truncated, rolled or
+        deleted, or another broker may become leader. All of that is checked when the batch is appended, as
+        for a new request. If the settings change, the batches are checked again.
         """
         now_ms, version, pace = self._services.now_ms(), context.version, self._give_way
 
@@ -115,7 +115,7 @@ class BatchOpening:
                 asker.close(error.message)
             except Exception:
                 logger.exception("a produce request of %s failed", context.peer)
-                asker.close("a request that could not be answered")
+                asker.close("a request failed with an internal error")
             asker.resume()
 
         asker.hold()
