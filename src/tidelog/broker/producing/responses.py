@@ -1,4 +1,4 @@
-"""Answers to Produce: what became of each batch, and who leads where this broker does not."""
+"""Responses to Produce: the result of each batch, and the leader if this broker is not the leader."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from tidelog.protocol.produce import (
 )
 
 Send = Callable[[bytes | bytearray | None], None]
-"""Takes the finished answer frame, or None where the client wants no answer (acks=0)."""
+"""Takes the encoded response frame, or None if the client wants no response (acks=0)."""
 
 MAX_TEMPLATES = 10_000
 
@@ -52,7 +52,7 @@ class ProduceResponses:
 
 
 def _with_hints(broker: BrokerPorts, answers: TopicAnswers) -> tuple[TopicAnswers, list[NodeAddress]]:
-    """Refusals for the want of leadership say who leads, so that the client need not ask (KIP-951)."""
+    """Add the current leader to NOT_LEADER errors, so that the client need not ask for it (KIP-951)."""
     hinted: TopicAnswers = []
     nodes: dict[int, NodeAddress] = {}
     for key, results in answers:
