@@ -1,5 +1,5 @@
-"""Produce with a transactional id: each partition for itself. One may have to wait for the coordinator, the
-next must not.
+"""Produce with a transactional id. Each partition is handled separately, because one may have to wait for the
+coordinator and must not delay the others.
 """
 
 from collections.abc import Callable
@@ -18,27 +18,27 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, TopicAnswers, TopicKey
 
 Outcome = tuple[Partition | None, Appended | None, ProducePartitionResponse | None]
-"""A batch's partition, where it was appended, or why not."""
+"""The partition of a batch, and its position or the error."""
 
 
 class Appender(Protocol):
-    """How batches are appended, whatever they belong to."""
+    """Appends batches, transactional or not."""
 
     def handle_one(
         self, key: TopicKey, index: int, records: memoryview | None, acks: int, timeout_ms: int,
         context: RequestContext, send: Send, asker: RequestSource, *, in_transaction: bool = False,
     ) -> None:  # fmt: skip
-        """Append one batch and answer the request, which has no other."""
+        """Append the only batch of a request and send the response."""
 
     def append(
         self, key: TopicKey, index: int, records: memoryview | None, acks: int, context: RequestContext, *,
         in_transaction: bool = False,
     ) -> Outcome:  # fmt: skip
-        """Raises MustOpen."""
+        """Append one batch. Raises MustOpen."""
 
 
 def is_single(request: ProduceRequest) -> bool:
-    """Whether it has one batch, and somebody waits for the answer."""
+    """Whether the request has one batch and needs a response."""
     return len(request.topics) == 1 and len(request.topics[0][1]) == 1 and bool(request.acks)
 
 
@@ -65,7 +65,6 @@ class TransactionalProduce:
         send: Send,
         asker: RequestSource,
     ) -> None:
-        """Each partition for itself: one may have to wait for the coordinator, the next must not."""
         if is_single(request):
             self._one(request, transactional_id, context, send, asker)
             return
