@@ -1,4 +1,4 @@
-"""A value that comes later, without an event loop: what a handler returns when it has to wait."""
+"""A future value that needs no event loop. A handler returns one if its response is not available yet."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """Kept once. Whoever waits is called at once when it is kept already."""
+    """Kept once. A callback that is added afterwards is called immediately."""
 
     __slots__ = ("_callback", "_kept", "_value")
 
@@ -38,7 +38,7 @@ class Promise(Generic[T]):
 
 
 class Gather:
-    """Keeps a promise when a number of things are done."""
+    """Keeps its promise after ``count`` calls of ``one_done``."""
 
     __slots__ = ("_missing", "promise")
 
