@@ -1,1 +1,1 @@
-"""Partitions whose replicas elect their leader: their voters, and the hand-over of leadership."""
+"""Partitions whose replicas elect their leader: their voters, and the transfer of leadership."""
