@@ -1,8 +1,8 @@
-"""A leader that was voted in lets another voter lead: it waits until the heir holds nearly everything, takes
-no more records, waits for the rest, and tells the heir to stand for election at once.
+"""Transfers leadership from an elected leader to another voter, the heir. The leader waits until the heir has
+nearly all records, refuses writes, waits for the rest, and tells the heir to start an election immediately.
 
-Nothing is promised: an heir that does not get there in time is tried again later, and records are taken
-meanwhile.
+The transfer may fail. If the heir does not catch up in time, writes are accepted again and the transfer is
+retried later.
 """
 
 from tidelog.replication.driver import ReplicaDriver
@@ -11,9 +11,9 @@ from tidelog.replication.replica import Role
 from tidelog.services import Services, Timer
 
 LOOK_MS = 5
-CLOSED_MS = 400  # Writes are refused for so long at most.
+CLOSED_MS = 400  # Writes are refused for at most this time.
 AGAIN_MS = 3000
-LATE_MS = 500  # Longer than writes are refused.
+LATE_MS = 500  # Longer than CLOSED_MS.
 
 
 class HandOver:
@@ -23,7 +23,7 @@ class HandOver:
         self._services = services
         self._peers = peers
         self._epoch = driver.replica.epoch
-        self._closed_ms: int | None = None  # since when no records are taken
+        self._closed_ms: int | None = None  # since when writes are refused
         self._timer: Timer | None = None
 
     def start(self) -> None:
@@ -48,7 +48,7 @@ class HandOver:
         self._timer = self._services.later(LATE_MS if late else pause_ms, self._look)
 
     def _step(self, now_ms: int) -> int:
-        """How long until the next look."""
+        """Do the next step; returns the time until the following one."""
         replica = self._driver.replica
         progress = replica.progress.get(self.heir)
         if progress is None or not progress.seen or replica.high_watermark <= replica.epoch_start_offset:
