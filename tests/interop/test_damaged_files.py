@@ -44,7 +44,7 @@ def test_a_broker_with_damaged_votes_says_what_to_do(tmp_path: Path) -> None:
             follower.start()
         ballots.rename(ballots.with_suffix(".damaged"))
         follower.start()
-        eventually(lambda: "its votes are gone" in follower.log_text(), "the loss is found")
+        eventually(lambda: "its votes are missing" in follower.log_text(), "the loss is found")
         cluster.await_in_sync(TOPIC)
         assert ledger.write(30) == set()
         ledger.check()
@@ -68,7 +68,7 @@ def test_a_damaged_list_of_voters_is_written_anew(tmp_path: Path) -> None:
             return any(voter["heals"] >= 0 for each in found for voter in each["sets"][-1]["voters"])
 
         eventually(is_readmitted, "the replica votes again")
-        assert "does not vote before it was readmitted" in follower.log_text()
+        assert "does not vote until it is readmitted" in follower.log_text()
         cluster.await_in_sync(TOPIC)
         cluster.leader_of(TOPIC).kill()
         assert ledger.write(30) == set()

@@ -99,7 +99,7 @@ def test_a_broker_whose_votes_are_gone_does_not_vote_before_it_was_readmitted(tm
             (follower.data_directory / "ballots").unlink()
             follower.start()
             cluster.await_in_sync(TOPIC)
-            assert follower.log_text().count("its votes are gone") == number
+            assert follower.log_text().count("its votes are missing") == number
         cluster[leader].kill()
         assert ledger.write(30) == set()
         cluster[leader].start()

@@ -1,9 +1,9 @@
-"""Partitions whose replicas elect their leader: opened, told of, handed over, and given other voters.
+"""Partitions whose replicas elect their leader: opening, reports of elections, leadership transfer, voters.
 
-The metadata says which replicas a partition has, but who leads is known first here. The winner of an election
-tells every broker and the active controller, the latter again and again until the metadata says so too; and
-whoever is asked for a leader answers with the newest election it has heard of. So elections go on, and
-clients find their leaders, while no controller decides anything.
+The metadata contains the replicas of a partition, but the replicas know the leader first. The winner of an
+election informs every broker and the active controller; the report to the controller is repeated until the
+metadata contains it. Each broker returns the newest election that it knows to clients. So leaders are elected
+and clients find them even while there is no active controller.
 """
 
 import logging
@@ -40,11 +40,11 @@ Key = tuple[UUID, int]
 
 REPEAT_MS = 500
 STEP_MS = 50
-FIRST_STAND_MS = 250  # between one replica of a new partition and the next
+FIRST_STAND_MS = 250  # between the first elections of the replicas of a new partition
 
 
 class ClusterPorts(NamedTuple):
-    """What only the cluster knows, and the way to its controllers."""
+    """The state of the cluster, and requests to its controllers."""
 
     image: Callable[[], ClusterImage]
     broker_epoch: Callable[[], int]  # of this node
@@ -66,8 +66,8 @@ class QuorumPartitions:
         *,
         written_survives: bool = False,
     ) -> None:
-        """``directory``: of the broker's data; ``disk``: the id of what it lies on, for one that has not
-        voted yet; ``written_survives``: whether all that the last process wrote is still there. Raises
+        """``directory``: the broker's data directory. ``disk``: its id, for a broker that has not voted yet.
+        ``written_survives``: whether everything that the last process wrote has survived. Raises
         StorageError.
         """
         self._me = host.me
@@ -81,31 +81,31 @@ class QuorumPartitions:
         self._elected: dict[Key, Elected] = {}
         self._voters: dict[Key, PartitionVoters] = {}
         self._images: dict[Key, PartitionImage] = {}
-        self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections that others told us of
-        self._untold: dict[Key, int] = {}  # Led here, and the metadata does not say so: when to tell again.
-        self._ahead: dict[Key, int] = {}  # Voted in a higher epoch than was named: when to tell again.
-        self._changing: dict[Key, None] = {}  # Led here, and voters are to come or go.
-        self._lost: dict[Key, int] = {}  # Logs that were gone: the partition epoch in which that was found.
+        self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections reported by other brokers
+        self._untold: dict[Key, int] = {}  # Led here, but not in the metadata yet: when to report again.
+        self._ahead: dict[Key, int] = {}  # Voted in a higher epoch than the named one: when to report again.
+        self._changing: dict[Key, None] = {}  # Led here, with pending changes of voters.
+        self._lost: dict[Key, int] = {}  # Missing logs: the partition epoch in which that was found.
         self._hand_overs: dict[Key, HandOver] = {}
-        self._leaderless: dict[UUID, set[int]] = {}  # of our replicas, those that know no leader
+        self._leaderless: dict[UUID, set[int]] = {}  # replicas of this broker without a known leader
         self._stepped_ms = 0
         self._cluster = cluster
 
     # --- following the metadata -----------------------------------------------------------------------------
 
     def has(self, driver: ReplicaDriver) -> bool:
-        """Whether it votes."""
+        """Whether the replica votes."""
         return _key(driver) in self._elected
 
     def assign(self, driver: ReplicaDriver, partition: PartitionImage) -> bool:
-        """What the metadata says now. Whether the replica begins to vote with that. Raises StorageError where
-        it cannot know how it voted.
+        """Apply the current metadata. Returns whether the replica starts to vote now. Raises StorageError if
+        its earlier votes cannot be read.
         """
         key = _key(driver)
         driver.unclean_epoch = partition.unclean_epoch
         known = self._images.get(key, partition)
         if key in self._elected and known.mode_epoch != partition.mode_epoch:
-            # The controllers named its leaders for a while, and this replica has slept through it.
+            # The partition was in another mode meanwhile, which this replica has missed.
             self.dissolve(driver)
         self._images[key] = partition
         begins = key not in self._elected
@@ -119,7 +119,7 @@ class QuorumPartitions:
         return begins
 
     def _hear(self, voter: Elected, partition: PartitionImage) -> None:
-        """Who leads, if the controllers know of a later election than this voter."""
+        """Follow the leader in the metadata, if that election is later than the one this voter knows."""
         election, epoch = voter.election, partition.leader_epoch
         voter.doubtful_epoch, voter.named_epoch = partition.doubtful_epoch, epoch
         if epoch > election.epoch or (epoch == election.epoch and election.leader == NO_BROKER):
@@ -131,7 +131,7 @@ class QuorumPartitions:
             voter.elect(voter.election.leader_named(partition.leader, epoch, now_ms, sure=True))
 
     def _found(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
-        """The replica begins to vote: it was opened, or was replicated in another way until now."""
+        """The replica starts to vote: it was opened, or its partition changed to this mode."""
         key = _key(driver)
         replica, log = driver.replica, driver.log
         file = VoterFile(self._storage, log.directory, partition.mode_epoch)
@@ -147,17 +147,18 @@ class QuorumPartitions:
         if saved is None:
             self._book.log_begun()
             if _has_followed(driver, partition) and not self._book.is_lost(key):
-                logger.error("%s: its votes are gone; it does not vote before it was readmitted", key)
+                logger.error("%s: its votes are missing; it does not vote until it is readmitted", key)
                 self._book.note_lost(key, lambda result: None)
         if self._book.is_lost(key):
             self._lost.setdefault(key, partition.partition_epoch)
         ballot = saved or Ballot()
         if partition.leader_epoch > ballot.epoch:
-            # Nobody has voted in it here; to begin there keeps epochs rising where another mode left off.
+            # This replica has not voted in that epoch. Starting there keeps epochs increasing after a change
+            # of mode.
             ballot = Ballot(partition.leader_epoch)
-            # It may acknowledge records without ever voting: whoever has held any has a ballot.
+            # A replica may acknowledge records without ever voting. Each replica with records has a ballot.
             self._book.save(key, ballot, lambda result: None)
-        # Of this time of votes, there may have been others: nobody here has voted yet.
+        # No leader was elected and this replica has not voted since the partition last changed to this mode.
         is_new = partition.leader_epoch == partition.mode_epoch and (
             saved is None or saved.epoch < partition.mode_epoch
         )
@@ -192,11 +193,11 @@ class QuorumPartitions:
     def _replace_damaged(
         self, key: Key, file: VoterFile, history: VoterHistory, error: DamagedVoters
     ) -> None:
-        """Who voted last is not known here, and the metadata may be behind. So it counts as a loss: the
-        replica votes again when a leader has readmitted it, and what the log says from there on is whole. The
-        damaged file stays until the loss is on disk: it is the only trace of it.
+        """The voter set is unknown, and the metadata may be out of date. So this counts as a loss: the
+        replica votes again after a leader has readmitted it, and its log is complete from there on. The
+        damaged file is kept until the loss is recorded on disk, because it is the only evidence of the loss.
         """
-        logger.error("%s: %s; it does not vote before it was readmitted", key, error.message)
+        logger.error("%s: %s; it does not vote until it is readmitted", key, error.message)
         file.is_held = True
 
         def noted(result: object) -> None:
@@ -211,7 +212,9 @@ class QuorumPartitions:
         self._book.note_lost(key, noted)
 
     def _first_delay_ms(self, partition: PartitionImage) -> int:
-        """The one that led before, else the first replica, stands first; the others only if it does not."""
+        """The previous leader, or else the first replica, starts the first election. The others wait longer,
+        in case it does not.
+        """
         first = partition.last_leader
         order = [first, *(each for each in partition.replicas if each != first)]
         return FIRST_STAND_MS * order.index(self._me)
@@ -221,50 +224,51 @@ class QuorumPartitions:
         since = self._lost.get(key)
         if since is not None:
             loss = self._images[key].loss_of(self._me)
-            # It may have been numbered and healed before we heard of either. Our own log shows that: the set
-            # that heals it came after the loss, and so all is there that was acknowledged before.
+            # The loss may have been numbered and healed before this replica got the metadata. Its own log
+            # shows that: the set that heals the loss came after it, so everything acknowledged before is
+            # there.
             if max(-1 if loss is None else loss.number, self._healed(key)) <= since:
-                return  # The controllers do not know yet.
+                return  # The controllers have not numbered the loss yet.
             del self._lost[key]
             self._voters[key].unconfessed = False
             self._book.confessed(key)
         self._voters[key].recall()
 
     def _healed(self, key: Key) -> int:
-        """The latest loss for which our own log says that we were readmitted; -1: none."""
+        """The latest loss for which this replica was readmitted, according to its own log; -1: none."""
         mine = self._voters[key].latest.get(self._me)
         return -1 if mine is None else mine.heals
 
-    # --- logs that are gone ---------------------------------------------------------------------------------
+    # --- missing logs ---------------------------------------------------------------------------------------
 
     def has_voted(self, key: Key) -> bool:
-        """Or followed somebody who was elected: then there was a log."""
+        """Whether the replica has voted, or followed an elected leader: then it had a log."""
         return self._book.of(key) is not None
 
     def is_lost(self, key: Key) -> bool:
-        """Whether the log was gone, and the controllers have not numbered the loss."""
+        """Whether the log was missing and the controllers have not numbered the loss yet."""
         return self._book.is_lost(key)
 
     def note_drop(self, driver: ReplicaDriver, noted: Callable[[], None]) -> None:
-        """A log is about to drop damaged records. Where it votes, that is noted first: after a restart nobody
-        could tell any more. It is lost from there on.
+        """A log is about to drop damaged records. For a voter, that is recorded first, because it could not
+        be detected after a restart. From then on it counts as a loss.
         """
         key = _key(driver)
         if key not in self._elected:
-            noted()  # It does not vote: the controllers know.
+            noted()  # The replica does not vote, and the controllers know of the damage.
             return
         self._elected[key].election.set_forgot(True)
         self._voters[key].unconfessed = True
-        # Who hears late of the metadata may have been readmitted for an earlier loss in between.
+        # If its metadata is late, the replica may have been readmitted for an earlier loss meanwhile.
         self._lost[key] = max(self._images[key].partition_epoch, self._healed(key))
         self.note_lost(key, noted)
 
     def note_lost(self, key: Key, noted: Callable[[], None]) -> None:
-        """Calls back when it is on disk, or cannot be: this broker then votes no more anyway."""
+        """Calls back when the loss is on disk, or cannot be written: then this broker stops voting anyway."""
         self._book.note_lost(key, lambda result: noted())
 
     def dissolve(self, driver: ReplicaDriver) -> None:
-        """The controllers name the leader from now on, if the replica has voted until now."""
+        """From now on the controllers name the leader. Does nothing if the replica has not voted."""
         if _key(driver) not in self._elected:
             return
         self.forget(driver)
@@ -273,8 +277,8 @@ class QuorumPartitions:
         VoterFile(self._storage, driver.log.directory).remove()
 
     def outvoted(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
-        """The controllers name the leader, but in an epoch below one that was voted in here: they are told so
-        until they have gone above it.
+        """The controllers name a leader in an epoch below one in which this replica has voted. That is
+        reported until they use a higher epoch.
         """
         key = _key(driver)
         if key in self._elected:
@@ -293,7 +297,7 @@ class QuorumPartitions:
         self._cluster.ask_controller(InSyncAsk(wish))
 
     def forget(self, driver: ReplicaDriver) -> None:
-        """The replica goes away."""
+        """Forget a replica that is closed or no longer votes."""
         key = _key(driver)
         for known in (
             self._elected, self._voters, self._images, self._heard, self._untold, self._changing, self._ahead,
@@ -305,20 +309,20 @@ class QuorumPartitions:
             hand_over.stop()
 
     def gone(self, driver: ReplicaDriver) -> None:
-        """And with it how it voted: its topic is deleted, or it has been moved."""
+        """Forget a replica together with its votes: the topic was deleted, or the replica was moved away."""
         self.forget(driver)
         self._book.forget(_key(driver))
 
     # --- who leads ------------------------------------------------------------------------------------------
 
     def began(self, began: LeaderBegan) -> None:
-        """Somebody was elected. Where we have no replica ourselves, this is all we hear of it in time."""
+        """A leader was elected. For a partition without a replica here, this is the first information."""
         key = cast(Key, began.key)
         if key not in self._voters and began.epoch > self._heard.get(key, (-1, -1))[0]:
             self._heard[key] = (began.epoch, began.sender)
 
     def view(self, key: Key, partition: PartitionImage) -> PartitionImage:
-        """The partition with the newest leader that is known here."""
+        """The partition with the newest leader known to this broker."""
         epoch, leader = self._newest(key)
         if epoch < partition.leader_epoch or (epoch == partition.leader_epoch and leader == NO_BROKER):
             return partition
@@ -357,11 +361,11 @@ class QuorumPartitions:
                 del self._leaderless[topic_id]
 
     def awaits_leaders(self, topic_id: UUID) -> bool:
-        """Whether an election is under way as far as our replicas know."""
+        """Whether a replica of this broker knows of no leader, so that an election may be in progress."""
         return topic_id in self._leaderless
 
     def _tell_brokers(self, driver: ReplicaDriver) -> None:
-        """Voters hear of it by the election; all others would only from the controllers."""
+        """Voters know the leader from the election. All others would only learn it from the controllers."""
         voters = self._voters[_key(driver)].latest
         for broker in self._cluster.image().brokers.values():
             if broker.broker_id != self._me and broker.broker_id not in voters and not broker.fenced:
@@ -370,7 +374,7 @@ class QuorumPartitions:
     # --- leading --------------------------------------------------------------------------------------------
 
     def _look_after(self, driver: ReplicaDriver) -> None:
-        """What a leader has to do that is not done."""
+        """Start the pending tasks of a leader: reports, changes of voters, transfer of leadership."""
         key = _key(driver)
         partition, voters = self._images[key], self._voters[key]
         if self._is_told(driver, partition, voters):
@@ -388,7 +392,7 @@ class QuorumPartitions:
         if (partition.leader, partition.leader_epoch) != (self._me, replica.epoch):
             return False
         if not voters.is_committed:
-            return self._me in partition.remember  # The others are told of when it is.
+            return self._me in partition.remember  # The others are reported once it is committed.
         members = voters.members(partition)
         counted = {voter_id for voter_id, healed in members if healed != FORGOT}
         if partition.is_moving and {voter_id for voter_id, _ in members} == set(partition.target):
@@ -406,8 +410,8 @@ class QuorumPartitions:
         if voters.is_committed:
             members = voters.members(partition)
         else:
-            # A set that may be taken back is not told, only who leads. That it is not a whole set shows by
-            # somebody in it who does not exist. Who was elected holds everything, settled or not.
+            # An uncommitted voter set may be undone, so only the leader is reported. The entry NO_BROKER
+            # marks the list as incomplete. The elected leader has everything that is committed.
             known = sorted({*partition.in_sync, *partition.eligible, self._me})
             members = (*((each, -1) for each in known), (NO_BROKER, FORGOT))
         wish = InSyncProposal(
@@ -424,7 +428,7 @@ class QuorumPartitions:
         self._cluster.ask_controller(InSyncAsk(wish))
 
     def tick(self, now_ms: int) -> None:
-        """Now and then: go on with what is not done."""
+        """Called periodically: continues pending reports and changes."""
         if now_ms - self._stepped_ms < STEP_MS:
             return
         self._stepped_ms = now_ms
@@ -435,7 +439,7 @@ class QuorumPartitions:
             elif due_ms <= now_ms:
                 self._tell_controller(key)
         for key in [key for key in self._lost if key in self._voters]:
-            self._recall(self._host.drivers[key])  # The log may tell what the metadata told before.
+            self._recall(self._host.drivers[key])  # The log may show it before the metadata does.
         for key in [key for key, due_ms in self._ahead.items() if due_ms <= now_ms]:
             self._tell_epoch(key, now_ms)
         for key in list(self._changing):
@@ -446,7 +450,7 @@ class QuorumPartitions:
         if voters.is_done(partition):
             del self._changing[key]
             driver.voter.notes_fetches = False
-            driver.voter.seen.clear()  # What is noted no more says nothing when voters change again.
+            driver.voter.seen.clear()  # No longer updated, so stale at the next change of voters.
             return
         self._host.voting.refresh(driver)
         voters.step(partition, self._cluster.image())
@@ -456,7 +460,7 @@ class QuorumPartitions:
         if key not in self._untold and not self._is_told(driver, partition, voters):
             self._untold[key] = 0
             if not voters.is_known(partition):
-                self._tell_controller(key)  # The next step waits for it.
+                self._tell_controller(key)  # The next step waits for this.
 
     def _hand_over_to(self, driver: ReplicaDriver, heir: int) -> None:
         key = _key(driver)
@@ -472,7 +476,7 @@ class QuorumPartitions:
 
 
 def _has_followed(driver: ReplicaDriver, partition: PartitionImage) -> bool:
-    """Whether the log holds what a leader wrote who was elected: then its replica has had a ballot."""
+    """Whether the log has records of an elected leader: then the replica had a ballot."""
     entries = driver.log.epochs.entries
     return bool(entries) and entries[-1][0] > partition.mode_epoch
 
