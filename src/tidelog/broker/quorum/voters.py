@@ -1,20 +1,20 @@
-"""What changes who votes on one partition, and what this replica may say meanwhile. How sets of voters are
-followed and written is in :mod:`tidelog.replication.attachments.voters`; here they are synced, and in a file,
-before they count.
+"""Changes of the voters of one partition, and whether this replica may vote. How voter sets are read from and
+written to a log is in :mod:`tidelog.replication.attachments.voters`. Here they are also synced, and stored in
+a file before they take effect.
 
 ====================== =======================================================================================
 change                 when
 ====================== =======================================================================================
-a new replica votes    a reassignment brings it, it holds everything that is committed, and the controllers
-                       know the set so far
-a replica votes no     a reassignment takes it away, and every replica of the target votes; the leader itself
-more                   goes last, and hands over to one that stays
-a replica lost data    the controllers have numbered the loss: first it is removed, then, when that is
-                       committed and it has caught up, it is added with the number of the loss it heals
-a replica was late     it has lost nothing: it goes on as one that is healed, when it has caught up
+a voter is added       a reassignment adds it, it has all committed records, and the controllers know the
+                       current set
+a voter is removed     a reassignment removes it, and all replicas of the target vote; the leader itself is
+                       removed last, after it has handed over to one that stays
+a voter lost data      the controllers have numbered the loss: it is removed and then, when that is committed
+                       and it has caught up, added with the number of the loss (``heals``)
+a voter was late       it has lost nothing: it is marked as healed when it has caught up
 ====================== =======================================================================================
 
-Knows the wish (the partition as the metadata has it) and the log; not how leaders are found or told of.
+Uses the target in the metadata and the log. How leaders are elected and reported is not its concern.
 """
 
 import logging
@@ -37,11 +37,11 @@ from tidelog.services import Services
 logger = logging.getLogger(__name__)
 
 FORGOT = -2
-_ATTRIBUTES = 22  # Where in a batch's header the byte lies that says whether it is a control batch.
+_ATTRIBUTES = 22  # Position of the byte in a batch header that contains the control flag.
 
 
 class PartitionVoters(LogVoters):
-    """Of one replica."""
+    """The voters of one partition, as one replica knows them."""
 
     def __init__(
         self,
@@ -52,32 +52,32 @@ class PartitionVoters(LogVoters):
         services: Services,
         partition: Callable[[], PartitionImage],
     ) -> None:
-        """``partition``: as the metadata has it."""
+        """``partition``: its current metadata."""
         super().__init__(driver, election, history, services)
         self._me = driver.replica.me
         self._file = file
         self._partition = partition
         self._arriving: list[tuple[int, VoterSet]] = []
-        self.unconfessed = False  # Its log was gone, and the controllers have not numbered that yet.
+        self.unconfessed = False  # Its log was missing, and the controllers have not numbered the loss yet.
 
     # --- following the log ----------------------------------------------------------------------------------
 
     def arriving(self, data: memoryview) -> None:
-        """Sets are on disk before the log has them: a replica that had a set in its log and acted on an
-        earlier one could make a majority with others that have not heard of the later one.
+        """Voter sets are saved to the file before the log has them. A replica that had a set in its log but
+        acted on an earlier one could form a majority with others that do not know the later set.
         """
-        unsure, self._arriving = bool(self._arriving), []  # Those before could not be appended.
+        unsure, self._arriving = bool(self._arriving), []  # The earlier ones could not be appended.
         began = self._partition().mode_epoch
         for start, end in _control_batches(data):
-            # Sets of an earlier time of votes say nothing, as in the file.
+            # Sets from before the last change to this mode are ignored, as in the file.
             if batches.parse_leader_epoch(data, start) >= began:
                 self._arriving += sets_in(data[start:end])
         if self._arriving or unsure:
             self._file.save((*self.history.entries, *self._arriving))
 
     def arrived(self) -> None:
-        """Synced before they count, whatever ``flush.messages`` says: replicas that forget in a power failure
-        who votes could come to differ by more than one voter, and then never agree on a leader.
+        """Sync voter sets before they take effect, whatever ``flush.messages`` is. If replicas lost sets in a
+        power failure, their sets could differ by more than one voter, and they might never elect a leader.
         """
         if not self._arriving:
             return
@@ -89,18 +89,18 @@ class PartitionVoters(LogVoters):
         self.recall()
 
     def recall(self) -> None:
-        """Whether this replica remembers: the metadata says so, or its own log shows that it was readmitted
-        for its latest loss, and all that came before is in that log.
+        """Update whether this replica may vote: the metadata says so, or its own log shows that it was
+        readmitted for its latest loss. Everything from before that is in the log.
         """
         partition, election = self._partition(), self._election
         if self._driver.replica.role is Role.LEADER:
-            return  # It holds all that was ever committed; who was elected tells the controllers so.
+            return  # An elected leader has all committed records, and reports that to the controllers.
         if (
             self.unconfessed
             or self._driver.damage.is_cut
             or (election.forgot and self._me in partition.damaged)
         ):
-            return  # It has lost records, and the controllers have not numbered that yet.
+            return  # It has lost records, and the controllers have not numbered the loss yet.
         election.set_forgot(forgot(partition, self.latest, self._me))
 
     def cut(self, end_offset: int) -> None:
@@ -115,8 +115,8 @@ class PartitionVoters(LogVoters):
             self.recall()
 
     def skipped(self) -> None:
-        """Sets may have come in between. Known gap: while voters change, the metadata does not tell which set
-        is in force, and this replica goes on with an older one until the next comes.
+        """The replica has skipped records, perhaps with voter sets. Known gap: while voters change, the
+        metadata does not contain the current set, and this replica uses an older one until the next arrives.
         """
         partition = self._partition()
         voters = VoterSet.of(partition.replicas)
@@ -128,17 +128,17 @@ class PartitionVoters(LogVoters):
     # --- leading --------------------------------------------------------------------------------------------
 
     def members(self, partition: PartitionImage) -> tuple[tuple[int, int], ...]:
-        """(voter, loss) of every voter: the loss for which it was readmitted, -1 where there is none, and -2
-        where it does not count because it was not readmitted for its latest one.
+        """(voter, loss) of every voter: the loss for which it was readmitted, -1 if there is none, and -2 if
+        it does not count because it was not readmitted for its latest loss.
         """
         return tuple(_members(self.latest, partition, self._me))
 
     def is_known(self, partition: PartitionImage) -> bool:
-        """Whether the metadata names this set, as it does while replicas are moved."""
+        """Whether the metadata contains this set. Always true outside of a reassignment."""
         return not partition.is_moving or partition.known_voters == self.latest.ids
 
     def is_done(self, partition: PartitionImage) -> bool:
-        """Whether the voters are as the metadata wants them."""
+        """Whether the voters are those of the target, and all of them count."""
         return (
             not partition.is_moving
             and not self.latest.returning
@@ -147,7 +147,7 @@ class PartitionVoters(LogVoters):
         )
 
     def step(self, partition: PartitionImage, image: ClusterImage) -> None:
-        """Go one step towards what the metadata wants, if its time has come."""
+        """Write the next voter set towards the target, if that is possible now."""
         if not self.is_committed:
             return
         if self._me not in self.latest:
@@ -168,20 +168,20 @@ class PartitionVoters(LogVoters):
             if voter.voter_id in target and self._has_caught_up(voter.voter_id):
                 return latest.including(self._anew(voter.voter_id, partition))
         forgotten = _forgotten(latest, partition, image, self._me)
-        # First those that are only late: they need not be removed, and without them the leader may have
-        # nobody left who votes for it.
+        # First those that were only late: they need not be removed, and without them the leader may have no
+        # other voters.
         for voter_id in sorted(forgotten, key=lambda each: not _is_late(partition, each)):
             if self._has_caught_up(voter_id):
                 anew = self._anew(voter_id, partition)
                 late = _is_late(partition, voter_id)
                 return latest.including(anew) if late else latest.without(voter_id, anew)
-        # An operator who has to decide needs controllers that know who votes.
+        # If an operator has to intervene, the controllers must know the voters.
         return self._next_of_move(partition) if self.is_known(partition) else None
 
     def _next_of_move(self, partition: PartitionImage) -> VoterSet | None:
         latest, target = self.latest, partition.target
         for voter_id in target:
-            # Before it has confirmed its syncs, it may not have heard that it was gone, and drop its log.
+            # Until it has confirmed its syncs, it may not know that it was removed before, and drop its log.
             heard = voter_id not in partition.unsynced
             if voter_id not in latest and heard and self._has_caught_up(voter_id):
                 return latest.including(self._anew(voter_id, partition))
@@ -192,7 +192,7 @@ class PartitionVoters(LogVoters):
         return None
 
     def heir(self, partition: PartitionImage) -> int | None:
-        """Who leads on, when this leader is the last one that a reassignment takes away."""
+        """The next leader, if this leader is the last replica that a reassignment removes."""
         if self.latest.ids - set(partition.target) != {self._me} or not self.is_committed:
             return None
         now_ms = self._services.uptime_ms()
@@ -204,7 +204,9 @@ class PartitionVoters(LogVoters):
         return able[0] if able else None
 
     def _anew(self, voter_id: int, partition: PartitionImage) -> Voter:
-        """As it is now: it may have lost something once more since it was removed, but was no voter since."""
+        """The voter with its latest loss. It may have lost data again since it was removed, but it has not
+        voted since.
+        """
         loss = partition.loss_of(voter_id)
         return Voter(voter_id, self._directory_of(voter_id), heals=-1 if loss is None else loss.number)
 
@@ -222,18 +224,19 @@ class PartitionVoters(LogVoters):
 
 
 def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
-    """Whether a replica must not vote, because it may lack what it acknowledged or not know how it voted.
+    """Whether a replica must not vote, because it may lack acknowledged records or its own votes.
 
-    Only those that lost no more than an unsynced tail may vote again without a leader's word, and only where
-    they are a majority of the voters: nobody is left then who could readmit them, and that such a power
-    failure costs records is documented. Of two voters (the third is being readmitted) one may: nobody is
-    elected without the other, which remembers. Who came back empty or dropped damaged records never votes
-    again so: the replicas that are away may hold all of it.
+    A replica that lost only an unsynced tail may vote without being readmitted, but only if such replicas are
+    a majority of the voters. Then no leader could be elected to readmit them, and it is documented that such
+    a power failure loses records. Of two voters (while the third is being readmitted) one may vote: no leader
+    is elected without the other, which has lost nothing. A replica that came back empty or dropped damaged
+    records must always be readmitted: the replicas that are down may have all records.
 
-    Who was only behind when votes began has forgotten nothing that it said since, and votes. What was
-    committed before is held by a majority of the replicas, so somebody who holds it compares in every
-    election. The first replica that comes to a lone voter votes as well: the set of two is in that voter's
-    log first, and if it stops leading before the other has the set, nobody else can elect it.
+    A replica that was only behind when the partition changed to this mode has lost nothing that it
+    acknowledged since, and votes. Records that were committed before are on a majority of the replicas, so
+    every election includes a voter that has them and compares logs. The first replica that joins a lone voter
+    votes as well. The set of two is in the log of the lone voter first. If that voter stops leading before
+    the other has the set, only the other can elect it.
     """
     if replica in partition.remember:
         return False
@@ -263,7 +266,7 @@ def _members(voters: VoterSet, partition: PartitionImage, leader: int) -> Iterat
     for voter in voters:
         loss = partition.loss_of(voter.voter_id)
         if voter.voter_id in partition.remember or voter.voter_id == leader:
-            yield voter.voter_id, -1  # Who was elected holds everything that was ever committed.
+            yield voter.voter_id, -1  # An elected leader has all committed records.
         elif loss is not None and voter.heals == loss.number:
             yield voter.voter_id, loss.number
         else:
@@ -279,10 +282,10 @@ def _forgotten(voters: VoterSet, partition: PartitionImage, image: ClusterImage,
 
 
 def _control_batches(data: memoryview) -> Iterator[tuple[int, int]]:
-    """Where the control batches among these lie. All others cost two looks at their header."""
+    """The positions of control batches. Other batches cost only two reads of their header."""
     position, end = 0, len(data)
     while position + batches.HEADER_SIZE <= end:
         _, size = batches.parse_prefix(data, position)
         if data[position + _ATTRIBUTES] & batches.CONTROL_MASK:
             yield position, position + size
-        position += max(size, batches.HEADER_SIZE)  # What is damaged is refused by the log.
+        position += max(size, batches.HEADER_SIZE)  # The log refuses damaged batches.
