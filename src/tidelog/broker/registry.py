@@ -1,4 +1,4 @@
-"""Which APIs this broker serves: key → versions and handler. ApiVersions tells clients what stands here."""
+"""The APIs that this broker serves, with versions and handlers. ApiVersions returns this list to clients."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -62,8 +62,8 @@ class ServedApi(NamedTuple):
     key: int
     oldest: int
     newest: int
-    handler: Handler | None  # None: the two hot APIs, which read their frames themselves
-    announced: bool = True  # False: only brokers ask for it
+    handler: Handler | None  # None: Produce and Fetch, which decode their frames themselves
+    announced: bool = True  # False: sent only by brokers
 
 
 def _api(key: int, handler: Handler) -> ServedApi:
