@@ -1,3 +1,1 @@
-"""What handlers share: the request's context, the ways to the controller and to other
-brokers, common parts of answers.
-"""
+"""Code that handlers share: the context of a request, decisions of the controller, parts of responses."""
