@@ -1,4 +1,4 @@
-"""What OffsetCommit and TxnOffsetCommit share: which offsets are for topics that exist, and the answer."""
+"""Shared by OffsetCommit and TxnOffsetCommit: the check that topics exist, and the response."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,11 +14,11 @@ from tidelog.protocol.messages import ZERO_UUID, Fields
 
 
 class CommitItem(NamedTuple):
-    """One partition of a request, in its place in the answer."""
+    """One partition of a request, in the order of the response."""
 
-    topic: Any  # as the request has it
+    topic: Any  # as in the request
     partition: Any
-    offset: OffsetToCommit | None  # None where the topic is unknown
+    offset: OffsetToCommit | None  # None if the topic is unknown
     error: ErrorCode
 
 
@@ -42,7 +42,7 @@ def read(broker: Broker, topics: Sequence[Any]) -> list[CommitItem]:
 
 
 def topic_name(broker: Broker, topic: Any) -> tuple[str, ErrorCode]:
-    """The name of a topic that a request names, or has the id of."""
+    """The name of a topic that a request identifies by name or id."""
     if hasattr(topic, "topic_id"):
         topic_id: UUID = topic.topic_id or ZERO_UUID
         found = broker.image.topic_names.get(topic_id)
@@ -53,7 +53,9 @@ def topic_name(broker: Broker, topic: Any) -> tuple[str, ErrorCode]:
 
 
 def commit(wanted: Sequence[CommitItem], begin: Callable[[list[OffsetToCommit]], Promise[Any]]) -> Outcome:
-    """Commit what can be, and answer for every partition. ``begin`` may raise what refuses all."""
+    """Commit the offsets of existing topics and respond for every partition. If ``begin`` raises, its error
+    applies to all of them.
+    """
     offsets = [one.offset for one in wanted if one.offset is not None]
     if not offsets:
         return _fields(wanted, [])
@@ -69,7 +71,7 @@ def commit(wanted: Sequence[CommitItem], begin: Callable[[list[OffsetToCommit]],
 
 
 def _fields(wanted: Sequence[CommitItem], errors: list[ErrorCode]) -> Fields:
-    """``errors`` are those of the offsets that were tried, in order."""
+    """``errors``: one for each offset that was passed to ``begin``, in order."""
     told = iter(errors)
     topics: dict[int, dict[str, Any]] = {}
     for one in wanted:
