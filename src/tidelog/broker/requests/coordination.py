@@ -1,4 +1,4 @@
-"""What all handlers share that speak to a group's coordinator."""
+"""Shared by all handlers that use the coordinator of a group."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,18 +12,18 @@ from tidelog.protocol.messages import Fields
 
 
 def machine_of(broker: Broker, group_id: str, *, may_be_empty: bool = False) -> GroupMachine:
-    """The machine that has the group. Raises what the client must hear when this broker does not have it."""
+    """The machine of the group. Raises the error for the client if this broker does not coordinate it."""
     check_group_id(group_id, may_be_empty=may_be_empty)
     return broker.coordinators.groups.machine_of(group_id)
 
 
 def answered(answer: Promise[Any], convert: Callable[[Any], Fields]) -> Promise[Fields]:
-    """The fields of an answer that comes later."""
+    """The fields of a response that is available later."""
     fields: Promise[Fields] = Promise()
     answer.then(lambda value: fields.keep(convert(value)))
     return fields
 
 
 def client_host(context: RequestContext) -> str:
-    """A member's address as Kafka's tools print it."""
+    """A member's address in the format of Kafka's tools."""
     return "/" + context.peer.rpartition(":")[0]
