@@ -1,5 +1,5 @@
-"""Many wishes of one request as one decision: one batch in the metadata log instead of a thousand, and still
-an answer for each.
+"""Many changes of one request as one decision: one batch in the metadata log instead of a thousand, but a
+separate result for each change.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ def submit_together(
     wishes: Sequence[Decide],
     answer: Callable[[TidelogError | None, list[TidelogError | None]], Fields],
 ) -> Promise[Fields]:
-    """Decide every wish on top of those before it. ``answer`` gets what went wrong with all of them, if
-    anything did, and each one's own refusal.
+    """Decide each change after those before it. ``answer`` gets the error that applies to all of them, if
+    any, and the error of each.
     """
     promise: Promise[Fields] = Promise()
     refusals: list[TidelogError | None] = [None] * len(wishes)
