@@ -1,4 +1,4 @@
-"""What the handlers about the controllers' quorum share."""
+"""Shared by the handlers for the quorum of controllers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,12 +17,15 @@ Change = Callable[[MetadataQuorum, Done], None]
 
 def quorum_of(broker: Broker) -> MetadataQuorum:
     if not isinstance(broker.store, MetadataQuorum):
-        raise TidelogError("no quorum of controllers keeps the metadata here", ErrorCode.UNSUPPORTED_VERSION)
+        raise TidelogError(
+            "this broker's metadata is not replicated by a quorum of controllers",
+            ErrorCode.UNSUPPORTED_VERSION,
+        )
     return broker.store
 
 
 def change_voters(broker: Broker, cluster_id: str | None, change: Change) -> Promise[Fields]:
-    """Carry out a change of the voters; the promise is kept when it is committed or refused."""
+    """Change the voters; the promise is kept when the change is committed or refused."""
     promise: Promise[Fields] = Promise()
     try:
         quorum = quorum_of(broker)
@@ -42,7 +45,7 @@ def outcome(error: TidelogError | None) -> Fields:
 
 
 def voter_of(broker: Broker, voter_id: int, directory: UUID | None, listeners: Sequence[Any] = ()) -> Voter:
-    """A voter as a request names it. Of several addresses the one that controllers use here counts."""
+    """The voter in a request. Of several addresses, that of a controller listener is used."""
     names = broker.config.controller_listener_names
     listener = next((each for each in listeners if each.name.upper() in names), None)
     if listener is None and listeners:
