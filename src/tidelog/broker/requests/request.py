@@ -1,4 +1,4 @@
-"""What a handler knows of the request besides its body."""
+"""The context of a request: everything besides its body."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from tidelog.errors import TidelogError
 from tidelog.protocol.messages import Fields
 
 Outcome = Fields | Promise[Fields]
-"""A handler's answer, now or later."""
+"""The fields of a response, or a promise of them."""
 
 
 class HangUp(TidelogError):
-    """Close the connection: the only way to tell a client something went wrong when it wants no answers."""
+    """Close the connection. That is the only way to report an error to a client that wants no response."""
 
 
 class RequestContext(NamedTuple):
@@ -22,6 +22,6 @@ class RequestContext(NamedTuple):
     correlation_id: int
     client_id: str | None
     peer: str  # address the request came from, for log lines
-    kinds: int = 0  # what the connection has sent so far, see client_kinds
-    # Of batches that were opened before their turn: what was found, by the identity of their bytes.
+    kinds: int = 0  # of requests that the connection has sent so far, see client_kinds
+    # Results for batches that were checked before their append, by the identity of their bytes.
     checked: Mapping[int, ValidatedBatch | TidelogError] | None = None
