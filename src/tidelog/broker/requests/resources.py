@@ -1,4 +1,4 @@
-"""Config resources: what AlterConfigs, IncrementalAlterConfigs and DescribeConfigs have in common."""
+"""Config resources: shared by AlterConfigs, IncrementalAlterConfigs and DescribeConfigs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -21,20 +21,20 @@ TOPIC, BROKER = 2, 4
 MINIMUM = "min.insync.replicas"
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Current overrides in, wanted overrides out."""
+"""From the current overrides to the requested overrides."""
 
 
 def check_broker(broker: Broker, name: str) -> None:
-    """A broker's settings are named by its id; the empty name stands for the default of all brokers."""
+    """The resource name is a broker id; the empty name stands for the default of all brokers."""
     if name not in ("", str(broker.broker_id)):
-        raise InvalidRequest(f"this is broker {broker.broker_id}; it knows no settings of broker {name!r}")
+        raise InvalidRequest(f"this is broker {broker.broker_id}; ask broker {name!r} for its settings")
 
 
 def settings_in_force(
     overrides: Mapping[str, str], replicas: int, config: BrokerConfig
 ) -> list[DescribedSetting]:
-    """A topic's settings. How many copies a write needs follows from its mode and the number of replicas: one
-    with fewer than the default minimum needs only as many as it has.
+    """A topic's effective settings. ``min.insync.replicas`` depends on the mode and the number of replicas: a
+    topic with fewer replicas than the default minimum needs only as many as it has.
     """
     copies = COPIES[mode_of(overrides)]
     return [
@@ -46,7 +46,7 @@ def settings_in_force(
 
 
 def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) -> Promise[Fields]:
-    """One decision per resource, answered together."""
+    """One decision per resource, with a common response."""
     rules = Rulebook(broker.config)
     decisions = [_decide(rules, resource, change_of(resource)) for resource in request.resources]
 
