@@ -1,5 +1,5 @@
-"""What all handlers that change metadata share: wishes of one request are decided one by one, answered
-together.
+"""Shared by all handlers that change metadata: the changes of one request are decided separately and have a
+common response.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ from tidelog.protocol.messages import Fields
 Decide = Callable[[ClusterImage], Sequence[MetadataRecord]]
 
 PARTITIONS_MAX = 10_000
-"""New partitions of one request, as in Kafka."""
+"""The limit of new partitions per request, as in Kafka."""
 PLACED_PER_SLICE = 300  # about 3 ms
 
 
 def too_many_partitions(wanted: int) -> TidelogError:
     return TidelogError(
-        f"one request may make {PARTITIONS_MAX:,} partitions, not {wanted:,}; send several",
+        f"one request may create {PARTITIONS_MAX:,} partitions, not {wanted:,}; send several requests",
         ErrorCode.POLICY_VIOLATION,
     )
 
@@ -36,9 +36,9 @@ def submit_each(
     validate_only: bool = False,
     drafts: Sequence[Draft] = (),
 ) -> Promise[Fields]:
-    """Carry out each decision, or only try it; ``answer`` gets each one's refusal, or None, in order.
+    """Submit each decision, or only validate it. ``answer`` gets the error of each, or None, in order.
 
-    ``drafts``: placements that are worked out before, in slices.
+    ``drafts``: placements that are computed first, in slices.
     """
     promise: Promise[Fields] = Promise()
     steps = chain.from_iterable(draft.steps() for draft in drafts)
@@ -61,7 +61,7 @@ def _submit_each(
 ) -> None:
     refusals: list[TidelogError | None] = [None] * len(decisions)
     gather = Gather(len(decisions))
-    # Partitions are open when the client hears "created", so that it can write at once.
+    # The response is sent when the partitions are open, so that the client can write immediately.
     gather.promise.then(lambda _: broker.partitions.when_open(lambda: promise.keep(answer(refusals))))
     for place, decide in enumerate(decisions):
         if validate_only:
@@ -90,7 +90,7 @@ def _settle(
 
 
 def draft_if_large(partitions: int, draft: Callable[[], Draft], drafts: list[Draft]) -> Draft | None:
-    """Begin to place many partitions; not where they would be refused, which the decision says as well."""
+    """Start a draft to place many partitions. None if it is refused; the decision then raises the error."""
     if partitions <= PLACED_PER_SLICE:
         return None
     try:
@@ -101,7 +101,7 @@ def draft_if_large(partitions: int, draft: Callable[[], Draft], drafts: list[Dra
 
 
 def refuse(code: TidelogError) -> Decide:
-    """A wish that is refused before anyone looks at the cluster."""
+    """A decision that is refused without looking at the cluster."""
 
     def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
         raise code
