@@ -1,4 +1,4 @@
-"""What all handlers share that speak to a transaction's coordinator."""
+"""Shared by all handlers that use the coordinator of a transaction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,18 +9,18 @@ from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
-TRANSACTIONAL_ID_MAX = 32_767  # bytes that fit into a record's key
+TRANSACTIONAL_ID_MAX = 32_767  # in bytes, so that it fits into a record's key
 
 
 def machine_of(broker: Broker, transactional_id: str | None) -> TransactionMachine:
-    """The machine that has the id. Raises what the client must hear when this broker does not have it."""
+    """The machine of the id. Raises the error for the client if this broker does not coordinate it."""
     if not transactional_id or len(transactional_id.encode()) > TRANSACTIONAL_ID_MAX:
         raise InvalidRequest("a transactional id has 1 to 32767 bytes")
     return broker.coordinators.transactions.machine_of(transactional_id)
 
 
 def answered(answer: Promise[Any], convert: Callable[[Any], Fields]) -> Promise[Fields]:
-    """The fields of an answer that comes later: of what it is, or of the error code that refuses."""
+    """The fields of a response that is available later, or its error code."""
     fields: Promise[Fields] = Promise()
     answer.then(lambda value: fields.keep(_convert(value, convert)))
     return fields
@@ -33,7 +33,7 @@ def _convert(value: Any, convert: Callable[[Any], Fields]) -> Fields:
 
 
 def for_old_clients(code: ErrorCode, *, fenced_from: int, version: int) -> ErrorCode:
-    """Clients before that version know only that their epoch is not valid, not why."""
+    """Replace PRODUCER_FENCED, which clients before version ``fenced_from`` do not know."""
     if code is ErrorCode.PRODUCER_FENCED and version < fenced_from:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
