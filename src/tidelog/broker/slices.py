@@ -1,4 +1,4 @@
-"""Work of many small steps, a slice at a time, so that a broker answers requests in between."""
+"""Work of many small steps, done in slices, so that a broker can handle requests in between."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -7,7 +7,7 @@ from tidelog.services import Services
 
 
 def in_slices(services: Services, steps: Iterator[object], per_slice: int, then: Callable[[], None]) -> None:
-    """Take all steps, ``per_slice`` of them at a time, and go on with ``then``. A few are taken at once."""
+    """Do all steps, ``per_slice`` at a time, then call ``then``. The first slice is done immediately."""
     if sum(1 for _ in islice(steps, per_slice)) < per_slice:
         then()
     else:
