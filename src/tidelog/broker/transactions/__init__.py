@@ -1,1 +1,1 @@
-"""Which batches may be appended inside a transaction: those that its coordinator knows of."""
+"""Admission of transactional batches: only those whose transaction is known to its coordinator."""
