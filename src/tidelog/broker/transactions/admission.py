@@ -1,11 +1,11 @@
-"""Whether a batch may begin a transaction in a partition: only if its coordinator knows that it does.
+"""Lets a batch begin a transaction in a partition only if the transaction coordinator knows of it.
 
-Without that, a batch that comes late, after its transaction has ended, would begin another one that nobody
-ever ends, and readers of committed records would stop before it for ever (KIP-890). So before the first batch
-of a transaction in a partition, its leader asks the coordinator: for older clients whether they have added
-the partition, for newer ones to add it.
+Otherwise a late batch, which arrives after its transaction has ended, would begin another transaction that
+never ends, and consumers with read_committed could not read past it (KIP-890). So before the first batch of a
+transaction in a partition, the partition's leader asks the coordinator. For older clients it verifies that
+they have added the partition; for newer clients it adds the partition.
 
-Batches that come while the coordinator is asked wait behind the first: their order is the producer's.
+Batches that arrive meanwhile wait behind the first one, so that the producer's order is kept.
 """
 
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from tidelog.types import NO_BROKER, TopicPartition
 ADD_PARTITIONS_TO_TXN = 24
 
 Then = Callable[[TidelogError | None], None]
-"""Goes on: with nothing when the batch may be appended, else with the refusal."""
+"""Called with None if the batch may be appended, otherwise with the error."""
 
 
 class Client(Enum):
-    """What the client of a batch knows, by the version of its request."""
+    """The capabilities of a client, by the version of its request."""
 
-    ADDS = "adds"  # partitions by AddPartitionsToTxn, before it writes
-    ADDS_AND_ABORTS = "adds and aborts"  # the same, and understands TRANSACTION_ABORTABLE
-    WRITES = "writes"  # and leaves it to us to add the partition
+    ADDS = "adds"  # adds partitions with AddPartitionsToTxn before it writes
+    ADDS_AND_ABORTS = "adds and aborts"  # the same, and knows TRANSACTION_ABORTABLE
+    WRITES = "writes"  # the partition's leader adds the partition
 
 
 def client_of_produce(version: int) -> Client:
@@ -42,12 +42,12 @@ def client_of_produce(version: int) -> Client:
 
 
 def client_of_offset_commit(version: int) -> Client:
-    """Of TxnOffsetCommit."""
+    """By the version of TxnOffsetCommit."""
     return Client.WRITES if version >= 5 else Client.ADDS_AND_ABORTS if version >= 4 else Client.ADDS
 
 
 class _Asked(NamedTuple):
-    """A transaction whose coordinator is asked for one or more partitions."""
+    """A transaction whose coordinator is asked about one or more partitions."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
@@ -62,7 +62,7 @@ class _Waiting:
     def __init__(self, partition: Partition, client: Client, numbered: bool) -> None:
         self.partition = partition
         self.client = client
-        self.numbered = numbered  # with sequences: none may be missing
+        self.numbered = numbered  # with sequence numbers, of which none may be missing
         self.leader_epoch = partition.leader_epoch
         self.log_end_offset = partition.log.end_offset
         self.then: list[Then] = []
@@ -79,8 +79,8 @@ _RETRY_HIDDEN = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Passing troubles with the coordinator. Producers do not expect them in answer to their records; what they
-retry without looking for another leader is NOT_ENOUGH_REPLICAS."""
+"""Temporary errors of the coordinator. Producers do not expect them in a Produce response. They get
+NOT_ENOUGH_REPLICAS instead, which they retry without looking for another leader."""
 
 
 class Admission:
@@ -88,13 +88,13 @@ class Admission:
         self._broker = broker
         self._transactions = transactions
         self._waiting: dict[tuple[TopicPartition, ProducerIdAndEpoch], _Waiting] = {}
-        self._to_ask: dict[_Asked, set[TopicPartition]] = {}  # in this turn of the event loop
+        self._to_ask: dict[_Asked, set[TopicPartition]] = {}  # collected in this turn of the event loop
 
     def decide(
         self, partition: Partition, transactional_id: str, producer: ProducerIdAndEpoch, client: Client
     ) -> TidelogError | bool:
-        """Whether the producer may write to the partition inside its transaction: True, or why not; False
-        when that takes a while to find out, see :meth:`admit`.
+        """Whether the producer may write to the partition in its transaction: True, or the error. False if
+        the coordinator must be asked first; see :meth:`admit`.
         """
         if (partition.name, producer) in self._waiting:
             return False
@@ -110,7 +110,7 @@ class Admission:
     def _verify_here(
         self, transactional_id: str, producer: ProducerIdAndEpoch, name: TopicPartition
     ) -> ErrorCode | None:
-        """Ask ourselves; None when we must first make sure that nobody coordinates in our place."""
+        """Ask the coordinator on this broker. None if it must first verify that it was not replaced."""
         try:
             machine = self._transactions.machine_of(transactional_id)
             if not machine.is_sure:
@@ -129,7 +129,9 @@ class Admission:
         *,
         numbered: bool = True,
     ) -> None:
-        """Call ``then`` when the producer may write to the partition inside its transaction, or may not."""
+        """Call ``then`` when it is known whether the producer may write to the partition in its
+        transaction.
+        """
         decision = self.decide(partition, transactional_id, producer, client)
         if decision is not False:
             then(decision if isinstance(decision, TidelogError) else None)
@@ -165,7 +167,7 @@ class Admission:
         return topic.partitions[partition_of(transactional_id, len(topic.partitions))].leader
 
     def _add_here(self, asked: _Asked, names: set[TopicPartition]) -> None:
-        """Ask ourselves."""
+        """Add the partitions with the coordinator on this broker."""
 
         def heard(answer: TidelogError | None) -> None:
             self._settle_all(asked, names, ErrorCode.NONE if answer is None else answer.code)
@@ -216,7 +218,7 @@ class Admission:
         for name in sorted(names):
             self._settle(asked, name, code)
 
-    # -- going on ----------------------------------------------------------------------
+    # -- after the response ------------------------------------------------------------
 
     def _settle(self, asked: _Asked, name: TopicPartition, code: ErrorCode) -> None:
         waiting = self._waiting.pop((name, asked.producer))
@@ -227,7 +229,7 @@ class Admission:
         first(refusal)
         written = waiting.partition.log.producers.is_in_transaction(*asked.producer)
         if refusal is None and waiting.numbered and not written:
-            # The first was refused after all, so the others would leave a gap.
+            # The first batch was refused, so the others would leave a gap in the sequence.
             refusal = TidelogError(
                 "the batch before this one was refused", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             )
@@ -236,14 +238,13 @@ class Admission:
 
     @staticmethod
     def _is_void(waiting: _Waiting, producer_id: int) -> bool:
-        """Whether the end of the transaction has overtaken the coordinator's answer."""
+        """Whether the transaction ended before the coordinator's response arrived."""
         partition = waiting.partition
         if partition.leader_epoch != waiting.leader_epoch:
             return True
         if waiting.client is Client.WRITES:
-            # Its end has a newer epoch, which the partition will know. A marker that came meanwhile is that
-            # of
-            # the transaction before, for which the coordinator has waited.
+            # Its marker has a newer epoch, by which the partition recognizes late batches. A marker that
+            # arrived meanwhile is that of the previous transaction, for which the coordinator has waited.
             return False
         return partition.log.producers.marker_offset(producer_id) >= waiting.log_end_offset
 
@@ -252,10 +253,10 @@ def _refusal(code: ErrorCode, client: Client) -> TidelogError | None:
     if code is ErrorCode.NONE:
         return None
     if code in _RETRY_HIDDEN and not (
-        code is ErrorCode.CONCURRENT_TRANSACTIONS and client is Client.WRITES  # Which expect it.
+        code is ErrorCode.CONCURRENT_TRANSACTIONS and client is Client.WRITES  # These clients expect it.
     ):
         return TidelogError(
-            f"whether the records belong to a transaction could not be found out: {code.name}",
+            f"cannot verify that the records belong to a transaction: {code.name}",
             ErrorCode.NOT_ENOUGH_REPLICAS,
         )
     if code is ErrorCode.PRODUCER_FENCED:
