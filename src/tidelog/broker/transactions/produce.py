@@ -1,7 +1,7 @@
 """Produce with a transactional id: a batch is admitted before it is appended.
 
-A batch that needs nobody's leave is appended at once, in the order in which its producer sent it. One that
-waits keeps its bytes: a request's buffer is not used again before the request is answered.
+A batch that needs no admission is appended immediately, in the order in which its producer sent it. A batch
+that waits keeps its bytes: the buffer of a request is not reused before the response is sent.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tidelog.protocol.batch import HEADER_SIZE, TRANSACTIONAL_MASK, parse_header
 from tidelog.transactions.rules import ProducerIdAndEpoch
 
 Append = Callable[[memoryview, bool], None]
-"""Append a batch, which belongs to a transaction that its coordinator knows, or claims to belong to none."""
+"""Append a batch. The flag says whether it belongs to a transaction that the coordinator knows."""
 
 
 def when_admitted(
