@@ -1,9 +1,9 @@
 """Consumer groups and committed offsets, as pure state machines.
 
 :class:`~tidelog.groups.shard.GroupShard` is one partition of ``__consumer_offsets``: all its groups and
-offsets. A request goes in with the current time and a token for its pending response;
-:mod:`~tidelog.groups.effects` come out: responses, and records to write with what follows once they are
-committed. Nothing in here knows a clock, a log or a socket.
+offsets. The input is a request with the current time and a token for its pending response. The output is
+:mod:`~tidelog.groups.effects`: responses, and records to write with a callback for when they are committed.
+This package uses no clock, log or socket.
 
 ==============================  ====================================================================
 :mod:`~tidelog.groups.group`    what the two kinds of groups have in common
