@@ -10,7 +10,7 @@ from tidelog.groups.effects import Effects, Now, Respond, Waiter
 from tidelog.groups.group import Group
 from tidelog.groups.shard_state import ShardState
 
-GROUPS_PER_SLICE = 200  # checked for expired offsets at once
+GROUPS_PER_SLICE = 200  # checked for expired offsets in one step
 _MINUTE_MS = 60_000
 
 
@@ -59,17 +59,17 @@ class Administration(ShardState):
         self._expiry.set(now.uptime_ms + self.config().offsets_retention_check_interval_ms)
 
     def _expire(self, now: Now) -> Effects:
-        """Check some groups, and the rest in the next moment: a shard may have very many."""
+        """Check some groups and schedule the rest, because a shard may have very many."""
         if not self._to_check:
             self._to_check = list(self.groups)
         slice_, self._to_check = self._to_check[:GROUPS_PER_SLICE], self._to_check[GROUPS_PER_SLICE:]
         effects: Effects = []
         for group_id in slice_:
-            # A commit that is being written must not be deleted by a decision made without it.
+            # An offset commit that is being written must not be deleted by a decision that ignores it.
             if group_id in self.groups and group_id not in self._committing:
                 effects += self._expire_group(self.groups[group_id], now)
         rest_ms = 0 if self._to_check else self.config().offsets_retention_check_interval_ms
-        # One millisecond later at the earliest, or this moment would never end.
+        # At least one millisecond later, or ``pass_to`` would never return.
         self._expiry.set(now.uptime_ms + max(1, rest_ms))
         return effects
 
