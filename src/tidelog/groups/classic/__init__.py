@@ -1,7 +1,7 @@
 """Groups whose members agree on the partitions among themselves: the classic protocol.
 
-The coordinator only gathers members into a generation (JoinGroup), lets one of them, the leader, assign the
-partitions, and distributes the assignment (SyncGroup). Requests with an old member id or generation are
+The coordinator only collects the members of a generation (JoinGroup), lets one of them, the leader, assign
+the partitions, and distributes the assignment (SyncGroup). Requests with an old member id or generation are
 refused.
 
 ==========================================  =====================================================
@@ -11,6 +11,6 @@ refused.
 :mod:`~tidelog.groups.classic.joining`      JoinGroup
 :mod:`~tidelog.groups.classic.syncing`      SyncGroup and Heartbeat
 :mod:`~tidelog.groups.classic.leaving`      LeaveGroup
-:mod:`~tidelog.groups.classic.group`        all of it together, and what offsets need of a group
+:mod:`~tidelog.groups.classic.group`        the group as a whole, with the checks for offsets
 ==========================================  =====================================================
 """
