@@ -1,4 +1,4 @@
-"""A classic group: its members' requests, and what offsets and administration need of it."""
+"""A classic group: the requests of its members, and the checks for offsets and administration."""
 
 from collections.abc import Callable
 
@@ -51,7 +51,7 @@ class ClassicGroup(Joining, AssignmentSyncing, Leaving):
         self.subscribed = self._topics()
 
     def resume(self, now: Now) -> Effects:
-        """Everything is loaded: members have a whole session to send a heartbeat."""
+        """Called after loading: each member gets a new session."""
         for member in self.members.values():
             member.alive(now)
         if len(self.members) > self._config().group_max_size:
@@ -68,7 +68,7 @@ class ClassicGroup(Joining, AssignmentSyncing, Leaving):
     # -- from one kind of group to the other -------------------------------------------
 
     def dissolve(self, now: Now) -> Effects:
-        """Its members continue in a group of the other kind: pending members rejoin there."""
+        """The group becomes a consumer group: members with a pending request must rejoin there."""
         for member in list(self.members.values()):
             self._answer_join(member, JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             self._answer_sync(member, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -84,7 +84,7 @@ class ClassicGroup(Joining, AssignmentSyncing, Leaving):
         return self._drain()
 
     def adopt(self, state: GroupState, now: Now) -> Effects:
-        """Restore a group of the other kind. All members rejoin, as there is no leader yet."""
+        """Continue a former consumer group. All members rejoin, because there is no leader yet."""
         self.restore(state)
         for member in self.members.values():
             member.alive(now)
