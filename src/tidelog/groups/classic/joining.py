@@ -14,8 +14,8 @@ NEW_MEMBER_TIMEOUT_MS = 300_000
 
 class Joining(Rebalancing):
     def join(self, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
-        """The response is sent with the next generation, or at once if this one continues. Raises the
-        refusal.
+        """The response is sent with the next generation, or immediately if this one continues. Raises
+        TidelogError if the request is refused.
         """
         self._check_size(request.member_id)
         if request.member_id == NO_MEMBER:
@@ -26,8 +26,8 @@ class Joining(Rebalancing):
         return self._drain()
 
     def _check_size(self, member_id: str) -> None:
-        """Refuse members beyond the limit. During a rebalance only rejoined members count, so that the rest
-        finds a full group after the limit was lowered.
+        """Refuse members beyond the limit. During a rebalance only members that have rejoined count, so that
+        a lowered limit excludes the rest.
         """
         member = self.members.get(member_id)
         size = len(self.members)
@@ -44,7 +44,7 @@ class Joining(Rebalancing):
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
             )
 
-    # -- members that come -------------------------------------------------------------
+    # -- new members -------------------------------------------------------------------
 
     def _join_new(self, request: JoinRequest, waiter: Waiter, now: Now) -> None:
         self.check_protocols(request.protocol_type, request.protocols)
@@ -79,15 +79,15 @@ class Joining(Rebalancing):
         self._rebalance(now, "a member joined")
 
     def _update(self, member: Member, request: JoinRequest, waiter: Waiter) -> None:
-        """Take over what a member joins with; its response is sent with the next generation."""
-        # The same member sends a second request: the first cannot wait for ever.
+        """Update a member from its JoinGroup; the response is sent with the next generation."""
+        # A second request of the same member: the first one must not wait forever.
         self._answer_join(member, JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.join_waiter = waiter
 
-    # -- members that come again -------------------------------------------------------
+    # -- members that rejoin -----------------------------------------------------------
 
     def _join_again(self, request: JoinRequest, waiter: Waiter, now: Now) -> None:
         self.check_protocols(request.protocol_type, request.protocols)
@@ -105,7 +105,7 @@ class Joining(Rebalancing):
         self._rebalance(now, "a member joined again")
 
     def _stays(self, member: Member, request: JoinRequest) -> bool:
-        """Whether a member that rejoins only missed the response, and this generation continues."""
+        """Whether a rejoining member only missed the response, so that this generation continues."""
         if self.state is ClassicGroupState.COMPLETING:
             return member.protocols == request.protocols
         # The leader rejoins to assign again, for example because a topic has grown.
@@ -115,7 +115,7 @@ class Joining(Rebalancing):
             and member.protocols == request.protocols
         )
 
-    # -- static members that come back under a new id ----------------------------------
+    # -- static members that return with a new id --------------------------------------
 
     def _replace_static(self, request: JoinRequest, waiter: Waiter, now: Now) -> None:
         """The previous holder of the instance id is fenced; the new member takes its place and partitions."""
@@ -149,7 +149,7 @@ class Joining(Rebalancing):
     def _keep_generation(
         self, member: Member, request: JoinRequest, old_leader: str | None, now: Now
     ) -> None:
-        """No rebalance: only the new id is written. The response is sent after that."""
+        """Write the new member id without a rebalance, then send the response."""
         generation = self.generation
         waiter, member.join_waiter = member.join_waiter, None
         self.subscribed = self._topics()
@@ -164,7 +164,7 @@ class Joining(Rebalancing):
             if leads:
                 answer = answer._replace(skip_assignment=True)
             elif not request.can_skip_assignment:
-                # An older client would assign again if it became leader; so its previous id is named.
+                # An older client would assign again if it were the leader, so the old leader id is returned.
                 answer = answer._replace(leader=old_leader or "")
             return [Respond(waiter, answer)]
 
