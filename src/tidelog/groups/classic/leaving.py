@@ -12,7 +12,7 @@ from tidelog.groups.effects import Effects, Now
 
 class Leaving(Rebalancing):
     def leave(self, members: Sequence[messages.LeavingMember], now: Now) -> tuple[list[ErrorCode], Effects]:
-        """The result for each one, in order, and the effects for the others."""
+        """The result for each leaving member, in order, and the effects for the others."""
         return [self._leave(leaving, now) for leaving in members], self._drain()
 
     def _leave(self, leaving: messages.LeavingMember, now: Now) -> ErrorCode:
