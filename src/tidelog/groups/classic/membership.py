@@ -63,7 +63,7 @@ class GroupMembership:
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
-        self.pending: dict[str, Deadline] = {}  # ids that were given out and have not joined yet
+        self.pending: dict[str, Deadline] = {}  # ids that were assigned and have not joined yet
         self.subscribed: frozenset[str] | None = frozenset()  # topics of this generation; None: unknown
         self._deadlines = deadlines
         self._config = config
@@ -93,7 +93,7 @@ class GroupMembership:
     def _move(self, state: ClassicGroupState, now: Now) -> None:
         invariant(
             (self.state, state) in TRANSITIONS,
-            "a group goes only where it can",
+            "a transition that is not in the table",
             self.group_id,
             self.state,
             state,
@@ -101,17 +101,15 @@ class GroupMembership:
         self.state = state
         self.since_ms = now.wall_ms
 
-    # -- questions ---------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The slowest member's."""
+        """The largest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member that sends the request; refuses unknown members, and those that lost their
-        instance id.
-        """
+        """The member that sent the request. Refuses unknown members and replaced static members."""
         if instance_id is not None:
             holder = self.static_ids.get(instance_id)
             if holder is not None and holder != member_id:
@@ -146,9 +144,7 @@ class GroupMembership:
             )
 
     def _vote(self) -> str:
-        """Of the protocols that all members support, the one most of them prefer; in a tie the first
-        member's.
-        """
+        """The protocol that most members prefer, of those that all support; in a tie, the first member's."""
         members = list(self.members.values())
         common = set.intersection(*(set(dict(member.protocols)) for member in members))
         invariant(bool(common), "members have a protocol in common", self.group_id)
