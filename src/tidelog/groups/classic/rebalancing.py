@@ -1,10 +1,10 @@
 """From a change of members to a new generation.
 
-A rebalance waits until every member has rejoined, but not longer than the largest rebalance timeout; then
-members that have not are removed. The first rebalance of an empty group always waits, so that members that
-are started together begin in one generation: a short while, and again as long as more join.
+A rebalance waits until every member has rejoined, but at most for the largest rebalance timeout. Then the
+members that have not rejoined are removed. The first rebalance of an empty group always waits for a short
+time, and longer while more members join. So members that are started together begin in one generation.
 
-Static members that have not rejoined stay: they are expected back, and keep their partitions.
+Static members that have not rejoined stay members and keep their partitions, because they may return.
 """
 
 import logging
@@ -106,8 +106,8 @@ class Rebalancing(GroupMembership):
         self.leader = None
         self.subscribed = frozenset()
         self._move(ClassicGroupState.EMPTY, now)
-        # Not critical: without this record the next coordinator expects the old members for the length of
-        # their sessions.
+        # The result is ignored: without this record, the next coordinator only waits for the old members
+        # until their sessions expire.
         self._do(AppendRecords([group_record(self.group_id, self._record_of())], lambda error, now: []))
 
     # -- phase two: members fetch their assignment -------------------------------------
@@ -118,7 +118,7 @@ class Rebalancing(GroupMembership):
             self._sync_deadline.clear()
 
     def _syncing_over(self, now: Now) -> Effects:
-        """A member that joined but never asked for its partitions holds them without reading."""
+        """Remove members that joined but never sent SyncGroup: their partitions would not be read."""
         if self.state not in (ClassicGroupState.COMPLETING, ClassicGroupState.STABLE) or not self._not_synced:
             return []
         for member_id in sorted(self._not_synced):
@@ -129,7 +129,7 @@ class Rebalancing(GroupMembership):
         self._try_to_complete_join(now)
         return self._drain()
 
-    # -- members that go ---------------------------------------------------------------
+    # -- removed members ---------------------------------------------------------------
 
     def _session_over(self, member_id: str, now: Now) -> Effects:
         member = self.members.get(member_id)
