@@ -5,7 +5,7 @@ from enum import Enum
 
 
 class ClassicGroupState(Enum):
-    """Values are Kafka's names, which its tools print."""
+    """The values are the names in Kafka's tools."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -35,4 +35,4 @@ TRANSITIONS: Mapping[tuple[ClassicGroupState, ClassicGroupState], str] = {
         ClassicGroupState.PREPARING,
     ): "a member joins, leaves, dies or wants another protocol; or the leader joins again",
 }
-"""From, to, and what causes the transition. There are no others."""
+"""(From, to) and the cause of each transition. There are no others."""
