@@ -1,4 +1,4 @@
-"""SyncGroup and Heartbeat: what members do in a generation."""
+"""SyncGroup and Heartbeat: the requests of members in a generation."""
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.membership import Member, write_error
@@ -11,7 +11,7 @@ from tidelog.groups.records import group_record
 
 class AssignmentSyncing(Rebalancing):
     def sync(self, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
-        """The response is sent when the leader's assignment is committed. Raises the refusal."""
+        """The response is sent when the leader's assignment is committed. Raises TidelogError if refused."""
         member = self.check_member(request.member_id, request.instance_id)
         self._check_generation(request.generation)
         self._check_agreement(request)
@@ -22,7 +22,7 @@ class AssignmentSyncing(Rebalancing):
             member.alive(now)
             self._do(Respond(waiter, self._assigned(member)))
             return self._drain()
-        # The same member sends a second request: the first cannot wait for ever.
+        # A second request of the same member: the first one must not wait forever.
         self._answer_sync(member, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_waiter = waiter
         if member.member_id == self.leader and self._proposed is None:
@@ -47,13 +47,13 @@ class AssignmentSyncing(Rebalancing):
     # -- the leader's assignment -------------------------------------------------------
 
     def _propose(self, assignments: dict[str, bytes]) -> None:
-        """Write the assignment. No member gets a partition before it is committed: the next coordinator would
-        not know of it, and assign the partition to another.
+        """Write the assignment. No member gets a partition before it is committed. Otherwise the next
+        coordinator would not know the assignment and could assign the partition to another member.
         """
         proposed = self._proposed = {member_id: assignments.get(member_id, b"") for member_id in self.members}
 
         def then(error: ErrorCode, now: Now) -> Effects:
-            # Another rebalance began meanwhile: pending members were told.
+            # Another rebalance has begun, and pending requests were refused.
             if self._proposed is not proposed or self.state is not ClassicGroupState.COMPLETING:
                 return []
             if error:
@@ -82,7 +82,7 @@ class AssignmentSyncing(Rebalancing):
     # -- heartbeats --------------------------------------------------------------------
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now: Now) -> None:
-        """A member is alive. Raises the error for it: its generation may be over."""
+        """Extend a member's session. Raises the error for it, for instance after a new generation."""
         member = self.check_member(member_id, instance_id)
         self._check_generation(generation)
         member.alive(now)
