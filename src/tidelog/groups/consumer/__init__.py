@@ -1,8 +1,8 @@
 """Consumer groups whose partitions the broker assigns (KIP-848).
 
-A group is the sum of its records: :class:`~tidelog.groups.consumer.group.ConsumerGroup` keeps the newest
-record under each key, and the deciding modules (``heartbeats``, ``classic_members``, ``migration``) check
-first, then put records. So a replay of the log gives the same group, by construction. Nothing in here knows a
-clock, a log or a socket: the time, the topics and the settings come in with every event
-(:class:`~tidelog.groups.consumer.view.GroupContext`), records and a response go out.
+The state of a group is defined by its records. :class:`~tidelog.groups.consumer.group.ConsumerGroup` keeps
+the newest record of each key. The modules that make decisions (``heartbeats``, ``classic_members``,
+``migration``) first check the request and then put records. So a replay of the log always gives the same
+group. This package uses no clock, log or socket: each event contains the time, the topics and the settings
+(:class:`~tidelog.groups.consumer.view.GroupContext`), and the output is records and a response.
 """
