@@ -1,8 +1,9 @@
 """The range assignor: of each topic, every subscribed member gets one run of consecutive partitions.
 
-Members have one order for all topics, so topics with as many partitions and the same subscribers are
-co-partitioned: partition n of each goes to the same member. If all are subscribed to the same topics,
-existing members keep their place in the order and new ones come last, so that ranges do not shift far.
+Members have one order for all topics. So topics with the same number of partitions and the same subscribers
+are co-partitioned: partition n of each is assigned to the same member. If all members are subscribed to the
+same topics, existing members keep their place in the order and new ones come last, so that ranges do not
+shift far.
 """
 
 from collections import defaultdict
@@ -36,5 +37,5 @@ def _order(spec: GroupSpec) -> list[str]:
         return min((min(indexes) for indexes in spec.members[member_id].had.values()), default=_LAST)
 
     order = spec.in_order()
-    # If subscriptions differ, a previous assignment does not tell the place.
+    # If subscriptions differ, a previous assignment does not determine the place.
     return sorted(order, key=first_partition) if spec.is_homogeneous else order
