@@ -23,8 +23,8 @@ class GroupSpec(NamedTuple):
         return len({member.topics for member in self.members.values()}) <= 1
 
     def in_order(self) -> list[str]:
-        """The members in an order that does not depend on when they joined; static ones keep their place over
-        restarts.
+        """The members in an order that does not depend on when they joined. Static members keep their place
+        after a restart.
         """
         members = self.members
         return sorted(members, key=lambda member_id: _rank(member_id, members[member_id].instance_id))
@@ -35,4 +35,4 @@ def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
 
 
 Assign = Callable[[GroupSpec], dict[str, Partitions]]
-"""A target for every member. Each partition of a subscribed topic goes to one member subscribed to it."""
+"""The target of every member. Each partition of a subscribed topic is assigned to one of its subscribers."""
