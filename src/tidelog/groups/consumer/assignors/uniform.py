@@ -1,12 +1,12 @@
 """The uniform assignor: as even as subscriptions allow, with as few moves as possible.
 
 If all members are subscribed to the same topics, each gets the same number of partitions, or one more. Each
-keeps what it had up to that number.
+member keeps its partitions up to that number.
 
-If subscriptions differ, each keeps everything first, the rest goes to the least loaded member, and then
-partitions are passed on: a member that has at least two more than another gives one away, directly or through
-others in between, as long as there is such a path. When there is none, no assignment is more even (it is an
-optimal semi-matching: A. Harvey et al., 2006).
+If subscriptions differ, each member first keeps all its partitions, and the others are assigned to the least
+loaded members. Then partitions are passed on: a member that has at least two more than another gives one to
+it, directly or through other members, as long as there is such a path. If there is none, no assignment is
+more even (it is an optimal semi-matching: A. Harvey et al., 2006).
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ def _by_topic(slots: list[_Slot]) -> Partitions:
 
 
 def _kept(spec: GroupSpec, member_id: str, taken: set[_Slot]) -> list[_Slot]:
-    """What a member had and may keep, in order."""
+    """The partitions that a member had and may keep, in order."""
     member = spec.members[member_id]
     slots = sorted(
         (topic_id, index)
@@ -63,7 +63,7 @@ def _homogeneous(spec: GroupSpec) -> dict[str, list[_Slot]]:
     taken: set[_Slot] = set()
     owned = {member_id: _kept(spec, member_id, taken) for member_id in order}
     for slots in owned.values():
-        # One more than the others for those that already have it.
+        # Members that already have one more than the others may keep it.
         allowed = each + 1 if more and len(slots) > each else each
         more -= allowed > each
         del slots[allowed:]
@@ -86,7 +86,7 @@ def _homogeneous(spec: GroupSpec) -> dict[str, list[_Slot]]:
 
 
 class _Pass(NamedTuple):
-    """A partition of a topic goes from one member to another."""
+    """A partition of a topic is passed from one member to another."""
 
     giver: str
     topic_id: UUID
@@ -122,7 +122,7 @@ class _Balance:
         self._load[member_id] += 1
 
     def _hand_out(self, taken: set[_Slot]) -> None:
-        """Topics with few subscribers first: the others have more choices."""
+        """Topics with few subscribers come first, because the others have more choices."""
         for topic_id in sorted(self._subscribers, key=lambda topic_id: len(self._subscribers[topic_id])):
             members = self._subscribers[topic_id]
             least = [(self._load[member_id], place) for place, member_id in enumerate(members)]
@@ -141,12 +141,12 @@ class _Balance:
             for step in way:
                 self._pass_on(step)
             if not way:
-                # Every reachable member has at most one less, and no partition can leave this set: it is
-                # done, also for all members that have less.
+                # Every reachable member has at most one less, and no partition can leave this set. So all of
+                # its members are done.
                 open_members -= reached
 
     def _way_from(self, giver: str, open_members: set[str]) -> tuple[list[_Pass], set[str]]:
-        """The shortest path to a member that has at least two less, or all reachable members."""
+        """The shortest path to a member that has at least two less, if any; and the members reached."""
         came_by: dict[str, _Pass] = {}
         reached = {giver}
         topics_seen: set[UUID] = set()
