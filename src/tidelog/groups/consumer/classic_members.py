@@ -1,8 +1,9 @@
-"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-To such a member its epoch is a generation, and it gets a new assignment in three steps: a heartbeat tells it
-to rejoin, JoinGroup takes it one step towards its target (it sends there what it owns, which is nothing with
-an eager assignor), SyncGroup returns the partitions. It never leads: the broker assigns.
+The epoch of such a member is its generation. It gets a new assignment in three steps: a heartbeat response
+tells it to rejoin, JoinGroup moves it one step towards its target, and SyncGroup returns the partitions.
+JoinGroup contains the partitions that it owns (none with an eager assignor). It is never the group leader,
+because the broker assigns.
 """
 
 from collections.abc import Sequence
@@ -78,9 +79,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, view: GroupContext) -> Sync
 def heartbeat(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, view: GroupContext
 ) -> None:
-    """A member is alive. Raises the error for it: it may have to rejoin. Its session is extended
-    in any case.
-    """
+    """Extend a member's session. Raises the error for it, for instance if it must rejoin."""
     member_id, classic = _classic_member(group, member_id, instance_id, generation)
     _alive(group, member_id, classic.session_timeout_ms, view)
     if not _may_stay(group, member_id):
@@ -88,7 +87,7 @@ def heartbeat(
 
 
 def leave(group: ConsumerGroup, members: Sequence[LeavingMember], view: GroupContext) -> list[ErrorCode]:
-    """The result for each one, in order."""
+    """The result for each leaving member, in order."""
     answers = []
     leaving: list[str] = []
     for member in members:
@@ -129,12 +128,12 @@ def _alive(group: ConsumerGroup, member_id: str, session_timeout_ms: int, view: 
     group.waits.set(member_id, WaitReason.HEARTBEAT, view.now.uptime_ms + session_timeout_ms)
 
 
-# -- who may -------------------------------------------------------------------------------------------------
+# -- checks --------------------------------------------------------------------------------------------------
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> embedded.Subscription:
-    """The member's subscription; refuses clients that are not consumers, or have no common protocol with the
-    others in case the group becomes a classic one again.
+    """The member's subscription. Refuses clients that are not consumers, and those without a common protocol:
+    the group may become a classic one again.
     """
     names = {name for name, _ in request.protocols}
     common = set(names)
@@ -152,7 +151,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> embedded.Sub
 
 
 def _admit(group: ConsumerGroup, request: JoinRequest, view: GroupContext) -> str | None:
-    """The previous member id of a static member that returns under a new one."""
+    """Check that the client may join. Returns the previous id of a static member that has a new id."""
     if request.instance_id is None:
         if len(request.member_id.encode()) > MEMBER_ID_MAX:
             raise TidelogError("there is no member with this id", ErrorCode.UNKNOWN_MEMBER_ID)
@@ -173,7 +172,7 @@ def _classic_member(
     member_id = known_member(group, member_id, instance_id)
     classic = group.members[member_id].classic
     if classic is None:
-        raise TidelogError("the member speaks the consumer protocol", ErrorCode.UNKNOWN_MEMBER_ID)
+        raise TidelogError("the member uses the consumer protocol", ErrorCode.UNKNOWN_MEMBER_ID)
     if generation != group.current(member_id).epoch:
         raise TidelogError(f"generation {generation} of the member is over", ErrorCode.ILLEGAL_GENERATION)
     return member_id, classic
