@@ -1,8 +1,8 @@
 """The payloads of consumers inside JoinGroup and SyncGroup of the classic protocol.
 
-Owns Kafka's "consumer" protocol type: subscriptions (versions 0 to 3, newer ones are read as 3) and
-assignments, which the coordinator of a classic group forwards unread. In a consumer group it has to read the
-one and write the other.
+These are the formats of Kafka's "consumer" protocol type: subscriptions (versions 0 to 3, newer ones are read
+as 3) and assignments. The coordinator of a classic group forwards both without decoding them. That of a
+consumer group must read subscriptions and write assignments.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ NamedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 class Subscription(NamedTuple):
     version: int
     topics: tuple[str, ...]
-    owned: NamedPartitions = ()  # empty if the member gives up everything before it joins
+    owned: NamedPartitions = ()  # empty if the member revokes everything before it joins
     rack_id: str | None = None
 
 
@@ -52,7 +52,7 @@ def read_subscription(data: bytes) -> Subscription:
 
 
 def version_of(subscription: bytes) -> int:
-    """The version a member writes, and therefore reads."""
+    """The version that a member writes and therefore can read."""
     return int(INT16.unpack_from(subscription)[0]) if len(subscription) >= INT16.size else 0
 
 
@@ -76,7 +76,7 @@ def write_assignment(version: int, partitions: Mapping[str, Iterable[int]]) -> b
 
 
 def by_topic_id(named: NamedPartitions, topics: Topics) -> Partitions:
-    """For existing topics."""
+    """The partitions of existing topics, by topic id."""
     known = topics.topics
     return partitions_of((known[name].topic_id, indexes) for name, indexes in named if name in known)
 
