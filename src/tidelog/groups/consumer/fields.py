@@ -56,7 +56,7 @@ class FieldReader:
     def string(self) -> str:
         value = self.nullable_string()
         if value is None:
-            raise Malformed("a string is null that may not be")
+            raise Malformed("a required string is null")
         return value
 
     def binary(self) -> bytes:
@@ -68,7 +68,7 @@ class FieldReader:
         return [element() for _ in range(size)]
 
     def tags(self, known: dict[int, Callable[["FieldReader"], None]]) -> None:
-        """The end of a struct: passes known tagged fields on and skips what a newer broker added."""
+        """Read the tagged fields at the end of a struct. Tags of newer brokers are skipped."""
         count, position = read_uvarint(self._data, self._position)
         for _ in range(count):
             tag, position = read_uvarint(self._data, position)
