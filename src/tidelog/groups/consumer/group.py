@@ -1,8 +1,8 @@
-"""One consumer group: the newest record under each of its keys, and look-ups in them.
+"""One consumer group: the newest record of each of its keys, and look-ups in them.
 
-Records come in through ``apply``, from the log or from ``put``, with which decisions change the
-group; ``take_updates`` returns what was put since. Of the protocol's rules it owns only those about
-offsets: which clients may commit and fetch them.
+``apply`` adds a record from the log. Decisions change the group with ``put``, and ``take_updates`` returns
+the records that were put since. The only rules of the protocol in this module are those about offsets: which
+clients may commit and fetch them.
 
 ============  ==================================================================
 state         when
@@ -42,7 +42,7 @@ from tidelog.groups.subscriptions import CONSUMER_PROTOCOL
 from tidelog.invariant import invariant
 
 NEW_MEMBER = CurrentMemberRecord(epoch=0, previous_epoch=0)
-EPOCHS_FROM_VERSION = 9  # of OffsetCommit: from here on a generation may be a member's epoch
+EPOCHS_FROM_VERSION = 9  # of OffsetCommit: since then the generation may be a member epoch
 
 
 class ConsumerGroup:
@@ -59,20 +59,20 @@ class ConsumerGroup:
         self.currents: dict[str, CurrentMemberRecord] = {}
         self.targets: dict[str, Partitions] = {}
         self.regexes: dict[str, RegexRecord] = {}
-        # Looked up in the above.
+        # Derived from the records.
         self.instances: dict[str, str] = {}  # static members: instance id → member id
-        # which member holds a partition, or has yet to revoke it
+        # the member that holds a partition or must still revoke it
         self._owners: dict[UUID, dict[int, str]] = {}
         # Not in the log.
         self.waits = Waits()
-        self.alarm: Deadline | None = None  # when to check them
-        self.seen_topics: Mapping[str, Topic] = {}  # what the regular expressions were last resolved against
+        self.alarm: Deadline | None = None  # when to check the waits
+        self.seen_topics: Mapping[str, Topic] = {}  # topics when the regular expressions were last resolved
         self.retargeted_ms = -(1 << 62)  # when the target was computed, on the monotonic clock
-        # What follows when the newest change is in the log; None if none is being written.
+        # Responses to send when the newest change is in the log; None if no change is being written.
         self.waiting: list[Respond] | None = None
         self._state: str | None = None  # None: unknown since the last record
-        self.updates: list[Update] = []  # put, and not yet taken
-        self._before: list[Update] = []  # what the updates replaced
+        self.updates: list[Update] = []  # put and not taken yet
+        self._before: list[Update] = []  # the records that the updates replaced
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -112,22 +112,22 @@ class ConsumerGroup:
             self._before.append(Update(kind, name, before))
 
     def take_updates(self) -> list[Update]:
-        """What was put since the last call, in order: written to the log as one batch."""
+        """The records put since the last call, in order. They are written to the log as one batch."""
         updates, self.updates = self.updates, []
         self._before = []
         return updates
 
     def undo(self) -> None:
-        """Undo what was put since, because it cannot be written."""
+        """Undo the records that were put and not taken, because they cannot be written."""
         for update in reversed(self._before):
             self.apply(update)
-        self.seen_topics = {}  # The regular expressions match again what they did.
+        self.seen_topics = {}  # The regular expressions must be resolved again.
         for update in self.take_updates():
             if update.kind is RecordKind.MEMBER and update.name not in self.members:
                 self.waits.forget(update.name)
 
     def record(self, kind: RecordKind, name: str) -> Value:
-        """The newest record under a key."""
+        """The newest record of a key."""
         match kind:
             case RecordKind.GROUP:
                 return GroupRecord(self.epoch, self.metadata_hash) if self.epoch else None
@@ -188,7 +188,7 @@ class ConsumerGroup:
             if not owners:
                 self._owners.pop(topic_id, None)
 
-    # -- looking things up -----------------------------------------------------------------------------------
+    # -- look-ups --------------------------------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
@@ -214,7 +214,7 @@ class ConsumerGroup:
         return current.state is MemberState.STABLE and current.epoch == self.target_epoch
 
     def topic_names(self, member: MemberRecord) -> tuple[str, ...]:
-        """A member's subscribed topics; one that it names and matches is there twice."""
+        """A member's subscribed topics. A topic that it both names and matches is listed twice."""
         resolved = self.regexes.get(member.regex) if member.regex else None
         return member.topics if resolved is None else member.topics + resolved.topics
 
@@ -229,7 +229,7 @@ class ConsumerGroup:
         return self._owners.get(topic_id, {}).get(index)
 
     def check_owners(self) -> None:
-        """No partition belongs to two members: the rule that everything else serves."""
+        """Check the main invariant: no partition belongs to two members."""
         seen: dict[tuple[UUID, int], str] = {}
         for member_id, current in self.currents.items():
             for held in (current.held, current.revoking):
@@ -246,7 +246,7 @@ class ConsumerGroup:
         if generation < 0 and not self.members:
             return  # From outside the group, which has no members.
         if transactional and generation < 0 and not member_id:
-            return  # A producer that does not know of members: its transactional id fences it.
+            return  # An older producer without a member id; it is fenced by its transactional id.
         record = self._known(member_id)
         if record.classic is None and not transactional and version < EPOCHS_FROM_VERSION:
             raise TidelogError(
@@ -274,10 +274,10 @@ class ConsumerGroup:
             raise TidelogError(f"member epoch {epoch} is not the current one, {current}", code)
 
     def committed_by(self, member_id: str, now: Now) -> None:
-        """Only heartbeats count as a sign of life."""
+        """Only heartbeats extend a session."""
 
     def check_offset_delete(self) -> None:
-        """The subscribed topics are known."""
+        """Always allowed, because the subscribed topics are known."""
 
     def expires_from_ms(self, committed: Committed) -> int | None:
         return committed.commit_ms
@@ -293,8 +293,8 @@ class ConsumerGroup:
         return [encode(self.group_id, update) for update in gone]
 
     def removed(self, now: Now) -> None:
-        """Pending requests come only from members."""
+        """Nothing to do: only members have pending requests."""
 
     def abandon(self) -> Effects:
-        """Requests wait only for the log."""
+        """Nothing to do: requests wait only for writes, which fail when the shard is unloaded."""
         return []
