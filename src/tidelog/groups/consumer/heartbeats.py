@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat: joining, staying, leaving, and being removed.
 
-A member joins with epoch 0, reports what it owns when that changes, and leaves with -1, or with -2 if it is a
-static member that will return. Every response carries its epoch, and its assignment if that changed, if the
-member asked for it, or owns something else. Everything is checked before anything changes.
+A member joins with epoch 0, reports its partitions when they change, and leaves with epoch -1, or with -2 if
+it is a static member that will return. Every response contains the member's epoch. It contains the assignment
+if that has changed, if the member asked for it, or if the member owns other partitions. All checks are made
+before any change.
 """
 
 from typing import Any, NamedTuple
@@ -20,8 +21,8 @@ from tidelog.groups.consumer.waits import WaitReason
 
 JOIN, LEAVE, AWAY = 0, -1, -2
 UNCHANGED = -1
-MEMBER_ID_MAX = 32_767  # bytes that fit into a record's key
-_CHOOSES_ITS_ID_FROM = 1  # version from which on a member brings its own id
+MEMBER_ID_MAX = 32_767  # in bytes, so that it fits into a record's key
+_CHOOSES_ITS_ID_FROM = 1  # since this version a member chooses its own id
 
 
 class Heartbeat(NamedTuple):
@@ -41,7 +42,7 @@ class Heartbeat(NamedTuple):
 
     @property
     def asks_for_everything(self) -> bool:
-        """A member that joins, or does not know whether the last response was lost, sends all fields."""
+        """Whether all fields are set. A member sends all of them if it joins or got no response."""
         subscribes = self.topics is not None or self.regex is not None
         return self.epoch == JOIN or (
             self.rebalance_timeout_ms != UNCHANGED and subscribes and self.owned is not None
@@ -56,7 +57,7 @@ class HeartbeatResponse(NamedTuple):
 
 
 def check(request: Heartbeat, version: int, config: BrokerConfig) -> None:
-    """Refuse invalid requests, whatever the group's state."""
+    """Refuse requests that are invalid in any state of the group."""
     if request.epoch < AWAY:
         raise InvalidRequest(f"there is no member epoch {request.epoch}")
     if not request.member_id and (version >= _CHOOSES_ITS_ID_FROM or request.epoch != JOIN):
@@ -80,9 +81,9 @@ def check(request: Heartbeat, version: int, config: BrokerConfig) -> None:
 
 def _check_join(request: Heartbeat) -> None:
     if request.rebalance_timeout_ms < 0:
-        raise InvalidRequest("a member that joins must say its rebalance timeout")
+        raise InvalidRequest("a member that joins must send its rebalance timeout")
     if request.owned is None or request.owned:
-        raise InvalidRequest("a member that joins must say that it owns no partitions")
+        raise InvalidRequest("a member that joins must send an empty list of owned partitions")
     if request.topics is None and request.regex is None:
         raise InvalidRequest("a member that joins must subscribe to topics, or to a regular expression")
 
@@ -99,7 +100,7 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat, view: GroupContext) -> H
     progress.advance(group, member_id, request.owned, view)
     _expect_heartbeat(group, member_id, view)
     current = group.current(member_id)
-    # It owns what it must revoke: the response that said so was lost, perhaps with its coordinator.
+    # It owns partitions that it must revoke: the response was lost, perhaps with the previous coordinator.
     unaware = request.owned is not None and not within(request.owned, current.held)
     tell = request.asks_for_everything or current.held != held_before or unaware
     return HeartbeatResponse(
@@ -108,8 +109,8 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat, view: GroupContext) -> H
 
 
 def interval_ms(group: ConsumerGroup, view: GroupContext) -> int:
-    """The heartbeat interval: short while partitions move, and a little longer, because members that are
-    started together join one after another.
+    """The heartbeat interval: short while partitions move and for a while afterwards, because members that
+    are started together join one after another.
     """
     usual_ms = view.config.group_consumer_heartbeat_interval_ms
     quiet_from_ms = group.retargeted_ms + usual_ms
@@ -144,11 +145,13 @@ def _expect_heartbeat(group: ConsumerGroup, member_id: str, view: GroupContext) 
     group.waits.set(member_id, WaitReason.HEARTBEAT, at_ms)
 
 
-# -- who may -------------------------------------------------------------------------------------------------
+# -- checks --------------------------------------------------------------------------------------------------
 
 
 def _admit(group: ConsumerGroup, request: Heartbeat, config: BrokerConfig) -> str | None:
-    """Refuse clients that are not and may not become members; returns the previous id of a static member."""
+    """Refuse clients that are not members and may not join. Returns the previous id of a static member that
+    returns with a new id.
+    """
     if request.epoch != JOIN:
         member_id = known_member(group, request.member_id, request.instance_id)
         _check_epoch(group.current(member_id), request)
@@ -170,7 +173,7 @@ def check_room(group: ConsumerGroup, member_id: str, config: BrokerConfig) -> No
 
 
 def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> str:
-    """The id of an existing member; refuses others, and a replaced static member."""
+    """The id of an existing member. Refuses unknown members, and static members that were replaced."""
     if instance_id is not None:
         owner = group.instances.get(instance_id)
         if owner is None:
@@ -185,7 +188,7 @@ def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) 
 def _check_epoch(current: CurrentMemberRecord, request: Heartbeat) -> None:
     if request.epoch == current.epoch:
         return
-    # The last response may have been lost; then it has the epoch before, and nothing that it should not have.
+    # The last response may have been lost. Then the member has the previous epoch and no extra partitions.
     lost_answer = request.epoch == current.previous_epoch and request.epoch < current.epoch
     if lost_answer and request.owned is not None and within(request.owned, current.held):
         return
@@ -196,8 +199,8 @@ def _check_epoch(current: CurrentMemberRecord, request: Heartbeat) -> None:
 
 
 def _check_released(group: ConsumerGroup, before: str, request: Heartbeat) -> None:
-    """A static member's place is free if it announced its return, or if the same process joins again. A
-    member of the classic protocol cannot announce it: it is replaced.
+    """An instance id is free if its static member has announced that it will return, or if the same process
+    joins again. A member with the classic protocol cannot announce it and is replaced.
     """
     if before == request.member_id or group.members[before].classic is not None:
         return
@@ -207,7 +210,7 @@ def _check_released(group: ConsumerGroup, before: str, request: Heartbeat) -> No
         )
 
 
-# -- what it says of itself ----------------------------------------------------------------------------------
+# -- the member's record -------------------------------------------------------------------------------------
 
 
 def _member_record(old: MemberRecord | None, request: Heartbeat) -> MemberRecord:
