@@ -1,8 +1,8 @@
-"""From one protocol to the other while members continue to read.
+"""Changes the protocol of a group while its members continue to read.
 
-Upgrade: the first member that speaks the consumer protocol joins a classic group. Its members stay, with
-their partitions, and rejoin one by one. Downgrade: the last such member has left. The rest is a classic group
-again, and rebalances. ``group.consumer.migration.policy`` says which is allowed.
+Upgrade: the first member with the consumer protocol joins a classic group. The existing members keep their
+partitions and rejoin one by one. Downgrade: the last member with the consumer protocol has left. The rest
+becomes a classic group again and rebalances. ``group.consumer.migration.policy`` says which is allowed.
 """
 
 from uuid import UUID
@@ -33,12 +33,12 @@ _DOWNWARD = ("bidirectional", "downgrade")
 _WELL_KNOWN_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
-# -- upward --------------------------------------------------------------------------------------------------
+# -- upgrade -------------------------------------------------------------------------------------------------
 
 
 def upgraded(classic: ClassicGroup, view: GroupContext) -> ConsumerGroup:
-    """A consumer group with the members of a classic one; refuses if that is not possible. The classic group
-    stays unchanged.
+    """A consumer group with the members of a classic group. Raises if that is not possible. The classic group
+    is not changed.
     """
     _check_upgrade(classic, view.config)
     group = ConsumerGroup(classic.group_id)
@@ -47,7 +47,7 @@ def upgraded(classic: ClassicGroup, view: GroupContext) -> ConsumerGroup:
         try:
             record, assigned = _read_member(classic, member, view)
         except Malformed as error:
-            raise _refused(f"what its members say cannot be read ({error.message})") from None
+            raise _refused(f"the metadata of its members cannot be read ({error.message})") from None
         # A custom assignor may have given a partition to two members; only one can keep it.
         target = {
             topic_id: mine
@@ -66,15 +66,15 @@ def _check_upgrade(classic: ClassicGroup, config: BrokerConfig) -> None:
     if config.group_consumer_migration_policy not in _UPWARD:
         raise _refused("group.consumer.migration.policy does not allow it")
     if classic.protocol_type != embedded.PROTOCOL_TYPE:
-        raise _refused("its members are no consumers")
+        raise _refused("its members are not consumers")
     if len(classic.members) > config.group_consumer_max_size:
         raise _refused("it has more members than group.consumer.max.size allows")
 
 
 def _refused(reason: str) -> TidelogError:
-    # The code that clients of this request know for "the group exists, but is of another kind".
+    # Clients of this request interpret the code as "the group is of another kind".
     return TidelogError(
-        f"the classic group does not become a consumer group: {reason}", ErrorCode.GROUP_ID_NOT_FOUND
+        f"the classic group cannot become a consumer group: {reason}", ErrorCode.GROUP_ID_NOT_FOUND
     )
 
 
@@ -85,7 +85,7 @@ def _read_member(
     subscription = embedded.read_subscription(metadata)
     assignment = embedded.read_assignment(member.assignment)
     if assignment.user_data and classic.protocol not in _WELL_KNOWN_ASSIGNORS:
-        raise _refused("its members have an assignor of their own, whose data would be lost")
+        raise _refused("its members use a custom assignor, whose data would be lost")
     record = MemberRecord(
         member.client_id,
         member.client_host,
@@ -107,7 +107,7 @@ def _add(
     group.put(RecordKind.CURRENT_MEMBER, member_id, CurrentMemberRecord(generation, generation, held=held))
 
 
-# -- downward ------------------------------------------------------------------------------------------------
+# -- downgrade -----------------------------------------------------------------------------------------------
 
 
 def must_downgrade(group: ConsumerGroup, config: BrokerConfig) -> bool:
@@ -126,7 +126,7 @@ def downgraded(group: ConsumerGroup, view: GroupContext) -> classic_records.Grou
     members = tuple(
         _written(group, member_id, record, protocol, view) for member_id, record in group.members.items()
     )
-    # Of the members' epoch: with a newer generation their heartbeats would be refused, and they would join as
+    # The members' epoch. With a newer generation their heartbeats would be refused, and they would join as
     # new members.
     generation = group.target_epoch
     return classic_records.GroupState(
