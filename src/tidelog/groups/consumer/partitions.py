@@ -1,23 +1,23 @@
-"""Sets of partitions by topic id: the few operations that assigning and reconciling need.
+"""Sets of partitions by topic id: the operations for assignment and reconciliation.
 
-No mapping in here ever holds an empty set, so "nothing" has one form and equal sets are equal dicts.
+No mapping contains an empty set, so that equal sets of partitions are equal dicts.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""Partitions that a member is meant to have."""
+"""Partitions of a target assignment or of a request."""
 
 Held = Mapping[UUID, Mapping[int, int]]
-"""Partitions that a member has, each with the epoch in which it got it."""
+"""Partitions that a member has, each with the epoch in which the member got it."""
 
 NONE: Partitions = {}
 HELD_NONE: Held = {}
 
 
 def partitions_of(pairs: Iterable[tuple[UUID, Iterable[int]]]) -> Partitions:
-    """From (topic id, partitions) as requests and records list them; a topic may be named twice."""
+    """From the (topic id, partitions) of requests and records, in which a topic may be listed twice."""
     result: dict[UUID, frozenset[int]] = {}
     for topic_id, indexes in pairs:
         together = result.get(topic_id, frozenset()).union(indexes)
