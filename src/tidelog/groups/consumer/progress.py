@@ -1,6 +1,6 @@
 """How a group progresses: a new epoch after a change, a new target for it, one member's next step.
 
-Shared by members of both protocols. Callers have checked everything; nothing is refused here.
+Shared by members with both protocols. Callers have made all checks; these functions refuse nothing.
 """
 
 from collections import Counter
@@ -34,12 +34,12 @@ def set_member(group: ConsumerGroup, member_id: str, record: MemberRecord, view:
 
 
 def take_over(group: ConsumerGroup, old_id: str, new_id: str) -> None:
-    """A static member returned under another id: it keeps its partitions, without effect on others."""
+    """A static member returned with another id. It keeps its partitions, so the others are not affected."""
     member, current, target = group.members[old_id], group.current(old_id), group.target(old_id)
     _drop(group, old_id)
     group.put(RecordKind.MEMBER, new_id, member)
     group.put(RecordKind.TARGET_MEMBER, new_id, TargetMemberRecord(target))
-    # The new process holds nothing yet, so nothing has to be waited for.
+    # The new process owns no partitions yet, so there is nothing to revoke.
     back = type(current)(epoch=0, previous_epoch=0, state=current.state, held=current.held)
     group.put(RecordKind.CURRENT_MEMBER, new_id, back)
 
@@ -86,7 +86,7 @@ def advance(group: ConsumerGroup, member_id: str, owned: Partitions | None, view
 
 
 def _retarget(group: ConsumerGroup, view: GroupContext) -> None:
-    """A target for the newest epoch; only differences from the last one are written."""
+    """Compute a target for the newest epoch; only differences from the last target are written."""
     targets = ASSIGNORS[assignor_name(group, view)](_spec(group, view))
     for member_id, partitions in targets.items():
         if partitions != group.target(member_id):
