@@ -10,11 +10,12 @@ UNRELEASED      a partition of its target belongs to     has the new epoch and w
                 another member                           rest as it becomes free
 ==============  =======================================  ================================================
 
-A member confirms by listing what it owns. Known gap, of the protocol itself: a member that was assigned a
-partition, does not list it yet, and loses the next response may begin to read it when another already has it.
-Its epoch is old then, so its next heartbeat or commit is refused, and it gives up everything.
+A member confirms a revocation by sending the partitions that it owns. Known gap of the protocol: a member
+that was assigned a partition, does not send it yet, and loses the next response may begin to read it when
+another member already has it. Its epoch is old then, so its next heartbeat or commit is refused, and it
+revokes all its partitions.
 
-Pure: the records of a member in, its next record out.
+Pure: from a member's records to its next record.
 """
 
 from collections.abc import Callable
@@ -43,17 +44,17 @@ def next_step(
     owned: Partitions | None,
     is_free: IsFree,
 ) -> CurrentMemberRecord:
-    """The member's record after its heartbeat. ``owned``: what it reports; None if it does not.
+    """The member's record after its heartbeat. ``owned``: the partitions it reports; None if it sends none.
 
-    The target holds nothing that the member is not subscribed to.
+    The target contains only topics to which the member is subscribed.
     """
     if current.state is MemberState.STABLE and current.epoch == target_epoch:
         return current
     kept = keep(current.held, lambda topic_id, index: is_in(target, topic_id, index))
     given_up = keep(current.held, lambda topic_id, index: not is_in(target, topic_id, index))
     if current.state is MemberState.UNREVOKED and _still_owns(owned, current.revoking):
-        # A partition that it was told to revoke does not return, even if a newer target has it: it may be
-        # revoking it.
+        # A partition that the member must revoke is not given back, even if a newer target contains it: the
+        # member may already be revoking it.
         return _moved(current, current.epoch, MemberState.UNREVOKED, kept, merged(current.revoking, given_up))
     if given_up and _still_owns(owned, given_up):
         return _moved(current, current.epoch, MemberState.UNREVOKED, kept, given_up)
@@ -67,7 +68,7 @@ def _still_owns(owned: Partitions | None, given_up: Held) -> bool:
 
 
 def _free(target: Partitions, kept: Held, is_free: IsFree) -> tuple[Partitions, bool]:
-    """What the member may get now, and whether that completes its target."""
+    """The partitions that the member may get now, and whether they complete its target."""
     free: dict[UUID, frozenset[int]] = {}
     all_free = True
     for topic_id, indexes in target.items():
@@ -84,5 +85,5 @@ def _moved(
 ) -> CurrentMemberRecord:
     if (current.epoch, current.state, current.held, current.revoking) == (epoch, state, held, revoking):
         return current
-    # The epoch of its heartbeat: if the response is lost, it returns with it.
+    # The previous epoch is that of the heartbeat: if the response is lost, the member sends it again.
     return CurrentMemberRecord(epoch, current.epoch, state, held, revoking)
