@@ -1,7 +1,7 @@
 """The records of a consumer group as bytes: Kafka's own formats, so that Kafka's tools can read them.
 
-A key is a record kind (two bytes), the group's id and, where there is one, the member's id or the regular
-expression, in the old fixed-width form. A value is a version (always 0) and the fields in the flexible form.
+A key is a record kind (two bytes), the group id and, for some kinds, the member id or the regular expression,
+in the old fixed-width form. A value is a version (always 0) and the fields in the flexible form.
 """
 
 from collections.abc import Callable, Iterable, Mapping
