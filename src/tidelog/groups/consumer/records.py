@@ -1,8 +1,8 @@
 """The records of one consumer group, by key.
 
-Kinds and numbers are Kafka's. Each record is complete, and replaces the one with the same key; no record
-(None) means that the member, the regular expression or the group is gone. Their bytes in
-``__consumer_offsets`` are in :mod:`~tidelog.groups.consumer.record_format`.
+Kinds and numbers are those of Kafka. Each record is complete and replaces the one with the same key. No
+record (None) means that the member, the regular expression or the group does not exist. The format in
+``__consumer_offsets`` is in :mod:`~tidelog.groups.consumer.record_format`.
 """
 
 from enum import IntEnum
@@ -30,7 +30,7 @@ class MemberState(IntEnum):
 
     STABLE = 0
     UNREVOKED = 1  # still holds partitions it must revoke
-    UNRELEASED = 2  # has revoked everything, waits for others to do so
+    UNRELEASED = 2  # has revoked its partitions, waits for other members to do so
 
 
 class GroupRecord(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class GroupRecord(msgspec.Struct, frozen=True):
 
 
 class ClassicProtocols(msgspec.Struct, frozen=True):
-    """What is stored of a member that speaks the classic protocol."""
+    """The stored data of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]  # (assignor's name, embedded subscription), preferred first
@@ -56,7 +56,7 @@ class MemberRecord(msgspec.Struct, frozen=True):
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
-    classic: ClassicProtocols | None = None  # None: speaks the consumer protocol
+    classic: ClassicProtocols | None = None  # None: uses the consumer protocol
 
 
 class TargetRecord(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class TargetMemberRecord(msgspec.Struct, frozen=True):
 
 
 class CurrentMemberRecord(msgspec.Struct, frozen=True):
-    """What a member has now. ``held`` and ``revoking`` have no partition in common."""
+    """The current assignment of a member. ``held`` and ``revoking`` have no partition in common."""
 
     epoch: int  # -2 while a static member is away
     previous_epoch: int
