@@ -1,6 +1,5 @@
-"""Regular expressions over topic names, by RE2: its time is linear in the length of the input, whatever the
-expression, so a client cannot keep the broker busy with one. Its syntax is that of Kafka's brokers (no
-backreferences, no lookaround).
+"""Regular expressions for topic names, with RE2. It takes linear time for any expression, so a client cannot
+overload the broker with one. The syntax is that of Kafka's brokers (no backreferences, no lookaround).
 """
 
 from collections.abc import Iterable
