@@ -1,9 +1,9 @@
-"""Consumer groups in a shard: their requests, their records, their deadlines.
+"""Consumer groups in a shard: their requests, records and deadlines.
 
-A consumer group decides on top of changes that are still being written, because its members' heartbeats must
-not wait for each other. So it is ahead of the log, and responses wait for the log instead: also those to
-requests that change nothing, while a change of their group is being written. If a write fails, the shard is
-loaded again.
+A consumer group makes decisions that depend on changes which are still being written, because its members'
+heartbeats must not wait for each other. So its state is ahead of the log, and responses wait for the log.
+That includes responses to requests that change nothing, while a change of their group is being written. If a
+write fails, the shard is loaded again.
 """
 
 import logging
@@ -26,7 +26,7 @@ from tidelog.groups.shard_state import ShardState
 
 logger = logging.getLogger(__name__)
 
-RECORDS_BYTES_MAX = 900_000  # of one change; a batch of the internal topic holds a megabyte
+RECORDS_BYTES_MAX = 900_000  # of one change; a batch of the internal topic can have a megabyte
 
 
 class ConsumerRequests(ShardState):
@@ -48,7 +48,7 @@ class ConsumerRequests(ShardState):
         group.apply(update)
 
     def resume_consumer_groups(self, now: Now) -> None:
-        """Everything is replayed."""
+        """Called after the replay."""
         for group in list(self.groups.values()):
             if not isinstance(group, ConsumerGroup):
                 continue
@@ -60,18 +60,18 @@ class ConsumerRequests(ShardState):
                 if self.offsets.has_any(group.group_id):
                     self._ensure(group.group_id)
 
-    # -- members that speak the consumer protocol --------------------------------------
+    # -- members with the consumer protocol --------------------------------------------
 
     def consumer_heartbeat(
         self, group_id: str, request: Heartbeat, version: int, waiter: Waiter, now: Now
     ) -> Effects:
-        """The answer is a HeartbeatAnswer."""
+        """The response is a HeartbeatResponse."""
         view = self._view(now)
         heartbeats.check(request, version, view.config)
         group, replaced = self._find(group_id, request, view)
         answer = heartbeats.heartbeat(group, request, view)
         records = _fitting(group)
-        self.groups[group_id] = group  # Only after it was admitted: a refused member leaves no trace.
+        self.groups[group_id] = group  # Only after the member was admitted.
         if replaced is None:
             return self._changed(group, records, waiter, answer, view)
         logger.info("group %s uses the consumer protocol now", group_id)
@@ -81,7 +81,7 @@ class ConsumerRequests(ShardState):
     def _find(
         self, group_id: str, request: Heartbeat, view: GroupContext
     ) -> tuple[ConsumerGroup, ClassicGroup | None]:
-        """The group, and the classic one that it replaces if it continues from here."""
+        """The consumer group, and the classic group that it replaces, if any."""
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group, None
@@ -103,16 +103,16 @@ class ConsumerRequests(ShardState):
             )
         return describe(group, self._view(now))
 
-    # -- members that speak the classic one --------------------------------------------
+    # -- members with the classic protocol ---------------------------------------------
 
     def consumer_join(self, group: ConsumerGroup, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
-        """The answer is a JoinAnswer."""
+        """The response is a JoinResponse."""
         view = self._view(now)
         answer = classic_members.join(group, request, view)
         return self._changed(group, _fitting(group), waiter, answer, view)
 
     def consumer_sync(self, group: ConsumerGroup, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
-        """The answer is a SyncAnswer."""
+        """The response is a SyncResponse."""
         view = self._view(now)
         answer = classic_members.sync(group, request, view)
         return self._changed(group, _put(group), waiter, answer, view)
@@ -120,7 +120,7 @@ class ConsumerRequests(ShardState):
     def consumer_classic_heartbeat(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now: Now
     ) -> None:
-        """Returns if the member's generation is valid, else raises the error for the member."""
+        """Raises the error for the member if its generation is not valid."""
         classic_members.heartbeat(group, member_id, instance_id, generation, self._view(now))
 
     def consumer_leave(
@@ -161,7 +161,7 @@ class ConsumerRequests(ShardState):
         answer: Any,
         view: GroupContext,
     ) -> Effects:
-        """Write what the group has put; the response, if one is pending, follows."""
+        """Write the records of a change, then send the response, if one is pending."""
         if records and migration.must_downgrade(group, view.config):
             return self._downgrade(group, records, waiter, answer, view)
         self._watch(group)
@@ -175,7 +175,7 @@ class ConsumerRequests(ShardState):
         answer: Any,
         view: GroupContext,
     ) -> Effects:
-        """Only members of the classic protocol are left: it becomes a classic group again."""
+        """Only members with the classic protocol are left: the group becomes a classic group again."""
         logger.info("group %s uses the classic protocol again", group.group_id)
         state = migration.downgraded(group, view)
         classic = self._new_classic(group.group_id)
@@ -190,14 +190,14 @@ def _put(group: ConsumerGroup) -> list[KeyValue]:
 
 
 def _fitting(group: ConsumerGroup) -> list[KeyValue]:
-    """The same. Undone and refused if it is more than a batch can hold: a write that always fails would
-    reload the whole shard with every retry of the client.
+    """The records that the group has put. If they exceed the size of a batch, they are undone and the request
+    is refused: a write that always fails would reload the whole shard with every retry of the client.
     """
     records = [encode(group.group_id, update) for update in group.updates]
     size = sum(len(key) + len(value or b"") for key, value in records)
     if size > RECORDS_BYTES_MAX:
         group.undo()
-        raise InvalidRequest(f"what must be written down of the group has {size} bytes, too many")
+        raise InvalidRequest(f"the change of the group has {size} bytes, more than {RECORDS_BYTES_MAX}")
     group.take_updates()
     return records
 
@@ -209,8 +209,8 @@ def _written(
     if not records:
         if group.waiting is None:
             return list(answers)
-        # It includes the change before: a replaced coordinator would otherwise give away what it could not
-        # write, to a member that asks twice.
+        # The response depends on the pending change. Without this wait, a replaced coordinator could return
+        # an assignment that it could not write, to a member that repeats its request.
         group.waiting += answers
         return []
     group.waiting = answers
