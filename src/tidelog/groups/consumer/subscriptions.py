@@ -1,8 +1,8 @@
 """The subscribed topics of a group's members, and whether those have changed.
 
-Names may be of topics that do not exist yet; regular expressions are resolved against all topics but the
-internal ones (a group that reads ``__consumer_offsets`` would read its own commits). The result is a record
-of the group; after a change of the cluster only new topics are matched.
+Subscribed topics need not exist yet. Regular expressions are matched against all topics except the internal
+ones (a group that reads ``__consumer_offsets`` would read its own commits). The result is a record of the
+group. After a change of the cluster only new topics are matched.
 """
 
 from hashlib import blake2b
