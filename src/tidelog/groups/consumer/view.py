@@ -1,6 +1,4 @@
-"""What a group knows of its environment at the time of an event. A broker's cluster image is such a
-``Topics``.
-"""
+"""The environment of a group at the time of an event. A broker's cluster image is a ``Topics``."""
 
 from collections.abc import Mapping, Sized
 from typing import NamedTuple, Protocol
@@ -22,14 +20,14 @@ class Topic(Protocol):
 class Topics(Protocol):
     @property
     def topics(self) -> Mapping[str, Topic]:
-        """By name. Immutable: after a change of the cluster there is another mapping."""
+        """By name. Immutable: a change of the cluster creates another mapping."""
 
     @property
     def topic_names(self) -> Mapping[UUID, str]: ...
 
 
 class NoTopics:
-    """A cluster without any."""
+    """A cluster without topics."""
 
     topics: Mapping[str, Topic] = {}
     topic_names: Mapping[UUID, str] = {}
