@@ -1,13 +1,13 @@
-"""Members' deadlines. Not in the log: a new coordinator grants every member a new deadline."""
+"""Members' deadlines. They are not in the log: a new coordinator gives every member a new deadline."""
 
 from enum import Enum
 
 
 class WaitReason(Enum):
-    """What is expected of a member; the text is the reason for its removal."""
+    """What a member must do before the deadline. The text is the reason for its removal."""
 
     HEARTBEAT = "it sent no heartbeat within its session timeout"
-    REVOCATION = "it did not give up partitions within its rebalance timeout"
+    REVOCATION = "it did not revoke partitions within its rebalance timeout"
     JOIN = "it did not rejoin within its rebalance timeout"
     SYNC = "it joined and did not ask for its assignment within its rebalance timeout"
 
@@ -21,8 +21,8 @@ class Waits:
 
     def __init__(self) -> None:
         self._at_ms: dict[tuple[str, WaitReason], int] = {}
-        # No deadline expires before this; None if there are none. It lags behind postponed deadlines: an
-        # unnecessary check now and then is cheaper than finding the earliest with every heartbeat.
+        # No deadline expires before this; None if there are none. Not updated when a deadline is postponed:
+        # an occasional unnecessary check is cheaper than finding the earliest deadline with every heartbeat.
         self.next_check_ms: int | None = None
 
     def set(self, member_id: str, wait: WaitReason, at_ms: int) -> None:
