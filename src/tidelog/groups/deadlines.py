@@ -1,7 +1,7 @@
 """Timers, earliest first.
 
-A heartbeat postpones a deadline thousands of times before it expires; so postponing only records the new
-time, and an entry that is found too early is put back into the queue.
+Heartbeats postpone a deadline thousands of times before it expires. So postponing only records the new time,
+and an entry that comes up too early is put back into the queue.
 """
 
 import heapq
@@ -33,9 +33,9 @@ class Deadline:
         self.at_ms = None
 
     def reached(self, entry_ms: int, now_ms: int) -> bool:
-        """The queue's entry of ``entry_ms`` came up; returns whether the deadline has expired."""
+        """The queue entry for ``entry_ms`` came up. Returns whether the deadline has expired."""
         if entry_ms != self._queued_at_ms:
-            return False  # It was moved forward: an earlier entry has served already.
+            return False  # The deadline was moved to an earlier time, whose entry was already handled.
         self._queued_at_ms = None
         if self.at_ms is None:
             return False
@@ -51,7 +51,7 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, int, Deadline]] = []
-        self._pushed = 0  # breaks ties in the order of setting
+        self._pushed = 0  # entries with the same time come up in the order in which they were added
 
     def new(self, due: Due) -> Deadline:
         return Deadline(self, due)
@@ -62,11 +62,11 @@ class Deadlines:
 
     @property
     def next_ms(self) -> int | None:
-        """When to check again; possibly in vain."""
+        """When to call ``pass_to`` next. Perhaps no deadline has expired by then."""
         return self._entries[0][0] if self._entries else None
 
     def pass_to(self, now: Now) -> Effects:
-        """Run everything that is due."""
+        """Run all expired deadlines."""
         effects: Effects = []
         entries = self._entries
         while entries and entries[0][0] <= now.uptime_ms:
