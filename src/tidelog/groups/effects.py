@@ -1,4 +1,4 @@
-"""What comes out of a group: responses, and records to write."""
+"""Effects of a group: responses, and records to write."""
 
 from typing import NamedTuple
 
