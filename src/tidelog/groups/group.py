@@ -1,4 +1,4 @@
-"""What the two kinds of groups have in common: what offsets and administration need of a group."""
+"""The common interface of the two kinds of groups, for offsets and administration."""
 
 from typing import Protocol
 
@@ -18,7 +18,7 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As Kafka's tools print it: Empty, Stable, …"""
+        """The name in Kafka's tools: Empty, Stable, …"""
 
     @property
     def protocol_type(self) -> str:
@@ -27,18 +27,19 @@ class Group(Protocol):
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool, version: int
     ) -> None:
-        """Refuse an unauthorised offset commit. ``generation`` is a consumer group's member epoch; -1 without
-        a member id comes from outside the group. ``version`` is that of OffsetCommit.
+        """Refuse an offset commit that is not allowed. ``generation`` is the member epoch in a consumer
+        group;
+        -1 without a member id is used by clients outside the group. ``version`` is that of OffsetCommit.
         """
 
     def committed_by(self, member_id: str, now: Now) -> None:
-        """A commit shows that a member is alive."""
+        """A member has committed offsets, which may extend its session."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Refuse to return offsets to a former member."""
 
     def check_offset_delete(self) -> None:
-        """Refuse to delete offsets of any topic (those of a subscribed one are refused anyway)."""
+        """Refuse to delete offsets of the group. Those of subscribed topics are refused in any case."""
 
     def check_delete(self) -> None:
         """Refuse to delete a group that has members."""
@@ -47,19 +48,17 @@ class Group(Protocol):
         """Whether members may be reading the topic: its offsets are in use."""
 
     def expires_from_ms(self, committed: Committed) -> int | None:
-        """From when on (wall clock) the retention of an offset of an unsubscribed topic counts; None: it is
-        kept.
-        """
+        """The start (wall clock) of the retention of an offset of an unsubscribed topic; None: it is kept."""
 
     @property
     def is_vacant(self) -> bool:
-        """Whether the group may be removed with its last offset: it has no members, nor pending ones."""
+        """Whether the group may be removed with its last offset: it has no members and no pending members."""
 
     def tombstones(self) -> list[KeyValue]:
         """Records that remove the group from the log, without its offsets."""
 
     def removed(self, now: Now) -> None:
-        """The group is removed from the log and the shard: its timers and effects end."""
+        """The group was removed from the log and the shard: cancel its timers."""
 
     def abandon(self) -> Effects:
-        """This broker does not coordinate the group any more: redirect all pending requests."""
+        """This broker no longer coordinates the group: redirect all pending requests."""
