@@ -10,7 +10,7 @@ from tidelog.groups.group import Group
 from tidelog.groups.offsets import Committed
 from tidelog.groups.shard_state import ShardState
 
-GROUP_NOT_FOUND_FROM = 9  # version of OffsetCommit whose clients know that error
+GROUP_NOT_FOUND_FROM = 9  # since this version of OffsetCommit clients know the error
 NO_RETENTION = -1
 
 
