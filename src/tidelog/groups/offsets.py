@@ -1,8 +1,8 @@
 """Committed offsets of all groups of one partition of ``__consumer_offsets``.
 
-Two places for each: the valid offset, and, per producer, what an open transaction has written. The end of a
-transaction makes its offsets valid, or drops them. Everything here is committed in the log; this module only
-adds it up, in log order, both live and on replay.
+There are valid offsets, and for each producer the pending offsets of its open transaction. The end of a
+transaction makes its offsets valid or drops them. Everything here is already committed in the log. It is
+applied in log order, both at run time and on replay.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class OffsetStore:
         self._pending: dict[int, dict[str, _Topics]] = {}  # by producer id
         self._order = 0
 
-    # -- what the log says -------------------------------------------------------------
+    # -- changes, in log order ---------------------------------------------------------
 
     def commit(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
         self._order += 1
@@ -45,7 +45,7 @@ class OffsetStore:
         topics.setdefault(topic, {})[partition] = (self._order, committed)
 
     def end_transaction(self, producer_id: int, committed: bool) -> list[str]:
-        """The groups whose offsets have changed."""
+        """End the transaction of a producer. Returns the groups whose offsets have changed."""
         pending = self._pending.pop(producer_id, None)
         if pending is None or not committed:
             return []
@@ -54,13 +54,13 @@ class OffsetStore:
             for topic, partitions in topics.items():
                 by_partition = counting.setdefault(topic, {})
                 for partition, entry in partitions.items():
-                    # A plain commit that was written after the transaction's own is newer.
+                    # A commit outside the transaction may have been written later.
                     if partition not in by_partition or by_partition[partition][0] < entry[0]:
                         by_partition[partition] = entry
         return list(pending)
 
     def delete(self, group_id: str, topic: str, partition: int) -> None:
-        """Also if a transaction has it pending: it existed when the deletion was written."""
+        """Delete a valid offset, and pending ones, which existed when the deletion was written."""
         _remove(self._groups, group_id, topic, partition)
         for producer_id in list(self._pending):
             pending = self._pending[producer_id]
@@ -68,7 +68,7 @@ class OffsetStore:
             if not pending:
                 del self._pending[producer_id]
 
-    # -- questions ---------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
         entry = self._groups.get(group_id, {}).get(topic, {}).get(partition)
@@ -81,7 +81,7 @@ class OffsetStore:
                 yield topic, partition, committed
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction wrote this offset: the valid one may be about to change."""
+        """Whether an open transaction wrote this offset, so that the valid offset may change soon."""
         return any(
             partition in pending.get(group_id, {}).get(topic, {}) for pending in self._pending.values()
         )
@@ -115,7 +115,7 @@ class OffsetStore:
         return list(found)
 
     def __len__(self) -> int:
-        """Valid offsets."""
+        """The number of valid offsets."""
         return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
 
 
