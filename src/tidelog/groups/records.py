@@ -1,7 +1,7 @@
 """The records of offsets and classic groups as bytes: Kafka's own format, so that its tools can read them.
 
-A key is a record kind (two bytes) and its fields in the old fixed-width form; a value is a version (two
-bytes) and its fields. Kinds that are written here:
+A key is a record kind (two bytes) and its fields in the old fixed-width form. A value is a version (two
+bytes) and its fields. This module writes these kinds:
 
 ====== ================================  ==========================================================
 kind   key                               value, version 3
@@ -10,7 +10,7 @@ kind   key                               value, version 3
 2      group                             a classic group with its members (versions 0 to 4 are read)
 ====== ================================  ==========================================================
 
-Other kinds are other modules', or those of a newer broker: :func:`decode` says None to them.
+Other kinds belong to other modules or to newer brokers; :func:`decode` returns None for them.
 """
 
 from typing import NamedTuple
@@ -61,7 +61,7 @@ class ClassicMemberRecord(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """A classic group, as far as it must outlive its coordinator."""
+    """The part of a classic group that is kept when its coordinator changes."""
 
     protocol_type: str
     generation: int
@@ -91,7 +91,7 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
     if committed is None:
         return key, None
     if committed.expire_ms >= 0:
-        # Only version 1 has its own expiry, and no leader epoch: as in Kafka.
+        # As in Kafka: only version 1 has an expiry time, and it has no leader epoch.
         return key, b"".join(
             (
                 INT16.pack(1), INT64.pack(committed.offset), write_string(committed.metadata, False),
@@ -139,7 +139,7 @@ def group_record(group_id: str, state: GroupState | None) -> KeyValue:
 
 
 def decode(key: bytes, value: bytes | None) -> OffsetRecord | ClassicGroupRecord | None:
-    """The content of a record; None if it is of another kind. Refuses invalid ones."""
+    """Decode a record. Returns None for another kind; raises StorageError for an invalid record."""
     kind = kind_of(key)
     try:
         if kind in OFFSET_KINDS:
@@ -193,7 +193,7 @@ class _Reader:
 
 
 def _versioned(value: bytes) -> tuple[int, _Reader]:
-    """A newer version than known is read as the newest known: Kafka only adds tagged fields to these."""
+    """An unknown newer version is read as the newest known one: Kafka only adds tagged fields to these."""
     version: int = INT16.unpack_from(value)[0]
     return version, _Reader(value, 2, version >= _FLEXIBLE_FROM)
 
