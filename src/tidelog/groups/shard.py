@@ -15,14 +15,14 @@ from tidelog.groups.consumer.requests import ConsumerRequests
 from tidelog.groups.effects import Effects, Now, Waiter
 from tidelog.groups.offset_requests import OffsetRequests
 
-TEXT_MAX = 32_767  # bytes of a text that fit into a record
+TEXT_MAX = 32_767  # in bytes, so that a string fits into a record
 
 
 class GroupShard(OffsetRequests, Administration, ConsumerRequests):
     # -- from one coordinator to the next ----------------------------------------------
 
     def start(self, now: Now) -> Effects:
-        """Everything is replayed."""
+        """Called after the replay."""
         for group_id in self.offsets.group_ids():
             self._ensure(group_id)
         self.begin_expiry(now)
@@ -49,10 +49,10 @@ class GroupShard(OffsetRequests, Administration, ConsumerRequests):
     def pass_to(self, now: Now) -> Effects:
         return self.deadlines.pass_to(now)
 
-    # -- members that speak the classic protocol ---------------------------------------
+    # -- members with the classic protocol ---------------------------------------------
 
     def join(self, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
-        """The answer is a JoinAnswer."""
+        """The response is a JoinResponse."""
         _check_texts(request)
         config = self.config()
         shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
@@ -69,11 +69,11 @@ class GroupShard(OffsetRequests, Administration, ConsumerRequests):
         if isinstance(group, ConsumerGroup):
             return self.consumer_join(group, request, waiter, now)
         effects = self._classic(group, request.group_id).join(request, waiter, now)
-        self.groups[request.group_id] = group  # Only after it was admitted: a refused member leaves no trace.
+        self.groups[request.group_id] = group  # Only after the member was admitted.
         return effects
 
     def sync(self, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
-        """The answer is a SyncAnswer."""
+        """The response is a SyncResponse."""
         group = self._of_members(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self.consumer_sync(group, request, waiter, now)
@@ -82,7 +82,7 @@ class GroupShard(OffsetRequests, Administration, ConsumerRequests):
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Now
     ) -> None:
-        """Returns if the member's generation is valid, else raises the error for the member."""
+        """Raises the error for the member if its generation is not valid."""
         group = self._of_members(group_id)
         if isinstance(group, ConsumerGroup):
             self.consumer_classic_heartbeat(group, member_id, instance_id, generation, now)
@@ -119,7 +119,7 @@ def _stranger(group_id: str) -> TidelogError:
 
 
 def _check_texts(request: JoinRequest) -> None:
-    """Refuse what could not be written once the member has partitions."""
+    """Refuse strings that are too long to be written when the member gets partitions."""
     names = (name for name, _ in request.protocols)
     for text in (request.instance_id or "", request.protocol_type, *names):
         if len(text.encode()) > TEXT_MAX:
@@ -127,6 +127,6 @@ def _check_texts(request: JoinRequest) -> None:
 
 
 def check_group_id(group_id: str, *, may_be_empty: bool = False) -> None:
-    """Refuse an id that no group can have. Offsets may belong to the empty one, as in Kafka."""
+    """Refuse an invalid group id. As in Kafka, offsets may belong to the empty id."""
     if (not group_id and not may_be_empty) or len(group_id.encode()) > TEXT_MAX:
         raise TidelogError("a group id has 1 to 32767 bytes", ErrorCode.INVALID_GROUP_ID)
