@@ -1,4 +1,4 @@
-"""What the request families of a shard share: its groups, its offsets, and how records become state."""
+"""Shared by the request families of a shard: its groups, its offsets, and the replay of records."""
 
 import logging
 from collections import Counter
@@ -17,7 +17,7 @@ from tidelog.groups.records import ClassicGroupRecord, OffsetRecord
 
 logger = logging.getLogger(__name__)
 
-RECORDS_PER_WRITE = 1000  # of tombstones: far below what fits into a batch
+RECORDS_PER_WRITE = 1000  # of tombstones: much less than fits into a batch
 
 Replay = Callable[[bytes, bytes | None], None]
 
@@ -57,7 +57,9 @@ class ShardState:
             self._replay_group(record)
         elif kind not in self._unknown_kinds:
             self._unknown_kinds.add(kind)
-            logger.warning("records of kind %d are of a newer broker or another kind of group: skipped", kind)
+            logger.warning(
+                "skipping records of kind %d: they belong to a newer broker or another kind of group", kind
+            )
 
     def _replay_offset(self, record: OffsetRecord, producer_id: int) -> None:
         group_id, topic, partition, committed = record
@@ -77,7 +79,7 @@ class ShardState:
             del self.groups[record.group_id]
 
     def marker(self, producer_id: int, committed: bool) -> None:
-        """A transaction ended: its offsets become valid, or are dropped."""
+        """A transaction ended: its offsets become valid or are dropped."""
         for group_id in self.offsets.end_transaction(producer_id, committed):
             self._ensure(group_id)
 
@@ -87,7 +89,7 @@ class ShardState:
         return ClassicGroup(group_id, self.deadlines, self.config)
 
     def _ensure(self, group_id: str) -> None:
-        """Offsets alone make a group: one without members."""
+        """Offsets without a group belong to a group without members."""
         if group_id not in self.groups:
             self.groups[group_id] = self._new_classic(group_id)
 
@@ -102,8 +104,8 @@ class ShardState:
     def _delete_offsets(
         self, group_id: str, keys: Sequence[tuple[str, int]], then: Callable[[ErrorCode, Now], Effects]
     ) -> Iterator[AppendRecords]:
-        """Writes that delete offsets, in parts; ``then`` follows the last one, with the first error if there
-        was one.
+        """Writes that delete offsets, in parts. ``then`` is called after the last one, with the first error
+        if there was one.
         """
         failures: list[ErrorCode] = []
         parts = [keys[first : first + RECORDS_PER_WRITE] for first in range(0, len(keys), RECORDS_PER_WRITE)]
@@ -132,8 +134,8 @@ class ShardState:
         tombstones: list[KeyValue] = group.tombstones()
 
         def done(error: ErrorCode, now: Now) -> Effects:
-            # A member may have joined while the tombstones were written: then the group is written again with
-            # its first assignment.
+            # If a member has joined while the tombstones were written, the group is kept. It is written again
+            # with its first assignment.
             if not error and self.groups.get(group.group_id) is group and group.is_vacant:
                 del self.groups[group.group_id]
                 group.removed(now)
