@@ -1,7 +1,7 @@
 """The subscribed topics of a member of a classic group.
 
-The metadata a consumer joins with is opaque to its coordinator except for this: offsets of a subscribed topic
-must neither expire nor be deleted.
+The coordinator does not interpret the metadata of a joining consumer except for its topics: the offsets of a
+subscribed topic must neither expire nor be deleted.
 """
 
 from tidelog.protocol.wire import INT16, STRUCT_ERROR, Malformed, read_array_size, read_string
