@@ -1,1 +1,3 @@
-"""The environment of the pure parts: sockets, event loop, files, threads and clocks. It decides nothing."""
+"""The environment of the pure parts: sockets, event loop, files, threads and clocks. No decisions are made
+here.
+"""
