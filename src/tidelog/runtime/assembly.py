@@ -1,6 +1,6 @@
 """Assembles a node: metadata, controller, replicas, client handlers, and connections to other nodes.
 
-Only wiring: nothing here decides, and nothing outlives its process.
+This module only connects the parts. It makes no decisions and stores nothing on disk.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Assembly:
         address: Listener,
         turn_away: Callable[[str], None],
     ) -> None:
-        """``turn_away``: told why, when the cluster does not want this node."""
+        """``turn_away`` is called with the reason when the cluster refuses this node permanently."""
         self._config = config
         self._data = data
         directory.same_boot = boot.stayed_on(data)
@@ -112,8 +112,8 @@ class Assembly:
         )  # fmt: skip
 
     def _address_of(self, node_id: int) -> Address | None:
-        """The next address to try. The metadata is usually right, but when all nodes have moved at once, only
-        the settings are; so each failed attempt is followed by one at the next address.
+        """The next address to try. The address in the metadata is usually correct. But if all nodes have
+        moved at once, only the settings are. So after a failed attempt the next address is tried.
         """
         known = self._addresses_of(node_id)
         return known[self.peers.presence.failed_attempts(node_id) % len(known)] if known else None
