@@ -1,11 +1,13 @@
-"""Has the machine been off since this data directory was last in use?
+"""Detects whether the machine was off since the data directory was last used.
 
-A killed process loses nothing it has written: the kernel still holds it. A machine that loses power loses
-what was not synced. The broker must know which of the two happened, because a replica that may have lost
-acknowledged records must not count as one that holds them. The kernel gives every boot an id; that of the
-last use is in the data directory. Until the controllers know that records may be missing, the file says so
-instead: a clean stop in between does not restore anything. If the file itself is missing, it may have said
-so. After a failed sync it is removed, because the kernel may drop what it could not write.
+A killed process loses nothing that it has written, because the kernel still has it. A machine that loses
+power loses everything that was not synced. The broker must know which of the two happened, because a replica
+that may have lost acknowledged records must not count as one that has them.
+
+The kernel gives every boot an id. The data directory contains the id of its last use. Until the controllers
+know that records may be missing, the file contains ``in doubt`` instead; a clean stop in between does not
+restore the records. A missing file counts as ``in doubt``. After a failed sync the file is removed, because
+the kernel may drop what it could not write.
 """
 
 import contextlib
@@ -18,7 +20,7 @@ _KERNEL_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str | None:
-    """Of this boot; None if the system does not provide it."""
+    """The id of this boot; None if the system does not provide one."""
     try:
         return _KERNEL_FILE.read_text().strip() or None
     except OSError:
@@ -26,8 +28,8 @@ def boot_id() -> str | None:
 
 
 def stayed_on(directory: Path) -> bool:
-    """Whether the machine has been on since the directory was last in use: everything written is still there.
-    In doubt, no.
+    """Whether the machine has been on since the directory was last used, so that everything written is still
+    there. False in case of doubt.
     """
     now = boot_id()
     try:
@@ -37,15 +39,15 @@ def stayed_on(directory: Path) -> bool:
 
 
 def machine_was_off(directory: Path, *, was_clean: bool, is_new: bool) -> bool:
-    """Whether unsynced records may be missing since the last use. In doubt, yes: then other replicas are
-    trusted first. ``is_new``: the directory was never used before.
+    """Whether unsynced records may be missing since the last use. True in case of doubt: then other replicas
+    are trusted first. ``is_new``: the directory was never used before.
     """
     try:
         last = (directory / BOOT_FILE).read_text().strip()
     except FileNotFoundError:
         if is_new:
             return False
-        last = IN_DOUBT  # It existed as soon as the directory held anything, and was removed.
+        last = IN_DOUBT  # A used directory had the file, so it was removed.
     except (OSError, UnicodeDecodeError):
         last = ""
     now = boot_id()
@@ -59,18 +61,18 @@ def machine_was_off(directory: Path, *, was_clean: bool, is_new: bool) -> bool:
 
 
 def note_use(directory: Path) -> None:
-    """Record that the directory was used in this boot. Only once the controllers know of the loss: a process
-    that dies before must report it again. And only once every log was checked: otherwise a write that the
-    power failure tore would count as damage.
+    """Record that the directory was used in this boot. Only after the controllers know of the loss: if the
+    process ends before that, the next one must report it again. And only after every log was checked:
+    otherwise a write that was torn by the power failure would count as damage.
     """
     _write(directory, boot_id() or "")
 
 
 def doubt(directory: Path) -> None:
-    """A sync has failed: the kernel may drop what was written, although the machine stays on. For the next
-    process it is as if the machine had been off.
+    """A sync has failed: the kernel may drop what was written, although the machine stays on. The next
+    process must act as if the machine had been off.
 
-    Only a name is removed: that survives the end of this process without a sync, which could fail as well.
+    Removing a file survives the end of this process without a sync. A sync could fail as well.
     """
     with contextlib.suppress(OSError):
         (directory / BOOT_FILE).unlink(missing_ok=True)
