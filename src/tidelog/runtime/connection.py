@@ -1,16 +1,15 @@
-"""One client connection: requests to the handlers, responses out in the order of the requests.
+"""One client connection: passes requests to handlers and sends the responses in the order of the requests.
 
-Work does not wait for earlier work of the same connection, only responses keep their order: each request
-takes
-a slot in a queue, and the queue is sent as far as its head is finished. Requests after an unanswered write do
-wait for it (:mod:`~tidelog.runtime.write_order`), or a client would not find what it has just written. Other
-nodes of the cluster, which recognise a response by its correlation id, get theirs as they finish: a heartbeat
-must not wait for a vote. :class:`~tidelog.runtime.receiver.Receiver` handles incoming bytes,
-:class:`~tidelog.runtime.sender.Sender` outgoing ones.
+A request is started without waiting for earlier ones of the same connection; only the responses keep their
+order. Each request takes a slot in a queue, and finished slots at the head of the queue are sent. Requests
+after a pending write do wait for it (:mod:`~tidelog.runtime.write_order`), because a client must be able to
+read its own writes. Other nodes of the cluster match responses by correlation id and get them as soon as they
+are finished, so that a heartbeat does not wait for a vote. :class:`~tidelog.runtime.receiver.Receiver`
+handles incoming bytes, :class:`~tidelog.runtime.sender.Sender` outgoing bytes.
 
-**Back-pressure.** No further request is started while responses pile up (unsent bytes, or more unanswered
-requests than allowed) or while the broker as a whole holds too many request bytes; the kernel's buffers then
-fill, and the client waits.
+**Back-pressure.** No further request is started while there are unsent bytes or too many pending requests, or
+while the requests of all connections use too much memory. The kernel's buffers then fill, and the client
+waits.
 """
 
 import asyncio
@@ -39,15 +38,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-READY_MAX = 64  # pieces of responses that are sent before another request is started
+READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
 
-# What its class does, in a third of the time.
+# Same as calling the class, but three times faster.
 _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__new__, RequestContext)
 
 
 class PendingRequest(Protocol):
-    """A parked request."""
+    """A request that waits, for instance for data."""
 
     def cancel(self) -> None: ...
 
@@ -59,7 +58,7 @@ class Slot:
 
     __slots__ = ("parts", "waiting")
 
-    loose: ClassVar[bool] = False  # in no order
+    loose: ClassVar[bool] = False  # the response may be sent out of order
     writes: ClassVar[bool] = False  # later requests may have to wait for it
 
     def __init__(self) -> None:
@@ -107,21 +106,21 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: "Server") -> None:
         self._server = server
         self._receiver = Receiver(server.max_request_bytes)
-        self._held_bytes = 0  # of the broker's memory for large requests
-        self._short_of_memory = False  # waits for others to release some
+        self._held_bytes = 0  # of the memory that the broker reserves for large requests
+        self._short_of_memory = False  # waits until other connections release memory
         self._produce_shape: produce.Shape | None = None  # of the last produce request
         self.slots: deque[Slot] = deque()
-        self._loose: dict[Slot, None] = {}  # unanswered, in no order
-        # Requests of this kind need not wait for the unanswered writes; NO_WRITE: there are none.
+        self._loose: dict[Slot, None] = {}  # pending requests whose responses have no order
+        # Requests of this kind need not wait for the pending writes; NO_WRITE: there are none.
         self._write_kind = NO_WRITE
         self._held_back: memoryview | None = None  # a request that waits for earlier writes
-        self._awaited = 0  # how many of them are unanswered
-        self._opening = 0  # how often a thread has opened records of the last request
-        self._ready: list[Part | bytes] = []  # of the answered ones
+        self._awaited = 0  # how many of those writes are pending
+        self._opening = 0  # how many threads are working on the last request
+        self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
         self._stopped_reading = False
-        self._ended = False  # the client has half-closed: it sends nothing more, but may still read
-        self._busy = False  # requests are being started; what they finish at once is sent together afterwards
+        self._ended = False  # the client has half-closed the connection, but may still read
+        self._busy = False  # requests are being started; their responses are sent together afterwards
         self._closed = False
         self.peer = "?"
         self.ip = "?"
@@ -130,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._sender: Sender | None = None
 
-    # --- life -----------------------------------------------------------------------------------------------
+    # --- open and close -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -149,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
             self._sender.close()
         self._transport = None
         if not self._opening:
-            self._release_memory()  # Else the thread still has it: closing must not make room for more.
+            self._release_memory()  # Otherwise a thread still uses it, and it is released later.
         for slot in (*self.slots, *self._loose):
             if slot.waiting is not None:
                 slot.waiting.cancel()
@@ -160,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
             self._server.gate.disconnected(self.node)
 
     def close(self, reason: str, *, quiet: bool = False) -> None:
-        """One log line, then the connection is closed."""
+        """Log the reason and close the connection."""
         if self._transport is not None and not self._closed:
             self._closed = True
             level = logging.INFO if quiet else logging.WARNING
@@ -171,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close(f"it broke while sending: {reason}", quiet=True)
 
     def finish_waiting(self) -> None:
-        """Answer parked fetches now: the broker is about to stop."""
+        """Send the responses to waiting fetches now: the broker or the connection is about to close."""
         for slot in (*self.slots, *self._loose):
             if slot.waiting is not None:
                 slot.waiting.finish_now()
@@ -183,14 +182,14 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """No response is pending."""
+        """Whether no response is pending."""
         if self.slots or self._loose or self._held_back is not None:
             return False
         return self._sender is None or self._sender.idle
 
     @property
     def in_the_middle(self) -> bool:
-        """A request has begun and is incomplete."""
+        """Whether a request has begun and is incomplete."""
         return self._receiver.in_the_middle
 
     # --- requests in ----------------------------------------------------------------------------------------
@@ -207,9 +206,9 @@ class Connection(asyncio.BufferedProtocol):
             self._stop_reading()
 
     def eof_received(self) -> bool:
-        """A half-closed connection still gets its pending responses; but records are not waited for: most
-        likely the client is gone. A node never half-closes: its process has ended, and a pending response,
-        such as to its fetch, must not make it look alive.
+        """A half-closed connection still gets its pending responses. Fetches do not wait for records, because
+        the client has probably ended. A node never half-closes a connection: its process has ended, and a
+        pending response, for instance to its fetch, must not keep the connection open.
         """
         self._ended = True
         if self.node is not None:
@@ -218,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
         return not self.idle
 
     def _take_requests(self) -> None:
-        """Start every complete request, and send what is finished; repeat while that makes room."""
+        """Start every complete request and send finished responses; repeat while that makes room."""
         while True:
             self._take_while_allowed()
             self._flush_answers()
@@ -255,14 +254,14 @@ class Connection(asyncio.BufferedProtocol):
         return self._sender is not None and self._sender.blocked
 
     def _hold(self, count: int) -> bool:
-        """Bytes of a large request have arrived; whether there is room for more of them."""
+        """Bytes of a large request have arrived. Returns whether there is memory for more of them."""
         if self.node is not None:
             return True  # Cluster traffic does not wait for clients.
         self._held_bytes += count
         return self._server.hold_memory(count, self)
 
     def memory_freed(self) -> None:
-        """Others released some."""
+        """Other connections have released memory."""
         self._short_of_memory = False
         self._go_on()
 
@@ -277,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _go_on(self) -> None:
-        """The reason for waiting may be gone."""
+        """Continue, unless there is still a reason to wait."""
         if self._transport is None or self._closed or self._must_wait():
             return
         if self._stopped_reading:
@@ -299,7 +298,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close("a request header that ends too early")
         except Exception:
             logger.exception("a request of %s failed", self.peer)
-            self.close("a request that could not be answered")
+            self.close("a request failed with an internal error")
         if len(request) >= OWN_BUFFER_FROM_BYTES and request is not self._held_back and not self._opening:
             self._release_memory()
             if slot is not None and slot.parts is not None:
@@ -338,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
         server.requests += 1
         by_node = gate is not None and self._is_node(gate, client_id)
         if not by_node and not server.ready:
-            # Still starting. Like a refused connection, and not worth a line in the log: clients try the next
+            # Still starting. Treated like a refused connection, without a log line: clients try the next
             # broker, or this one again.
             self.end()
             return None
@@ -358,8 +357,8 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._wait(slot, server.fetch.handle(request, position, context, send, self.close))
         elif gate is not None and gate.wants(api_key, version, known=known, by_node=by_node):
-            # Another node's request for the controller is not forwarded: the node knows better which
-            # controller to ask next.
+            # Another node's request for the controller is not forwarded, because the node itself chooses the
+            # next controller to ask.
             take_plain = gate.take if by_node or not known else gate.relay
             self._wait(
                 slot, take_plain(request, position, context, lambda parts: self._finish_parts(slot, parts))
@@ -377,7 +376,7 @@ class Connection(asyncio.BufferedProtocol):
         return slot
 
     def _handle_repeated(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
-        """A produce request like the one before."""
+        """Handle a Produce request with the same shape as the previous one."""
         slot = WriteSlot()
         self.slots.append(slot)
         self._write_kind = produce.API_KEY
@@ -389,7 +388,7 @@ class Connection(asyncio.BufferedProtocol):
         return slot
 
     def hold(self) -> None:
-        """The last request takes a while, and the next one must not overtake it. It keeps its memory."""
+        """Start no further request until ``resume``: the last one takes long, and keeps its memory."""
         self._opening += 1
 
     def resume(self) -> None:
@@ -399,8 +398,8 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     def _load(self, api_key: int, version: int) -> bool:
-        """Whether a thread loads what requests of this version need. Nothing more is taken up meanwhile, so
-        that the order stays.
+        """Load the schema of this version in a thread. Returns False if that is not possible. Meanwhile no
+        further request is started, so that the order is kept.
         """
         compute = self._server.compute
         if compute is None or self.node is not None:
@@ -424,8 +423,8 @@ class Connection(asyncio.BufferedProtocol):
         return slot
 
     def _must_follow_writes(self) -> bool:
-        """Whether unanswered writes block this request. They are counted only here: most connections only
-        write or only read.
+        """Whether pending writes block this request. They are counted only here, because most connections
+        only write or only read.
         """
         if self.node is None:
             self._awaited = sum(slot.writes and slot.parts is None for slot in self.slots)
@@ -442,7 +441,7 @@ class Connection(asyncio.BufferedProtocol):
         slot.waiting = waiting if slot.parts is None else None
 
     def _is_node(self, gate: "Gate", client_id: str | None) -> bool:
-        """Whether the client is another node of the cluster. Its connection closes only with it."""
+        """Whether the client is another node of the cluster. Its connection may be idle for any time."""
         parties = names.parties(client_id)
         if parties is None:
             return False
@@ -457,15 +456,15 @@ class Connection(asyncio.BufferedProtocol):
         if api_key == messages.API_VERSIONS_KEY:
             self._finish(self._take_slot(False, api_key), api_versions.downgrade(correlation_id))
             return
-        # Like Kafka: the layout of a response in an unknown version is unknown.
+        # As in Kafka: the format of a response in an unknown version is unknown.
         self.close(f"UNSUPPORTED_VERSION: {messages.name_of(api_key)} (api key {api_key}) version {version}")
 
-    # --- answers out ----------------------------------------------------------------------------------------
+    # --- responses out --------------------------------------------------------------------------------------
 
     def _finish(self, slot: Slot, answer: bytes | bytearray | None) -> None:
         parts = () if answer is None else (answer,)
         if self._busy and not self._awaited and not slot.loose:
-            slot.parts = parts  # It is sent with the others, when all complete requests are started.
+            slot.parts = parts  # Sent with the others after all complete requests were started.
         else:
             self._finish_parts(slot, parts)
 
@@ -481,7 +480,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     def _written(self) -> None:
-        """A write is answered that a request waits for."""
+        """A write is finished for which a request waits."""
         self._awaited -= 1
         if not self._awaited and not self._busy:
             # Later: the caller must not be re-entered by the next request.
