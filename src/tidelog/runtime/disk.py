@@ -1,6 +1,6 @@
 """The real disk: :class:`tidelog.log.storage.Storage` on the operating system's files.
 
-Nothing here decides anything. Errors are raised as ``OSError``; the log interprets them.
+This module makes no decisions. Errors are raised as ``OSError``; the log interprets them.
 """
 
 import fcntl
@@ -48,7 +48,7 @@ class DiskFile:
         return self._read_rest(data, position, size)
 
     def _read_rest(self, data: bytes, position: int, size: int) -> bytes:
-        """One call returns at most 2 GiB, and fewer when a signal comes."""
+        """One call returns at most 2 GiB, and less after a signal."""
         parts, found = [data], len(data)
         while found < size:
             data = os.pread(self._descriptor, size - found, position + found)
@@ -64,7 +64,7 @@ class DiskFile:
             self._write_rest(memoryview(data)[written:], position + written)
 
     def _write_rest(self, data: memoryview, position: int) -> None:
-        """A disk that becomes full writes a part first and fails the next call."""
+        """If the disk becomes full, one call writes a part and the next call fails."""
         while data:
             written = os.pwrite(self._descriptor, data, position)
             data = data[written:]
@@ -141,7 +141,7 @@ class Disk:
         os.replace(source, target)
 
     def remove(self, path: str) -> None:
-        try:  # noqa: SIM105 - a log that begins asks for this five times
+        try:  # noqa: SIM105 - faster, and each new log calls this five times
             os.unlink(path)
         except FileNotFoundError:
             pass
