@@ -1,4 +1,4 @@
-"""Segment files on their way to a socket: from the page cache, never waiting for the disk.
+"""Reads of segment files for sending: from the page cache, without waiting for the disk.
 
 ``preadv2(RWF_NOWAIT)`` tells whether bytes are in memory, without waiting. On systems without it (macOS), a
 cold read blocks the loop.
@@ -21,8 +21,8 @@ def _descriptor(file: File) -> int:
 
 
 def read_into(buffer: memoryview, region: Region, *, wait: bool) -> int | None:
-    """Fill ``buffer`` from the region's start; returns the number of bytes, or None if it would have to wait
-    for the disk and must not.
+    """Fill ``buffer`` from the start of the region. Returns the number of bytes; None if ``wait`` is false
+    and the bytes are not in the page cache.
     """
     descriptor = _descriptor(region.file)
     try:
@@ -32,7 +32,7 @@ def read_into(buffer: memoryview, region: Region, *, wait: bool) -> int | None:
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-        # This file system does not support it (tmpfs, for example): then there is no wait.
+        # The file system does not support it (for example tmpfs, which never waits).
         return os.preadv(descriptor, [buffer], region.position)
 
 
