@@ -1,7 +1,7 @@
-"""A request of any API but the two hot ones: to its handler, and the handler's response as a frame.
+"""Handles requests of all APIs except Produce and Fetch: calls the handler and encodes its response.
 
-Every request is answered, also after an exception: a defect of ours must not cost the client more than this
-request, and later requests would not be answered otherwise.
+Every request gets a response, even after an exception. A defect must not affect more than this request.
+Without a response, the later responses of the connection could not be sent.
 """
 
 import logging
@@ -19,7 +19,7 @@ from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 logger = logging.getLogger(__name__)
 
 Compute = Callable[[Callable[[], bytes], Callable[[bytes | BaseException], None]], None]
-"""Runs work in a thread; its result, or its exception, is returned in order with events."""
+"""Runs work in a thread. The callback gets its result or exception on the event loop."""
 
 ENCODED_AT_ONCE_MAX = 500  # elements of a response: about 4 ms
 
@@ -27,7 +27,7 @@ HEADER = Struct(">hhih")  # api key, version, correlation id, length of the clie
 
 
 def read_header(request: memoryview, peer: str) -> tuple[RequestContext, int]:
-    """The request's API, and where the body begins; :class:`Malformed` if it is not a known request."""
+    """The context of a request and the position of its body. Raises :class:`Malformed` for an unknown API."""
     try:
         api_key, version, correlation_id, client_size = HEADER.unpack_from(request, 0)
         api = SERVED.get(api_key)
@@ -51,14 +51,14 @@ def handle_plain(
     give_up: Callable[[str], None],
     compute: Compute | None = None,
 ) -> None:
-    """``finish`` gets the response frame, now or later; ``give_up`` is called if there can be none.
-    ``compute``: large responses are encoded there. Raises :class:`Malformed`.
+    """``finish`` gets the response frame, immediately or later. ``give_up`` is called if no response can be
+    encoded. ``compute`` runs the encoding of large responses. Raises :class:`Malformed`.
     """
     api_key, version = context.api_key, context.version
     decoded = messages.decode(api_key, version, request, position)
 
     def answer(fields: messages.Fields) -> None:
-        # Also called by code that fulfils a promise: a defect here must not reach it.
+        # Also called by code that keeps a promise: an exception must not propagate to it.
         if compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
             compute(lambda: encode(fields), encoded)
             return
@@ -104,6 +104,6 @@ def _fail(
             context.api_key, context.version, context.correlation_id, {"error_code": code}
         )
     except Exception:
-        give_up("a request that could not be answered")
+        give_up("a request failed with an internal error")
     else:
         finish(frame)
