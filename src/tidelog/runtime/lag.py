@@ -1,10 +1,10 @@
-"""How late the event loop is: the one figure that says whether a single-threaded broker is overloaded.
+"""Measures the delay of the event loop, which shows whether a single-threaded broker is overloaded.
 
 A timer that should fire every few milliseconds measures its delay. Work that blocks the loop for longer than
-the interval is always seen, and its length is at most the interval too low; shorter work is seen as often as
-the two coincide. On a shared machine, a loop is also late because it did not get the processor: that time is
-excluded in a separate figure. A third one is the part of the delay in which the loop's thread computed: in
-the rest it waited for a disk, or for a thread that had the interpreter's lock.
+the interval is always detected, and its duration is underestimated by at most the interval. Shorter work is
+detected only if it coincides with the timer. On a shared machine, the loop is also late if it does not get
+the processor; a second figure excludes that time. A third figure is the part of the delay in which the loop's
+thread computed. The rest is waiting for a disk or for a thread that had the interpreter lock.
 """
 
 import asyncio
@@ -22,12 +22,10 @@ BOUNDS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class Histogram:
-    """A histogram."""
-
     __slots__ = ("_counts", "count", "largest_s", "total_s")
 
     def __init__(self) -> None:
-        # by the first bound that is not smaller; the last: larger than all
+        # one per bound, for values up to it; the last one for larger values
         self._counts = [0] * (len(BOUNDS_S) + 1)
         self.count = 0
         self.total_s = 0.0
@@ -40,7 +38,7 @@ class Histogram:
         self.largest_s = max(self.largest_s, value_s)
 
     def take_largest_s(self) -> float:
-        """Since the last call."""
+        """The largest value since the last call."""
         largest, self.largest_s = self.largest_s, 0.0
         return largest
 
@@ -57,7 +55,7 @@ class Histogram:
 
 
 class Turns:
-    """How long this thread was ready to run while others had the processors. Linux only; elsewhere 0."""
+    """How long this thread was ready to run but had no processor. Linux only; 0 elsewhere."""
 
     def __init__(self, path: str = "/proc/thread-self/schedstat") -> None:
         try:
@@ -94,7 +92,7 @@ class LagMeter:
         self._wait()
 
     def _wait(self) -> None:
-        # Not the loop's own clock, which stands still while something runs, and has millisecond resolution.
+        # Not the loop's own clock, which is cached during a callback and has millisecond resolution.
         self._due = time.monotonic() + self._interval_s
         self._timer = self._loop.call_later(self._interval_s, self._measure)
 
