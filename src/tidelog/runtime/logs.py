@@ -5,7 +5,7 @@ import logging
 import sys
 import time
 
-# Messages contain names from clients: a line break in one must not look like an event.
+# Messages contain names from clients. A line break in a name must not look like another log line.
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)}
 
 
