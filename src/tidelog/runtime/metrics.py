@@ -1,6 +1,6 @@
 """A broker's Prometheus metrics, and the small HTTP server for them.
 
-Figures are read from their source when they are scraped; counting costs the hot path an integer at most.
+Values are read from their source when they are scraped. The hot path at most increments an integer.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class BrokerCollector(Collector):
         self._server = server
         self._lag = lag
         self._syncer = syncer
-        self.slices = 0  # of partitions per slice
+        self.slices = 0  # number of slices of partitions so far
 
     def collect(self) -> Iterator[Metric]:
         server, lag = self._server, self._lag
@@ -73,8 +73,8 @@ class BrokerCollector(Collector):
         )  # fmt: skip
 
     async def of_partitions(self) -> bytes:
-        """The metrics of every partition, in the text format. A broker may have ten thousand: the loop runs
-        others in between, and only text is created.
+        """The metrics of every partition, in the text format. A broker may have ten thousand partitions, so
+        the event loop runs other tasks in between, and no metric objects are created.
         """
         partitions = list(self._server.broker.partitions)
         texts: dict[str, list[str]] = {name: [about] for name, about, _ in _OF_PARTITIONS}
@@ -124,7 +124,7 @@ _OF_PARTITIONS: tuple[tuple[str, str, _Figure], ...] = tuple(
 
 
 class MetricsServer:
-    """Just enough HTTP for a scraper: GET /metrics and GET /health, one request per connection."""
+    """A minimal HTTP server for scrapers: GET /metrics and GET /health, one request per connection."""
 
     def __init__(self, collector: BrokerCollector) -> None:
         self._collector = collector
