@@ -1,9 +1,8 @@
-"""A lasting channel to one node: opens a connection when there is something to send, and again after it
-broke.
+"""A permanent channel to one node: opens a connection when there is something to send, and reconnects.
 
-Requests wait while a connection is being opened, a bounded number of them: nodes repeat their requests, and
-an old one is worth less than a new one. The sender is told when no response can arrive any more. Never calls
-back from inside :meth:`Channel.send`.
+A bounded number of requests waits while a connection is being opened. If there are more, the oldest are
+dropped, because nodes repeat their requests. The sender is notified when no response can arrive any more.
+There are no callbacks from inside :meth:`Channel.send`.
 """
 
 import asyncio
@@ -22,11 +21,11 @@ logger = logging.getLogger(__name__)
 Address = tuple[str, int]
 AddressOf = Callable[[int], Address | None]
 
-BACKOFF_MS = 20  # before the first reconnect; doubles up to
+BACKOFF_MS = 20  # before the first reconnect; doubles up to BACKOFF_MAX_MS
 BACKOFF_MAX_MS = 500
 CONNECT_TIMEOUT_S = 2.0
 QUEUE_MAX = 64  # requests that wait for a connection
-UNANSWERED_MAX = 1000  # of one connection; a node that is this far behind gets no more
+UNANSWERED_MAX = 1000  # of one connection; further requests to the node are dropped
 
 _LAST_CORRELATION_ID = (1 << 31) - 1
 
@@ -35,20 +34,20 @@ class Question(Protocol):
     """A pending request."""
 
     def answered(self, answer: memoryview) -> None:
-        """The frame, from its correlation id on. Raises ``Malformed`` if it is not a response."""
+        """``answer``: the response frame from its correlation id on. Raises ``Malformed`` if invalid."""
 
     def lost(self, *, sent: bool) -> None:
-        """There will be no response. A request that was ``sent`` may have arrived."""
+        """There will be no response. If the request was ``sent``, it may have arrived."""
 
 
 class Surroundings(NamedTuple):
-    """What all channels of a node share."""
+    """Shared by all channels of a node."""
 
     loop: asyncio.AbstractEventLoop
     services: Services
     presence: Presence
     address_of: AddressOf
-    max_bytes: int  # of an answer
+    max_bytes: int  # of a response
 
 
 class Channel:
@@ -65,7 +64,7 @@ class Channel:
         self._queue: deque[tuple[int, bytes | bytearray, Question]] = deque()
         self._unanswered: dict[int, Question] = {}
         self._correlation_id = 0
-        self._heard = False  # Whether the connection brought any response.
+        self._heard = False  # Whether a response has arrived on the connection.
         self._closed = False
 
     def next_correlation_id(self) -> int:
@@ -136,7 +135,7 @@ class Channel:
                 await self._around.loop.create_connection(lambda: connection, host, port)
         except (OSError, TimeoutError) as error:
             self._opening = None
-            self._unreachable(f"{host}:{port}", str(error) or "no answer")
+            self._unreachable(f"{host}:{port}", str(error) or "no response")
         else:
             self._opening = None
 
@@ -168,7 +167,7 @@ class Channel:
             self.send(correlation_id, frame, question)
 
     def take(self, answer: memoryview) -> None:
-        # Only a response shows that the connection was accepted by one of our nodes.
+        # Only a response shows that a node of this cluster has accepted the connection.
         self._backoff_ms = BACKOFF_MS
         self._heard = True
         question = self._unanswered.pop(INT32.unpack_from(answer, 0)[0], None)
