@@ -1,4 +1,4 @@
-"""One connection of ours to another node: request frames out, response frames in."""
+"""An outgoing connection to another node: sends request frames and receives response frames."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ class Owner(Protocol):
 
 class AnswerReceiver(Receiver):
     LEAST_BYTES = 5
-    # The size of a busy leader's response; it sends what it claims.
+    # The size of a busy leader's response. A leader sends as much as it announces.
     SPARE_BYTES_MAX = 4 * 1024 * 1024
     LAZY_FROM_BYTES = 16 * 1024 * 1024
 
@@ -60,7 +60,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._owner.disconnected(self, str(error) if error else self._reason)
 
     def close(self, reason: str) -> None:
-        """The owner is notified later, when the transport is closed: never from inside a call of its own."""
+        """Close the connection. The owner is notified when the transport is closed, never from this call."""
         if self._transport is not None:
             self._reason = reason
             self._transport.abort()
@@ -77,7 +77,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.transport_drained()
 
-    # --- answers in -----------------------------------------------------------------------------------------
+    # --- responses in ---------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._receiver.buffer()
@@ -107,13 +107,13 @@ class PeerConnection(asyncio.BufferedProtocol):
                 return
 
     def _use_again(self, answer: memoryview) -> None:
-        """Clearing fresh memory for each large response would cost as much as checking it."""
+        """Reuse the buffer: clearing new memory for each large response would cost as much as checking it."""
         buffer = answer.obj
         if not isinstance(buffer, bytearray):
             return
         try:
             answer.release()
-            buffer.pop()  # Refused while a view of it exists.
+            buffer.pop()  # Raises BufferError while a view of it exists.
         except BufferError:
             return
         buffer.append(0)
