@@ -26,13 +26,13 @@ from tidelog.protocol.wire import Malformed
 from tidelog.runtime.peers.exchange import UNANSWERED, Exchange, by_topic
 
 PLAINTEXT = 0
-# In Kafka this marks an unclean leader; between our brokers the field has more meanings.
+# Values of leader_recovery_state. In Kafka it marks an unclean leader; here it has more meanings.
 ELECTED, SEALED = 1, 2
 LOST = UUID(int=1)  # Kafka's id for a directory that has failed
-HERE = UUID(int=2)  # and for the only directory, which needs no name
-UNWRITABLE = UUID(int=3)  # Not one of Kafka's: it has failed, but synced records are there.
-LOST_AT = 4 << 64  # Nor this: it has failed, as reported in the partition epoch in the lower bits.
-# Not a directory of Kafka's: what is kept there, and since which promise epoch, in its lower bits.
+HERE = UUID(int=2)  # Kafka's id for a directory without a name: the only one here
+UNWRITABLE = UUID(int=3)  # Not in Kafka: the log has failed, but its synced records are still there.
+LOST_AT = 4 << 64  # Not in Kafka: the log is damaged; the lower bits are the partition epoch of the report.
+# Not in Kafka: a promise that is kept; the lower bits say which one, and its promise epoch.
 KEPT, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
 
 
@@ -92,7 +92,7 @@ class RegistrationExchange(Exchange[Asked, Answered]):
 
 
 def _memory_of(ask: RegisterAsk) -> int:
-    """Whether data was lost (below 0), and which registration is known: 1 more than its epoch."""
+    """Encodes whether data was lost (negative), and the known registration (its epoch + 1)."""
     known = 0 if ask.known_epoch is None else ask.known_epoch + 1
     return -1 - known if ask.forgot else known
 
@@ -137,7 +137,7 @@ class HeartbeatExchange(Exchange[Asked, Answered]):
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
         ask = cast(HeartbeatAsk, asks[0].ask)
         error = ErrorCode(answer.error_code)
-        # The wire has no room for the number, and needs none: a response belongs to its request.
+        # The number is not in the protocol. It is that of the request to which the response belongs.
         got = HeartbeatGot(
             ask.broker_id, ask.broker_epoch, error, answer.is_fenced, answer.should_shut_down, ask.number
         )
@@ -232,8 +232,8 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
 
 
 class FailedLogsExchange(Exchange[Asked, Answered]):
-    """Kafka's brokers report with this request the disk of each replica; ours have one, and report what is
-    lost, and what is kept there as the topic's settings promise.
+    """In Kafka, brokers report the directory of each replica with this request. Here a broker has only one
+    directory, and reports failed and damaged logs, and promises that are kept.
     """
 
     api_key = 73
@@ -262,7 +262,7 @@ class FailedLogsExchange(Exchange[Asked, Answered]):
         if request.directories and all(_is_lost_at(directory.id_) for directory in request.directories):
             return [Asked(request.broker_id, _lost_ask(request))]
         if len(request.directories) != 1 or request.directories[0].id_ not in (LOST, HERE, UNWRITABLE):
-            raise Malformed("replicas lie on the one disk of their broker, or are lost")
+            raise Malformed("unknown directory ids in a report about logs")
         directory = request.directories[0]
         partitions = tuple(
             (topic.topic_id, part.partition_index) for topic in directory.topics for part in topic.partitions
@@ -302,7 +302,7 @@ def _wish_key(wish: InSyncProposal) -> tuple[UUID, int]:
 
 
 def _offline_directories(ask: OfflineAsk) -> dict[UUID, list[tuple[UUID, int]]]:
-    """One for each partition epoch, where the broker names them. One that it does not know counts as 0."""
+    """One directory for each partition epoch, if the report contains epochs. An unknown epoch counts as 0."""
     if not ask.partition_epochs:
         where = HERE if ask.healed else UNWRITABLE if ask.unwritable else LOST
         return {where: list(ask.partitions)}
@@ -328,7 +328,7 @@ def _lost_ask(request: Any) -> OfflineAsk:
 
 
 def _kept_body(ask: KeptAsk) -> Fields:
-    """One directory for each promise epoch and what is kept of it."""
+    """One directory for each combination of promise epoch and kept promises."""
     directories: dict[int, list[Kept]] = {}
     for kept in ask.kept:
         what = KEPT | SYNCED * kept.synced | COPIED * kept.copied | kept.promise_epoch
