@@ -22,7 +22,7 @@ UNANSWERED = ErrorCode.REQUEST_TIMED_OUT
 class Exchange(Generic[A, G]):
     api_key: int
     at_once_max = 1  # questions in one request
-    one_way = False  # no response in time
+    one_way = False  # the response contains no answers
 
     def body(self, to: int, cluster_id: str, asks: Sequence[A]) -> Fields:
         """The request, on the sender's side."""
@@ -33,7 +33,7 @@ class Exchange(Generic[A, G]):
         raise NotImplementedError
 
     def answer(self, asks: Sequence[A], gots: Sequence[G | None]) -> Fields:
-        """The response, on the receiver's side; None for a question without an answer in time."""
+        """The response, on the receiver's side. ``gots`` has None for a question without an answer."""
         raise NotImplementedError
 
     def gots(self, peer: int, asks: Sequence[A], answer: Any) -> Iterable[G]:
@@ -72,7 +72,7 @@ def topic_of(name: str) -> UUID:
 def by_topic(
     items: Iterable[X], key_of: Callable[[X], PartitionKey], make: Callable[[X], Fields]
 ) -> list[tuple[UUID, list[Fields]]]:
-    """Grouped like Kafka's requests; the order of topics and partitions is kept."""
+    """Group by topic, as in Kafka's requests. The order of topics and partitions is kept."""
     topics: dict[UUID, list[Fields]] = {}
     for item in items:
         topics.setdefault(topic_id_of(key_of(item)), []).append(make(item))
