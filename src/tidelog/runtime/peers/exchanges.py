@@ -1,25 +1,25 @@
-"""The messages between nodes as Kafka requests: all but fetches, which are encoded by hand.
+"""The messages between nodes as Kafka requests: all except fetches, which have their own encoder.
 
 =================== ====================== ===============================================================
-message             request                if Kafka has no field of its own for it
+message             request                difference from Kafka
 =================== ====================== ===============================================================
-VoteAsked           Vote                   topics have names there, not ids: a topic's id is used as its name,
+VoteAsked           Vote                   the request has topic names, not ids: the topic id is used as name,
                                            except for the metadata log, which has a name
 LeaderBegan         BeginQuorumEpoch       as for votes
 StandNow            EndQuorumEpoch         as for votes; the receiver is the preferred candidate
-RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is below 0 if the broker lost
-                                           data, and holds the registration that it knows of; settings
-                                           that must be the same everywhere are "features"
+RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is negative if the broker lost data, and
+                                           contains the registration that it knows; settings that must be
+                                           the same on all brokers are "features"
 HeartbeatAsk        BrokerHeartbeat        –
 InSyncAsk           AlterPartition         "recovering" if an elected leader reports itself
-OfflineAsk          AssignReplicasToDirs   the directory is Kafka's "lost"
-KeptAsk             AssignReplicasToDirs   the directory says what is kept there
+OfflineAsk          AssignReplicasToDirs   the directory id says whether the log failed or is damaged
+KeptAsk             AssignReplicasToDirs   the directory id says which promise is kept
 SnapshotAsk         FetchSnapshot          as for votes
 TailAsk             OffsetForLeaderEpoch   as for votes; the end of any epoch is that of the log
 =================== ====================== ===============================================================
 
-Each exchange knows both ends. A request may carry several questions of its kind (votes and in-sync sets of
-many partitions); each is answered by a message of its own, matched by its ``token``.
+Each exchange implements both ends. A request may contain several questions of its kind (votes and in-sync
+sets of many partitions). Each is answered by a separate message, which is matched by its ``token``.
 """
 
 from typing import Any
