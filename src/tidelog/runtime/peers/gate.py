@@ -1,5 +1,5 @@
-"""Takes requests that are not for a local handler: those of other nodes, and clients' requests that only the
-active controller can handle.
+"""Handles requests that are not for a local handler: those of other nodes, and clients' requests that only
+the active controller can handle.
 """
 
 from tidelog.broker.requests.request import RequestContext
@@ -16,12 +16,12 @@ class Gate:
         self.fetch = inbound.fetch
 
     def serves(self, api_key: int, version: int) -> bool:
-        """APIs that are not announced to clients."""
+        """Whether this is an API between nodes, which is not announced to clients."""
         return self._inbound.serves(api_key, version) or self._relay.serves(api_key, version)
 
     def wants(self, api_key: int, version: int, *, known: bool, by_node: bool) -> bool:
-        """Whether a request is for :meth:`take` or :meth:`relay` rather than for a handler. ``known``: there
-        is one; nodes may mean something else than clients by the same request.
+        """Whether a request is for :meth:`take` or :meth:`relay` and not for a handler. ``known``: there is a
+        handler. Some requests have another meaning between nodes.
         """
         if by_node:
             return not known or self._inbound.serves(api_key, version)
@@ -42,5 +42,5 @@ class Gate:
     def relay(
         self, request: memoryview, position: int, context: RequestContext, reply: Reply
     ) -> PendingRequest:
-        """A client's request for the controller, which is not here."""
+        """Forward a client's request to the active controller on another node."""
         return self._relay.pass_on(request, position, context, lambda frame: reply((frame,)))
