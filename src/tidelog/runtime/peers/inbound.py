@@ -1,7 +1,8 @@
-"""Requests of other nodes: they become messages, and the messages that answer them become the responses.
+"""Requests of other nodes: converts them to messages, and the messages that answer them to responses.
 
-A request waits here until the node has answered every question in it. An answer is matched to its request by
-the sender and the subject; a question that is not answered in time gets an error, so that nothing piles up.
+A request waits until the node has answered every question in it. An answer is matched to its request by
+sender and token. A question that is not answered in time gets an error, so that the number of pending
+requests stays bounded.
 """
 
 import logging
@@ -34,12 +35,12 @@ logger = logging.getLogger(__name__)
 
 Reply = Callable[[Sequence[Part | bytes]], None]
 
-FOREIGN_MAX = 64  # clusters that get a line in the log; clients can invent more
-ANSWER_WITHIN_MS = 15_000  # more than the controllers allow themselves for a decision
+FOREIGN_MAX = 64  # clusters that are logged; a limit, because clients can invent more
+ANSWER_WITHIN_MS = 15_000  # longer than the controllers' timeout for a decision
 
 
 class PendingRequest(Protocol):
-    """A request that is not answered yet."""
+    """A request whose response is pending."""
 
     def cancel(self) -> None: ...
 
@@ -55,7 +56,7 @@ class Inbound:
         self._presence = presence
         self._cluster_id = cluster_id
         self.receive: Callable[[NodeMessage], None] = lambda message: None
-        self._foreign: set[str] = set()  # clusters whose nodes connected to us by mistake; one log line each
+        self._foreign: set[str] = set()  # other clusters whose nodes connected here; one log line each
         self._fetches: dict[tuple[int, int], PendingFollowerFetch] = {}  # by sender and generation
         self._newest: dict[int, PendingFollowerFetch] = {}  # of each sender
         self._waiting: dict[Hashable, deque[tuple[PendingPeerRequest, int]]] = {}  # request and place in it
@@ -67,7 +68,7 @@ class Inbound:
 
     def connected(self, node: int, to: int) -> None:
         if to != self._me:
-            raise HangUp(f"node {node} looks for node {to} here")
+            raise HangUp(f"node {node} expects node {to} at this address")
         if node == self._me:
             raise HangUp(f"another broker has this one's id, {node}")
         self._presence.opened(node)
@@ -101,7 +102,7 @@ class Inbound:
             waiting.cancel()
             raise
         if previous is not None:
-            # A sender has one pending fetch; the one before is obsolete.
+            # A sender has one pending fetch; the previous one is obsolete.
             previous.finish_now()
         return waiting
 
@@ -150,7 +151,7 @@ class Inbound:
         token = (to, exchange.api_key, exchange.token(message))
         row = self._waiting.get(token)
         if row is None:
-            return  # Its connection closed, or it was answered in another way.
+            return  # Its connection has closed, or the response was already sent.
         waiting, place = row.popleft()
         if not row:
             del self._waiting[token]
@@ -178,11 +179,11 @@ class Inbound:
 
 
 def _asks(exchange: Exchange[Any, Any], decoded: Any) -> list[Any]:
-    """The questions; any client can send a well-formed request that makes no sense."""
+    """The questions of a request. Raises Malformed: any client can send a well-formed but invalid request."""
     try:
         return list(exchange.asks(decoded))
     except (AttributeError, TypeError, ValueError) as error:
-        raise Malformed(f"a request that no node sends: {error}") from None
+        raise Malformed(f"an invalid request between nodes: {error}") from None
 
 
 class PendingFollowerFetch:
@@ -207,7 +208,7 @@ class PendingFollowerFetch:
         pieces = follower_fetch.encode_answer(
             self._correlation_id, error, cast("list[follower_fetch.Part[Readable]]", parts)
         )
-        # Regions are passed to the sender unchanged; buffers in memory as bytes.
+        # Regions of files are passed to the sender unchanged, other parts as bytes.
         self._reply(
             [
                 piece if isinstance(piece, bytearray | Region) else cast(bytes, piece.read())
