@@ -66,13 +66,13 @@ class LinkQuestion:
 
     def lost(self, *, sent: bool) -> None:
         if sent:
-            self._fail(ErrorCode.NETWORK_EXCEPTION, "the connection broke before the answer came")
+            self._fail(ErrorCode.NETWORK_EXCEPTION, "the connection broke before the response")
         else:
             self._fail(ErrorCode.BROKER_NOT_AVAILABLE, "there is no connection")
 
     def timed_out(self) -> None:
         self._channel.forget(self._correlation_id)
-        self._fail(ErrorCode.REQUEST_TIMED_OUT, "no answer in time")
+        self._fail(ErrorCode.REQUEST_TIMED_OUT, "no response in time")
 
     def _fail(self, code: ErrorCode, reason: str) -> None:
         asked = f"{name_of(self._api_key)} to node {self._channel.peer}"
