@@ -1,7 +1,7 @@
-"""The client id of requests between nodes: the sender, and the intended receiver.
+"""The client id of requests between nodes: the sender and the intended receiver.
 
-A node that has moved may be searched at an address where another one listens by now. Without the second name
-that one would respond in its place.
+After a node has moved, another node may use its old address. Without the intended receiver that node would
+respond in its place.
 """
 
 _PREFIX = "tidelog-node-"
