@@ -1,8 +1,9 @@
-"""The nodes' messages over sockets: implements :class:`~tidelog.broker.node.node.NodePeers`.
+"""Messages between nodes over sockets: implements :class:`~tidelog.broker.node.node.NodePeers`.
 
-A question is sent as a request on a connection of ours: fetches on one, cluster membership on another, so
-that votes and heartbeats never wait behind data, and requests between brokers on a third. Questions of one
-kind to one node that come up together are sent together. The answer is handed to the node as a message.
+A question is sent as a request on an outgoing connection. There are three connections to each node: for
+fetches, for votes and heartbeats, which must not wait for data, and for requests between brokers. Questions
+of one kind to one node are sent together if they are asked in the same turn of the event loop. The answer is
+passed to the node as a message.
 """
 
 import asyncio
@@ -45,10 +46,10 @@ Question = VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow | TailAsk
 
 FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # the purposes of channels
 
-# before each check whether a lost node's address still has a listener
+# before each check whether a process still listens at the address of a lost node
 DEATH_CHECK_PAUSES_S = (0.0, 0.003, 0.01, 0.03)
 
-SEVERAL_BATCHES = 16 << 20  # what a response may carry besides the largest batch
+SEVERAL_BATCHES = 16 << 20  # what a response may contain besides the largest batch
 
 
 class WirePeers:
@@ -63,9 +64,9 @@ class WirePeers:
         addresses_of: Callable[[int], Sequence[Address]] | None = None,
         on_foreign: Callable[[int], None] = ignore,
     ) -> None:
-        """``address_of``: the next address to try; ``addresses_of``: all possible addresses of a node, to be
-        sure that it is nowhere; ``max_bytes``: of the largest possible batch; ``on_foreign``: called with
-        nodes that do not recognise our cluster.
+        """``address_of``: the next address to try. ``addresses_of``: all possible addresses of a node, to
+        verify that it listens at none. ``max_bytes``: the size of the largest possible batch. ``on_foreign``
+        is called with nodes that belong to another cluster.
         """
         self._me = me
         self._services = services
@@ -73,8 +74,8 @@ class WirePeers:
         self.presence = Presence(services, self._found, self._lost)
         self._around = Surroundings(loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES)
         self._channels: dict[tuple[int, str], Channel] = {}
-        self._asker_of = ""  # the cluster id that senders name
-        self._askers: dict[int, follower_fetch.FetchHeader] = {}  # by whom it asks
+        self._asker_of = ""  # the cluster id in the cached headers
+        self._askers: dict[int, follower_fetch.FetchHeader] = {}  # cached headers of fetches, by receiver
         self._together: dict[tuple[int, int], list[NodeMessage]] = {}  # (to, api) → questions of this turn
         self.inbound = Inbound(me, services, self.presence, cluster_id)
         self._receive: Callable[[NodeMessage], None] = ignore
@@ -90,7 +91,7 @@ class WirePeers:
         peer_lost: Callable[[int], None],
         peer_dead: Callable[[int], None],
     ) -> None:
-        """Set the receiver. The node needs its peers first, so it is set later."""
+        """Set the callbacks of the node. They are set later, because the node is created with its peers."""
         self._receive = self.inbound.receive = receive
         self._peer_lost = peer_lost
         self._peer_dead = peer_dead
@@ -116,9 +117,9 @@ class WirePeers:
         return [] if address is None else [address]
 
     async def _confirm_death(self, peer: int) -> None:
-        """All connections of a node have closed. If nothing listens at its address, its process is dead: no
-        need to wait for its return. Checked several times: an ending process closes one descriptor after
-        another, and its listening socket may outlive the connections.
+        """All connections of a node have closed. If no process listens at its address, its process has ended,
+        and its session need not be waited for. The check is repeated, because an ending process closes one
+        descriptor after another, and its listening socket may be closed after the connections.
         """
         for pause_s in DEATH_CHECK_PAUSES_S:
             await asyncio.sleep(pause_s)
@@ -200,19 +201,19 @@ class WirePeers:
         frame = requests.encode_request(exchange.api_key, correlation_id, names.client_id(self._me, to), body)
         channel.send(correlation_id, frame, ExchangeQuestion(self, to, exchange, asks))
 
-    # --- answers --------------------------------------------------------------------------------------------
+    # --- responses ------------------------------------------------------------------------------------------
 
     def fetch_answered(self, peer: int, generation: int, answer: memoryview) -> None:
         error, parts = follower_fetch.decode_answer(answer, skip_tags(answer, 4), _part)
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            # Not told to the node, which would only ask again at once.
+            # Not passed to the node, which would only retry immediately.
             self._on_foreign(peer)
             return
         self._receive(FetchGot(peer, generation, error, parts))
 
     def fetch_lost(self, peer: int, generation: int) -> None:
-        """If only this connection broke, the fetch restarts on a new one. If the node is gone, all of them
-        break within a moment, and that is reported separately.
+        """If only this connection broke, the fetch restarts on a new one. If the node has ended, all its
+        connections break almost at the same time, and that is reported separately.
         """
 
         def tell() -> None:
@@ -261,7 +262,7 @@ class ExchangeQuestion:
         self._peers.exchange_answered(self._peer, self._exchange, self._asks, answer)
 
     def lost(self, *, sent: bool) -> None:
-        """The sender retries if it still matters."""
+        """Nothing to do: the node repeats the question if necessary."""
 
 
 def _part(
