@@ -1,9 +1,9 @@
-"""Which peers are connected: counts the connections with each peer, both ways, and reports when the last one
-closes.
+"""Which peers are connected: counts the connections with each peer in both directions, and reports when the
+last one closes.
 
-A dying process closes all of its connections at once, so the loss of the last one is reported without delay:
-this is how a killed broker is noticed in a millisecond and not after a session. One connection of several may
-close for many reasons, and means nothing.
+A process that ends closes all its connections at once. The loss of the last one is reported immediately, so
+that a killed broker is noticed within a millisecond and not only after its session. A single connection of
+several may close for many reasons, so that is not reported.
 """
 
 import logging
@@ -24,18 +24,18 @@ class Presence:
         self._open: dict[int, int] = {}  # peer → open connections with it
         self._told_ms: dict[int, int] = {}
         self._failed_attempts: dict[int, int] = {}
-        self._logged: dict[int, str] = {}  # why a peer is unreachable: a line in the log when that changes
+        self._logged: dict[int, str] = {}  # the reason why a peer is unreachable; logged when it changes
         self._stopped = False
 
     def stop(self) -> None:
-        """From here on connections are closed by us."""
+        """From now on this node closes its connections itself; that is not reported."""
         self._stopped = True
 
     def is_there(self, peer: int) -> bool:
         return peer in self._open
 
     def failed_attempts(self, peer: int) -> int:
-        """How often a connection to it could not be opened, or was useless, in total."""
+        """The total number of connections that could not be opened or closed before any response."""
         return self._failed_attempts.get(peer, 0)
 
     def opened(self, peer: int) -> None:
@@ -56,18 +56,18 @@ class Presence:
             self._tell(peer)
 
     def unreachable(self, peer: int, address: str, reason: str) -> None:
-        """A connection attempt has failed. While the peer itself holds a connection to us, the path is
-        broken, not the peer.
+        """A connection attempt has failed. While there is another connection with the peer, only the address
+        is wrong or unreachable, and the peer is not reported as lost.
         """
         self._failed_attempts[peer] = self.failed_attempts(peer) + 1
-        self._log(peer, f"it does not answer at {address}: {reason}")
+        self._log(peer, f"it does not respond at {address}: {reason}")
         told_ms = self._told_ms.get(peer)
         if peer in self._open or (told_ms is not None and self._services.uptime_ms() - told_ms < QUIET_MS):
             return
         self._tell(peer)
 
     def turned_away(self, peer: int) -> None:
-        """A connection closed before any response: another process may have its address by now."""
+        """A connection closed before any response: another process may use the address now."""
         self._failed_attempts[peer] = self.failed_attempts(peer) + 1
 
     def _log(self, peer: int, why: str) -> None:
