@@ -1,10 +1,10 @@
-"""Clients' requests for the active controller, at both ends: into an envelope here, and out of it there.
+"""Forwards clients' requests to the active controller in an envelope, and handles envelopes there.
 
-A broker that is not the active controller forwards such a request unchanged, and retries when the controller
-has changed or its connection broke, until the client's timeout. A controller that is not active refuses; it
-does not forward an envelope, or two brokers that take each other for the controller would loop. A client that
-was told "created" and asks the same broker must find what it created: so the response waits until that
-broker's own metadata is as new as the controller's was.
+A broker that is not the active controller forwards such a request unchanged. It retries until the client's
+timeout if the controller has changed or the connection broke. A node that is not the active controller
+refuses an envelope and does not forward it. Otherwise two brokers that believe each other to be the
+controller would forward it in a loop. A client that has created a topic must find it on the same broker. So
+the response waits until that broker's metadata is as new as the controller's.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +32,9 @@ class Relay:
         self.broker = broker
         self.peers = peers
         self.controller = controller  # the known active controller; -1 if unknown
-        self.active = active  # whether it is here, and up to date
+        self.active = active  # whether this node is the active controller
 
-    # --- at the broker the client asked ---------------------------------------------------------------------
+    # --- at the broker of the client ------------------------------------------------------------------------
 
     def wants(self, api_key: int) -> bool:
         return api_key in RELAYED and not self.active()
@@ -77,7 +77,7 @@ class Relay:
 
 
 class Relayed:
-    """One request on its way to the controller and back."""
+    """One forwarded request until its response."""
 
     def __init__(
         self, relay: Relay, request: memoryview, position: int, context: RequestContext, finish: Finish
@@ -88,7 +88,7 @@ class Relayed:
         self._position = position
         self._context = context
         self._finish = finish
-        # Checked here: an unparsable request is not worth forwarding.
+        # Decoded here, so that an invalid request is not forwarded.
         self._decoded = messages.decode(context.api_key, context.version, request, position)
         self._done = False
         self._retry: Timer | None = None
@@ -98,7 +98,7 @@ class Relayed:
         self._retry = None
         relay = self._relay
         if relay.active():
-            # We became the controller ourselves while the request waited.
+            # This node became the active controller while the request waited.
             self._deadline.cancel()
             handling.handle_plain(
                 relay.broker, self._request, self._position, self._context, self._answer, self._give_up
@@ -135,7 +135,7 @@ class Relayed:
         self._again()
 
     def _again(self) -> None:
-        """No controller, not that one, or it is unknown whether it got the request."""
+        """Retry: there was no active controller, or it is unknown whether it got the request."""
         if not self._done and self._retry is None:
             self._retry = self._services.later(RETRY_MS, self.attempt)
 
@@ -150,7 +150,7 @@ class Relayed:
     def finish_now(self) -> None:
         """The client's timeout has expired."""
         context = self._context
-        message = "no active controller answered in time"
+        message = "no active controller responded in time"
         fields = RELAYED[context.api_key](self._decoded, ErrorCode.REQUEST_TIMED_OUT, message)
         self._answer(messages.encode(context.api_key, context.version, context.correlation_id, fields))
 
