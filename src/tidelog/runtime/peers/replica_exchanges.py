@@ -1,4 +1,4 @@
-"""Messages of replicas besides records: votes, new leaders, and pieces of snapshots."""
+"""Messages of replicas besides fetches: votes, new leaders, leadership transfer, and parts of snapshots."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
