@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 _KEEP_ALIVE = (
-    # A machine that lost power says nothing: after some ten seconds its connections are closed.
+    # A machine that lost power does not close its connections. They are closed here after about ten seconds.
     ("TCP_KEEPIDLE", 4),
     ("TCP_KEEPINTVL", 2),
     ("TCP_KEEPCNT", 3),
@@ -21,8 +21,8 @@ def keep_alive(connected: socket.socket) -> None:
 
 
 async def nobody_listens(host: str, port: int, timeout_s: float = 1.0) -> bool:
-    """Whether the machine itself reports that no process listens there. Silence says nothing: the path may be
-    broken.
+    """Whether the machine refuses the connection, because no process listens there. A timeout does not count,
+    because it may be a network failure.
     """
     try:
         async with asyncio.timeout(timeout_s):
