@@ -1,8 +1,9 @@
-"""A broker as a process: from its settings to an exit code.
+"""The process of a broker: start, run and stop.
 
-Start: lock and open the data directory, join the controllers' quorum and the cluster, open the logs, listen,
-write the pid file. Stop on SIGTERM or SIGINT: no new connections, open requests finish, logs are closed
-cleanly. After a second signal, as after a crash, the next start recovers.
+Start: lock and open the data directory, join the quorum of controllers and the cluster, open the logs,
+listen, write the pid file. Stop on SIGTERM or SIGINT: accept no new connections, finish pending requests,
+close the logs cleanly. A second signal ends the process immediately, and the next start recovers as after a
+crash.
 """
 
 import asyncio
@@ -35,7 +36,9 @@ from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices, give_way
 
 if TYPE_CHECKING:
-    from tidelog.runtime.metrics import MetricsServer  # imported only where metrics are served: it is large
+    from tidelog.runtime.metrics import (
+        MetricsServer,
+    )  # imported only if metrics are served, because it is large
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +46,8 @@ STOP_GRACE_S = 5.0
 READY_POLL_S = 0.005
 LEAVE_POLL_S = 0.05
 LAST_WORDS_S = 0.03  # for an active controller that stops
-LEAVE_TIMEOUT_S = 2.0  # for others to take over what a stopping broker leads
-CLOSING_THREADS = 16  # each waits for the disk to sync one log
+LEAVE_TIMEOUT_S = 2.0  # for other brokers to take over the partitions of a stopping one
+CLOSING_THREADS = 16  # each waits for the sync of one log
 SWITCH_INTERVAL_S = 0.001
 # A pass of the cycle collector blocks the event loop for about 0.2 ms per thousand objects. The first
 # generation has 5,000 new objects, the second five times as many. The third is everything: it is collected
@@ -54,7 +57,7 @@ SPARE_DESCRIPTORS = 512  # for connections' files, libraries and other files of 
 
 
 def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
-    """Serve until told to stop; returns the process's exit code. ``directory`` is the config file's."""
+    """Run until stopped; returns the exit code. ``directory`` is that of the config file."""
     config = BrokerConfig.parse(values)
     logs.set_up(config.logging_level, config.logging_format)
     _raise_file_limit(config)
@@ -83,8 +86,8 @@ def _raise_file_limit(config: BrokerConfig) -> None:
 
 
 def _tune_interpreter() -> None:
-    """Loaded objects stay: exclude them from the cycle collector. And let a computing thread yield to the
-    event loop after a millisecond, not after five.
+    """Exclude all objects that exist now from the cycle collector, because they are never freed. And let a
+    computing thread yield to the event loop after one millisecond instead of five.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
@@ -115,7 +118,8 @@ class BrokerProcess:
             handles_max=config.log_open_files_max,
             new_id=services.new_uuid,
         )
-        # Bound and listening before registering: the port must be known, and the others must reach us.
+        # Bound and listening before registration, because the port must be known and other nodes must be able
+        # to connect.
         sockets = [_bind(listener, config) for listener in config.listeners]
         advertised = _advertised(config, sockets)
         turned_away: list[str] = []
@@ -201,8 +205,8 @@ def _write_pid(path: Path) -> None:
 
 
 async def _leave(node: Node) -> None:
-    """Let others take over first, so that clients notice nothing; for a limited time, as all may be stopping
-    at once.
+    """Let other brokers take over before clients notice the stop. The time is limited, because all brokers
+    may stop at once.
     """
     if not node.has_successors:
         return
@@ -214,13 +218,13 @@ async def _leave(node: Node) -> None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(left.wait(), LEAVE_POLL_S)
     if left.is_set() and node.controller.active:
-        # The others know its last decision when they learn that it is committed. Otherwise they would wait
-        # for this broker until the next controller tells them.
+        # Wait until the others know that the last decision of this controller is committed. Otherwise they
+        # would wait for this broker until there is another active controller.
         await asyncio.sleep(LAST_WORDS_S)
 
 
 async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> bool:
-    """Until the cluster has unfenced this broker and its logs are open. False if told to stop before."""
+    """Wait until the broker is unfenced and its logs are open. Returns False if it is stopped before."""
     while not node.ready:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), READY_POLL_S)
