@@ -1,8 +1,8 @@
-"""Bytes of a connection, split into requests.
+"""Splits the received bytes of a connection into requests.
 
-Small requests are cut out of one scratch buffer; a request that does not fit is received straight into a
-buffer of its own size, so that a large batch is never copied on its way to the log. That buffer is reused for
-the next large request when it is free: clearing fresh memory costs as much as a checksum.
+Small requests are copied from one scratch buffer. A large request is received directly into a buffer of its
+size, so that a large batch is never copied on its way to the log. That buffer is reused for the next large
+request if it is free, because clearing new memory costs as much as a checksum.
 """
 
 import mmap
@@ -12,22 +12,22 @@ from tidelog.broker.requests.request import HangUp
 from tidelog.protocol import envelope, messages, produce
 
 SCRATCH_BYTES = 64 * 1024
-OWN_BUFFER_FROM_BYTES = 16 * 1024  # a smaller request waits in scratch for its rest
-PEEK_BYTES = 512  # read of a request that is probably large again: its start would only be copied
+OWN_BUFFER_FROM_BYTES = 16 * 1024  # a smaller request stays in the scratch buffer until it is complete
+PEEK_BYTES = 512  # read first if the next request is probably large: this part is copied
 PLAIN_BYTES_MAX = 8 * 1024 * 1024  # of a request other than Produce
-ENVELOPE_BYTES_MAX = 1024  # what an envelope adds to a client's request that a broker has accepted
+ENVELOPE_BYTES_MAX = 1024  # that an envelope may add to a client's request
 
 _SIZE = Struct(">i")
 _START = Struct(">ih")  # size, api key
-# How other protocols begin; read as a size, each of these is larger than any request.
+# First bytes of other protocols. Read as a size, each is larger than any request.
 _HTTP = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ")
 _TLS = b"\x16\x03"
 
 
 class Receiver:
     LEAST_BYTES = 9  # a request's header and one byte more
-    SPARE_BYTES_MAX = 2 * 1024 * 1024  # a larger buffer is released at once
-    LAZY_FROM_BYTES = 4 * 1024 * 1024  # from here on memory is allocated as it fills, not as it is claimed
+    SPARE_BYTES_MAX = 2 * 1024 * 1024  # a larger buffer is not kept for reuse
+    LAZY_FROM_BYTES = 4 * 1024 * 1024  # from this size on, memory is used only as it fills
 
     __slots__ = (
         "_bulk",
@@ -46,13 +46,13 @@ class Receiver:
         self._max_bytes = max_bytes
         self._scratch = bytearray(SCRATCH_BYTES)
         self._view = memoryview(self._scratch)
-        self._start = 0  # of the bytes in scratch that belong to no request yet
+        self._start = 0  # of the bytes in the scratch buffer that are not consumed yet
         self._end = 0
         self._frame: memoryview | None = None  # a large request that is being received
         self._filled = 0
         self._spare: bytearray | None = None
         self._bulk = False  # the last request was a large one
-        self.needed_bytes = 0  # more than zero: the next request needs a buffer of its own of this size
+        self.needed_bytes = 0  # if not 0, the next request needs a separate buffer of this size
 
     @property
     def in_the_middle(self) -> bool:
@@ -60,7 +60,7 @@ class Receiver:
         return self._frame is not None or self._end > self._start
 
     def buffer(self) -> memoryview:
-        """Where the next bytes go."""
+        """The buffer for the next bytes."""
         if self._frame is not None:
             return self._frame[self._filled :]
         if self._end == SCRATCH_BYTES:
@@ -80,7 +80,7 @@ class Receiver:
         return True
 
     def next(self) -> memoryview | None:
-        """A complete request, or None: more bytes are needed, or (see ``needed_bytes``) a buffer."""
+        """A complete request; None if more bytes are needed, or a buffer (see ``needed_bytes``)."""
         if self._frame is not None:
             if self._filled < len(self._frame):
                 return None
@@ -105,20 +105,20 @@ class Receiver:
         return None
 
     def _may_be_envelope(self, size: int, have: int) -> bool:
-        """Another broker forwards what it accepted: refused because of its envelope, it would be retried for
-        ever.
+        """A request that another broker has accepted and forwards may exceed the limit by its envelope. If it
+        were refused, it would be retried until its timeout.
         """
         if not self._max_bytes < size <= self._max_bytes + ENVELOPE_BYTES_MAX:
             return False
         return have < _START.size or _START.unpack_from(self._view, self._start)[1] == envelope.API_KEY
 
     def _what_else(self, size: int) -> str:
-        """Recognises other protocols: the wrong port is the most common mistake."""
+        """The reason to refuse a frame. Recognizes other protocols: a wrong port is a common mistake."""
         begin = bytes(self._view[self._start : self._start + 4])
         if begin in _HTTP:
-            return "an HTTP request; this port speaks the Kafka protocol (metrics are on http.port)"
+            return "an HTTP request; this port uses the Kafka protocol (metrics are on http.port)"
         if begin.startswith(_TLS):
-            return "a TLS handshake; this port speaks the Kafka protocol without encryption"
+            return "a TLS handshake; this port uses the Kafka protocol without encryption"
         return f"a frame of {size} bytes; allowed are {self.LEAST_BYTES} to {self._max_bytes}"
 
     def _rewind(self) -> None:
@@ -129,7 +129,8 @@ class Receiver:
         _, api_key = _START.unpack_from(self._view, self._start)
         limit = PLAIN_BYTES_MAX + (ENVELOPE_BYTES_MAX if api_key == envelope.API_KEY else 0)
         if size > limit and api_key != produce.API_KEY:
-            # Only records are that large. Parsing so many small fields would block other clients.
+            # Only Produce requests may be that large. Decoding so many small fields would block other
+            # clients.
             name = messages.name_of(api_key)
             raise HangUp(f"a {name} request of {size} bytes; allowed are {limit}")
 
