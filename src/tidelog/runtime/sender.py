@@ -1,10 +1,10 @@
-"""Responses of a connection on their way to its socket.
+"""Sends the responses of a connection.
 
-Bytes go to the socket at once; what the socket does not accept is left to the event loop's transport, which
-reports when it has drained. Regions of segment files are read from the page cache into one buffer that all
-connections share, and are sent with the bytes around them in one call: ``sendfile`` saves the copy, but feeds
-the socket page by page and wakes the reader every time, which costs more. A slow reader costs one piece of
-memory. A region that is not in the page cache is loaded by a thread first.
+Bytes are written to the socket immediately. The rest that the socket does not accept is passed to the event
+loop's transport, which reports when it has drained. Regions of segment files are read from the page cache
+into one buffer that all connections share, and sent with the bytes around them in one call. ``sendfile``
+would save the copy, but it writes page by page and wakes the receiver every time, which costs more. A slow
+receiver uses at most one piece of memory. A region that is not in the page cache is first loaded by a thread.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from tidelog.services import Services
 
 PIECE_BYTES = (
     1024 * 1024
-)  # of a region, read and sent at a time; in smaller pieces waking the reader costs more
+)  # of a region, read and sent in one call; with smaller pieces the receiver is woken more often
 MAX_PARTS_PER_CALL = 64
 QUIET_FROM_BYTES = 128 * 1024
 
 _MORE = getattr(socket, "MSG_MORE", 0)
 
-_piece = memoryview(bytearray(PIECE_BYTES))  # what is being sent right now, by any connection
+_piece = memoryview(bytearray(PIECE_BYTES))  # for the call in progress, of any connection
 
 
 class Sender:
@@ -55,10 +55,10 @@ class Sender:
         self._drained = drained  # called when everything pending has been sent
         self._broken = broken
         self._out: deque[Part | bytes] = deque()
-        self._unsent = False  # the transport holds bytes the socket did not accept
+        self._unsent = False  # the transport has bytes that the socket did not accept
         self._loading = False  # a thread is loading a region into memory
-        self._patient = False  # it has done so: if the memory was reclaimed, wait for the disk this time
-        # Any data in the transport means: full. Then resume_writing reports when the socket is free again.
+        self._patient = False  # the region was loaded: if it was evicted since, wait for the disk now
+        # Any data in the transport counts as full, so that resume_writing reports when all of it is sent.
         transport.set_write_buffer_limits(high=0)
         # A second handle on the same descriptor, for sendmsg; it never closes the descriptor.
         descriptor = transport.get_extra_info("socket").fileno()
@@ -66,7 +66,7 @@ class Sender:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def keep_alive(self) -> None:
-        """Notice when the machine at the other end is gone silently."""
+        """Detect when the machine at the other end has failed without closing the connection."""
         if self._socket is not None:
             keep_alive(self._socket)
 
@@ -78,12 +78,12 @@ class Sender:
 
     @property
     def idle(self) -> bool:
-        """Everything was handed to the socket."""
+        """Whether everything was passed to the socket."""
         return not self._out and not self._unsent and not self._loading
 
     @property
     def blocked(self) -> bool:
-        """Whether responses would only pile up."""
+        """Whether further responses would have to wait."""
         return self._unsent or self._loading
 
     def send(self, parts: Iterable[Part | bytes]) -> None:
@@ -91,15 +91,15 @@ class Sender:
         self._pump()
 
     def _pump(self) -> None:
-        """Hand as much as possible to the socket, in as few calls as possible."""
+        """Write as much as possible to the socket, in as few calls as possible."""
         while self._out and not self._unsent and not self._loading and self._socket is not None:
             buffers = self._gather()
             if buffers:
                 self._send_now(buffers)
 
     def _gather(self) -> list[bytes | bytearray | memoryview]:
-        """The next buffers, with what fits of the regions between them. A call that ended before the last
-        small part of a response would leave that part waiting for the reader's acknowledgement.
+        """The next buffers, including the regions between them as far as they fit. If a call ended before the
+        last small part of a response, that part would wait for the receiver's acknowledgement.
         """
         out = self._out
         buffers: list[bytes | bytearray | memoryview] = []
@@ -122,7 +122,7 @@ class Sender:
         return buffers
 
     def _read(self, region: Region, target: memoryview) -> int:
-        """Bytes of a region; 0 if it must wait for the disk, or the disk failed."""
+        """Read bytes of a region; returns 0 if they must be loaded from disk, or if the disk failed."""
         try:
             count = files.read_into(target, region, wait=self._patient)
             if count == 0:
@@ -141,9 +141,9 @@ class Sender:
         if self._socket is None:
             return
         total = sum(map(len, buffers))
-        # The reader is woken when a large response is complete; waking it for every few pages costs as much
-        # again as sending them. Setting TCP_NODELAY again releases what the kernel holds back because of
-        # that.
+        # With MSG_MORE the receiver is woken only when a large response is complete. Waking it for every few
+        # pages would double the cost of sending. Setting TCP_NODELAY again flushes what the kernel has held
+        # back.
         flags = _MORE if total >= QUIET_FROM_BYTES else 0
         try:
             sent = self._socket.sendmsg(buffers, (), flags)
@@ -156,11 +156,11 @@ class Sender:
             self.close()
             return
         if sent < total:
-            # Joined, and so copied: another connection uses the shared buffer with the next call.
+            # The join copies the data, because the next call of any connection overwrites the shared buffer.
             self._leave_to_transport(memoryview(b"".join(buffers))[sent:])
 
     def _load(self, region: Region) -> None:
-        """The bytes are not in memory: a thread waits for the disk, other connections continue."""
+        """The bytes are not in memory: load them in a thread, so that other connections can continue."""
         self._loading = True
         self._out.appendleft(region)
 
@@ -181,7 +181,7 @@ class Sender:
 
     def _leave_to_transport(self, data: bytes | memoryview) -> None:
         self._transport.write(data)
-        # The socket may have room again by now: then the transport is empty and will not report.
+        # If the socket accepted the rest, the transport is empty and will not report.
         self._unsent = self._transport.get_write_buffer_size() > 0
 
     def transport_full(self) -> None:
