@@ -17,8 +17,8 @@ from tidelog.runtime.services import LoopServices, give_way
 
 logger = logging.getLogger(__name__)
 
-IDLE_CHECKS = 4  # per idle time
-STALLED_REQUEST_S = 30.0  # a request that has begun must continue within
+IDLE_CHECKS = 4  # per idle timeout
+STALLED_REQUEST_S = 30.0  # timeout for the next bytes of an incomplete request
 
 
 class Server:
@@ -29,9 +29,9 @@ class Server:
         gate: Gate | None = None,
         services: LoopServices | None = None,
     ) -> None:
-        """``services``: whose threads run long computations."""
+        """``services`` has the threads for long computations."""
         self.broker = broker
-        self.gate = gate  # to the other nodes; None if there are none
+        self.gate = gate  # for requests of other nodes; None if there are none
         self.loop = loop
         compute = services.compute if services is not None else None
         self.produce = ProduceHandler(broker, compute, give_way)
@@ -39,10 +39,10 @@ class Server:
         self.compute: Callable[[Callable[[], object], Callable[[object], None]], None] | None = compute
         self.fetch = FetchHandler(broker)
         self.connections: set[Connection] = set()
-        self.requests = 0  # started since the process began
+        self.requests = 0  # number of requests since the process started
         self._per_ip: Counter[str] = Counter()
         self._memory_used = 0
-        self._receiving: dict[Connection, None] = {}  # large requests under way, the oldest first
+        self._receiving: dict[Connection, None] = {}  # connections that receive a large request, oldest first
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -50,11 +50,11 @@ class Server:
         self.configure(broker.config)
 
     def serve_clients(self) -> None:
-        """The cluster has unfenced this broker: responses to clients are correct from here on."""
+        """The broker is unfenced: from now on it can respond to clients correctly."""
         self.ready = True
 
     def configure(self, config: BrokerConfig) -> None:
-        """Limits that are read with every request, as plain attributes."""
+        """Copy limits that are read with every request to plain attributes."""
         self.max_request_bytes = config.socket_request_max_bytes
         self.max_unanswered = config.queued_max_requests_per_connection
 
@@ -68,7 +68,7 @@ class Server:
             self._sweep()
 
     async def stop(self, grace_s: float) -> None:
-        """Accept no new connections, let open requests finish for a while, then close."""
+        """Accept no new connections, wait for pending requests for up to ``grace_s``, then close."""
         self._stopping = True
         for listener in self._listeners:
             listener.close()
@@ -77,7 +77,7 @@ class Server:
         deadline = self.loop.time() + grace_s
         for connection in list(self.connections):
             connection.finish_waiting()
-        # Other nodes send requests as long as they can: they are not waited for.
+        # Other nodes never stop sending requests, so they are not waited for.
         clients = [connection for connection in self.connections if connection.node is None]
         while self.loop.time() < deadline and not all(connection.idle for connection in clients):
             await asyncio.sleep(0.01)
@@ -109,10 +109,10 @@ class Server:
                 del self._per_ip[connection.ip]
 
     def hold_memory(self, count: int, connection: Connection) -> bool:
-        """Bytes of a large request have arrived; returns whether its connection may continue to receive.
+        """Bytes of a large request have arrived. Returns whether its connection may continue to receive.
 
-        Received bytes count, not claimed ones. Above the limit, only the oldest request continues: so one is
-        always finished, and releases its memory.
+        Only received bytes count, not announced ones. Above the limit, only the oldest request continues. So
+        one request can always be completed and release its memory.
         """
         self._memory_used += count
         self._receiving.setdefault(connection)
@@ -126,18 +126,18 @@ class Server:
             self.loop.call_soon(waiting.memory_freed)
 
     def _sweep(self) -> None:
-        """Close connections that have been idle for too long; much sooner those in the middle of a request,
-        as they hold memory that others wait for.
+        """Close connections that have been idle for too long. Those with an incomplete request are closed
+        much sooner, because they use memory for which others may wait.
         """
         idle_s = self.broker.config.connections_max_idle_ms / 1000
         now = self.loop.time()
         for connection in list(self.connections):
             silent_s = now - connection.last_active
             if connection.in_the_middle and connection.idle and silent_s > STALLED_REQUEST_S:
-                connection.close(f"no byte of a request under way for {STALLED_REQUEST_S:.0f} s")
+                connection.close(f"an incomplete request got no bytes for {STALLED_REQUEST_S:.0f} s")
             elif 0 < idle_s < silent_s and connection.idle and connection.node is None:
                 connection.close(
-                    f"silent for more than connections.max.idle.ms ({idle_s * 1000:.0f})", quiet=True
+                    f"idle for more than connections.max.idle.ms ({idle_s * 1000:.0f})", quiet=True
                 )
         interval = min(STALLED_REQUEST_S, max(idle_s, 0.2) if idle_s > 0 else STALLED_REQUEST_S) / IDLE_CHECKS
         self._sweeper = self.loop.call_later(interval, self._sweep)
