@@ -1,4 +1,4 @@
-"""The event loop, clock and threads of a real process, as the broker needs them."""
+"""The services of a real process: event loop, clock and threads."""
 
 import asyncio
 import logging
@@ -12,9 +12,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-WORKERS = 4  # threads that wait for the disk; they compute little
+WORKERS = 4  # threads that wait for the disk; they use little CPU time
 COMPUTERS = 2  # threads; Python runs one at a time, but long work must not delay short work
-GIVE_WAY_S = 0.001  # by a computing thread: Python runs one at a time
+GIVE_WAY_S = 0.001  # pause of a computing thread, because Python runs one thread at a time
 
 
 class LoopServices:
@@ -45,8 +45,8 @@ class LoopServices:
         self._workers.submit(self._task(work, done))
 
     def compute(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """As :meth:`offload`, for CPU-bound work: disk work does not wait for it. It calls :func:`give_way`
-        about once a millisecond.
+        """Like :meth:`offload`, but for CPU-bound work, so that disk work does not wait for it. ``work`` must
+        call :func:`give_way` about once a millisecond.
         """
         self._computer.submit(self._task(work, done))
 
@@ -70,5 +70,5 @@ class LoopServices:
 
 
 def give_way() -> None:
-    """Called by a computing thread: the event loop comes first."""
+    """Called by a computing thread, so that the event loop can run."""
     time.sleep(GIVE_WAY_S)
