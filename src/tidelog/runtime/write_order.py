@@ -1,10 +1,11 @@
-"""Which requests of a connection wait for which earlier ones: a read sees the writes before it.
+"""Which requests of a connection wait for earlier ones, so that a read sees the writes before it.
 
-Kafka starts a connection's next request when the last one is answered. Here work does not wait, with one
-exception. A request after an unanswered write waits for it: a client that commits an offset and then fetches
-it must find it. Writes of the kinds in ``PIPELINED`` do not wait for each other: each partition, and each
-coordinator, processes them in the order of their arrival. So the unanswered writes of a connection are all of
-one kind, and while no other kind arrives, nothing is counted.
+Kafka starts the next request of a connection after the response to the previous one. Here requests do not
+wait, with one exception: a request after a pending write waits for it. For instance, a client that commits an
+offset and then fetches it must get it. Writes of the kinds in ``PIPELINED`` do not wait for each other,
+because each partition and each coordinator processes them in the order of their arrival. So the pending
+writes of a connection are all of one kind, and they need not be counted until a request of another kind
+arrives.
 """
 
 from kio.schema.index import api_key_map
@@ -19,8 +20,8 @@ _WRITES = {
     "incremental_alter_configs", "alter_partition_reassignments", "offset_delete", "unregister_broker",
     "consumer_group_heartbeat", "add_raft_voter", "remove_raft_voter", "update_raft_voter",
 }  # fmt: skip
-"""Requests that change what a later one may read. Not JoinGroup and SyncGroup, which wait for other members
-and return all that they change.
+"""Requests whose changes a later request may read. Not JoinGroup and SyncGroup, which wait for other members
+and return everything that they change.
 """
 
 WRITES = frozenset(key for key, name in api_key_map.items() if name in _WRITES)
@@ -28,5 +29,5 @@ PIPELINED = frozenset(key for key, name in api_key_map.items() if name in ("prod
 
 
 def kind_that_passes(api_key: int) -> int:
-    """The requests that need not wait for a write of this kind; ``NO_KIND`` if all must."""
+    """The kind of requests that need not wait for this write; ``NO_KIND`` if all must wait."""
     return api_key if api_key in PIPELINED else NO_KIND
