@@ -1,7 +1,7 @@
-"""Transactions of producers: which partitions belong to one, and how it ends in all of them or in none.
+"""The transaction coordinator: tracks the partitions of each transaction and commits or aborts all of them.
 
-Pure: requests and the clock come in, responses, records and markers come out. One
+Pure: its input is requests and the clock, its output is responses, records and markers. One
 :class:`~tidelog.transactions.shard.TransactionShard` holds the transactional ids of one partition of
-``__transaction_state``; which state may follow which is data in :mod:`~tidelog.transactions.states`, the
-rules of each request are functions in :mod:`~tidelog.transactions.rules`.
+``__transaction_state``. :mod:`~tidelog.transactions.states` is the table of states and transitions;
+:mod:`~tidelog.transactions.rules` has the rules of each request, as functions.
 """
