@@ -6,7 +6,7 @@ from collections.abc import Callable
 from tidelog.transactions.effects import Effects, Now
 
 Due = Callable[[Now], Effects]
-"""Checks by itself whether there is still something to do: entries are never cancelled."""
+"""Called when the timer fires. It must check whether it is still needed: timers are never cancelled."""
 
 
 class Agenda:
@@ -14,7 +14,7 @@ class Agenda:
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, int, Due]] = []
-        self._added = 0  # Breaks ties in the order of adding.
+        self._added = 0  # Timers with the same time fire in the order in which they were added.
 
     def add(self, at_ms: int, due: Due) -> None:
         self._added += 1
