@@ -1,4 +1,4 @@
-"""What comes out of a shard: answers, records to write, markers to send, and the wish for a producer id."""
+"""Effects of a shard: responses, records to write, markers to send, and requests for a producer id."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,13 +11,13 @@ __all__ = ["AppendRecords", "Effect", "Effects", "Now", "Respond", "SendMarkers"
 
 
 class TakeProducerId(NamedTuple):
-    """Get a producer id that was never used, or the reason why there is none now."""
+    """Allocate an unused producer id; ``then`` gets the id, or the error if none is available."""
 
     then: "Callable[[int | TidelogError, Now], Effects]"
 
 
 class SendMarkers(NamedTuple):
-    """Write the end of a transaction to these partitions, with retries; then
+    """Write the marker of a transaction to these partitions, with retries, and then call
     :meth:`~tidelog.transactions.shard.TransactionShard.markers_written`.
     """
 
