@@ -9,9 +9,9 @@ from tidelog.transactions.transaction import Transaction
 
 
 class Parked(NamedTuple):
-    """A request that is retried when the id is free."""
+    """A request that is retried when its transactional id is no longer busy."""
 
-    until_ms: int  # Then it is refused.
+    until_ms: int  # The request is refused if it still has to wait at this time.
     waiter: Waiter
     retry: Callable[[Now], Effects]
 
@@ -23,13 +23,13 @@ class TransactionEntry:
 
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
-        self.pending: TransactionState | None = None  # What is being written.
+        self.pending: TransactionState | None = None  # The state that is being written.
         self.parked: list[Parked] = []
-        # By the monotonic clock: when the transaction times out. Valid only while one is open.
+        # When the transaction times out (monotonic clock). Valid only while a transaction is open.
         self.deadline_ms = 0
         self.watched = False  # Whether a timer will check the deadline.
-        self.unwritten = False  # Whether the log does not show yet that the transaction is complete.
-        self.completion_planned = False  # Whether a timer will complete it.
+        self.unwritten = False  # Whether the completion of the transaction is not in the log yet.
+        self.completion_planned = False  # Whether a timer will write the completion.
 
     @property
     def busy(self) -> bool:
