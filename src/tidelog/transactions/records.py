@@ -7,7 +7,7 @@ value    version int16 (1), producer id int64, producer epoch int16, timeout int
          1 next producer id, 2 the client's transaction version
 =======  ===========================================================================================
 
-Version 0 of the value, without tagged fields and in the old fixed-width form, is read, too.
+Version 0 of the value (no tagged fields, fixed-width lengths) can be read as well.
 """
 
 from collections.abc import Iterable
@@ -104,7 +104,9 @@ def _tags(transaction: Transaction) -> bytes:
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
-    """The content of a record; None if it is of a kind that newer brokers write. Refuses invalid ones."""
+    """Decode a record. Returns None for an unknown kind, which a newer broker wrote; raises StorageError for
+    an invalid record.
+    """
     try:
         if key is None or INT16.unpack_from(key)[0] != KIND:
             return None
