@@ -1,22 +1,21 @@
-"""The rules of each request: from a transaction and a request to the next transaction, or a refusal.
+"""The rules of each request: functions from a transaction and a request to the next transaction.
 
-Functions only. A refusal is a raised ``TidelogError`` with the code Kafka's clients expect; a transaction
-that is returned unchanged needs no record. ``busy`` means that an earlier change is being written: its
-outcome is not known yet, so nothing else is decided on top of it.
+A request is refused by raising a ``TidelogError`` with the code that Kafka's clients expect. A transaction
+that is returned unchanged needs no record. ``busy`` means that an earlier change is still being written.
+Its outcome is unknown, so no further change is decided until it is written.
 
-How a transaction ends, by its state and the client's version. Clients of transaction version 2 get a new
-epoch
-with every end, so their epoch distinguishes a retry of the last end from the next one:
+The table shows the effect of EndTxn by state and by the client's transaction version. With version 2 each
+EndTxn raises the producer's epoch, so the epoch tells a retry of the last EndTxn from the next EndTxn:
 
 =================  ======================  =======================================================
 state              versions 0 and 1        version 2
 =================  ======================  =======================================================
-Ongoing            begins to end           begins to end
-Empty              refused                 an abort begins to end, a commit is refused
-PrepareCommit      commit: wait            retried commit, or the end of the next one: wait
-PrepareAbort       abort: wait             retried abort, or the end of the next one: wait
-CompleteCommit     commit: done already    retried commit: done already; another abort begins to end
-CompleteAbort      abort: done already     retried abort: done already; another abort begins to end
+Ongoing            begins                  begins
+Empty              refused                 abort: begins; commit: refused
+PrepareCommit      commit: wait            retried commit, or the next EndTxn: wait
+PrepareAbort       abort: wait             retried abort, or the next EndTxn: wait
+CompleteCommit     commit: done            retried commit: done; another abort: begins
+CompleteAbort      abort: done             retried abort: done; another abort: begins
 =================  ======================  =======================================================
 
 Everything else is refused with INVALID_TXN_STATE.
@@ -43,8 +42,6 @@ from tidelog.types import TopicPartition
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Producer id and epoch of a request."""
-
     producer_id: int
     epoch: int
 
@@ -64,29 +61,29 @@ def _wait(transaction: Transaction) -> NoReturn:
 
 
 def needs_producer_id(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
-    """Whether the producer gets another id, because its epochs are used up."""
+    """Whether the producer needs another id because its epochs are used up."""
     if transaction.state not in AT_REST or not transaction.epochs_exhausted:
         return False
     return expected is None or expected.epoch == transaction.epoch
 
 
 def check_start(transaction: Transaction, busy: bool, expected: ProducerIdAndEpoch | None) -> None:
-    """Refuse a producer that must wait, or that was replaced by another. One that names its id and epoch only
-    continues after an error: it must be the current one.
+    """Raise if the producer must wait or was replaced by another. A producer that sends its id and epoch
+    (``expected``) continues after an error, so it must be the current producer.
     """
     if busy:
         _wait(transaction)
     if expected is not None and not (
         transaction.epoch == NO_EPOCH
         or expected.producer_id == transaction.producer_id
-        # It may not know yet that it got another id.
+        # The producer got another id, but may not have received the response.
         or (expected.producer_id == transaction.previous_producer_id and is_exhausted(expected.epoch))
     ):
         _fence(transaction, expected)
     if transaction.state in PREPARED:
         _wait(transaction)
     if transaction.state is TransactionState.ONGOING and expected is not None:
-        # Kafka does not check this, and lets a replaced producer abort its successor's transaction.
+        # Without this check a replaced producer could abort its successor's transaction. Kafka allows that.
         _check_producer(transaction, expected)
 
 
@@ -97,7 +94,7 @@ def start(
     now_ms: int,
     new_id: int | None,
 ) -> Transaction:
-    """The producer with its next epoch, which fences all earlier ones."""
+    """Start a producer with the next epoch, which fences all earlier epochs."""
     producer_id, epoch = transaction.producer_id, transaction.epoch + 1
     if new_id is not None:
         producer_id, epoch = new_id, 0
@@ -107,7 +104,7 @@ def start(
     elif transaction.epoch in (NO_EPOCH, expected.epoch):
         last_epoch = transaction.epoch
     elif expected.epoch == transaction.last_epoch:
-        # A retry: if another producer had come in between, the last epoch would be unknown.
+        # A retry. If another producer had started meanwhile, it would have cleared the last epoch.
         epoch, last_epoch = transaction.epoch, transaction.last_epoch
     else:
         _fence(transaction, expected)
@@ -153,7 +150,7 @@ def add_partitions(
     transaction: Transaction, busy: bool, producer: ProducerIdAndEpoch, partitions: Set[TopicPartition],
     client_version: int, now_ms: int,
 ) -> Transaction:  # fmt: skip
-    """The transaction with these partitions in it; the first ones begin it."""
+    """Add partitions to the transaction; the first partitions begin it."""
     _check_producer(transaction, producer)
     if busy or transaction.state in PREPARED:
         _wait(transaction)
@@ -172,8 +169,8 @@ def add_partitions(
 def verify(
     transaction: Transaction, producer: ProducerIdAndEpoch, partitions: Set[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Whether each partition is part of the transaction. Pending changes do not matter: the partition checks
-    again when it appends.
+    """Check that each partition is part of the transaction. Pending changes are ignored because the
+    partition's leader checks again when it appends.
     """
     _check_producer(transaction, producer)
     if transaction.state in PREPARED:
@@ -216,7 +213,7 @@ ENDS: Mapping[tuple[TransactionState, bool], End] = {
     (TransactionState.COMPLETE_COMMIT, COMMIT): End.DONE,
     (TransactionState.COMPLETE_ABORT, ABORT): End.DONE,
 }
-"""For clients with a constant epoch: (state, commits). Others are refused."""
+"""For clients with a constant epoch: (state, commits). Combinations that are not listed are refused."""
 
 ENDS_WITH_EPOCH: Mapping[tuple[TransactionState, bool, bool], End] = {
     (TransactionState.ONGOING, COMMIT, NEXT): End.BEGINS,
@@ -229,13 +226,13 @@ ENDS_WITH_EPOCH: Mapping[tuple[TransactionState, bool, bool], End] = {
     (TransactionState.COMPLETE_ABORT, ABORT, RETRY): End.DONE,
     (TransactionState.COMPLETE_ABORT, ABORT, NEXT): End.BEGINS,
 }
-"""For clients with an epoch per transaction: (state, commits, whether it is a retry of the last end)."""
+"""For clients with an epoch per transaction: (state, commits, whether it is a retry of the last EndTxn)."""
 
 _MAY_BE_RETRIED = frozenset({*PREPARED, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 
 def judge_end(transaction: Transaction, busy: bool, wish: EndRequest) -> End:
-    """The outcome of the request. Raises the refusal, also while the outcome is open."""
+    """The outcome of the request. Raises if the request is refused or must wait."""
     retried = _check_end(transaction, wish)
     if busy:
         _wait(transaction)
@@ -255,7 +252,7 @@ def judge_end(transaction: Transaction, busy: bool, wish: EndRequest) -> End:
 
 
 def _check_end(transaction: Transaction, wish: EndRequest) -> bool:
-    """Refuse other producers; returns whether it is a retry of the last end."""
+    """Raise if this is not the current producer; returns whether it is a retry of the last EndTxn."""
     producer = wish.producer
     if not wish.bumps_epoch:
         _check_producer(transaction, producer)
@@ -269,7 +266,7 @@ def _check_end(transaction: Transaction, wish: EndRequest) -> bool:
     if producer.epoch != transaction.epoch:
         _fence(transaction, producer)
     if transaction.state in PREPARED:
-        # The end of its next transaction; Kafka fences the producer here, which has done nothing wrong.
+        # EndTxn of the next transaction. Kafka fences the producer here, although it did nothing wrong.
         _wait(transaction)
     return False
 
@@ -290,7 +287,7 @@ def end_needs_producer_id(transaction: Transaction, wish: EndRequest) -> bool:
 
 
 def prepare(transaction: Transaction, wish: EndRequest, now_ms: int, next_id: int | None) -> Transaction:
-    """The decision: from here on the transaction will be committed, or aborted, whatever happens."""
+    """Decide to commit or to abort. Once this state is in the log, the decision is final."""
     invariant(next_id is None or wish.bumps_epoch, "only an epoch per transaction runs out of epochs")
     begun = transaction.state is TransactionState.ONGOING
     epoch, last_epoch = transaction.epoch, transaction.last_epoch
@@ -308,7 +305,7 @@ def prepare(transaction: Transaction, wish: EndRequest, now_ms: int, next_id: in
 
 
 def fence(transaction: Transaction, now_ms: int) -> Transaction:
-    """Aborted by the coordinator or a newer producer: its producer cannot continue with its epoch."""
+    """Abort on behalf of the coordinator or a newer producer; the new epoch fences the current producer."""
     fenced = transaction.to(
         TransactionState.PREPARE_EPOCH_FENCE, epoch=transaction.epoch + 1, last_epoch=NO_EPOCH
     )
@@ -316,7 +313,7 @@ def fence(transaction: Transaction, now_ms: int) -> Transaction:
 
 
 def complete(transaction: Transaction, now_ms: int) -> Transaction:
-    """All markers are written."""
+    """The next state after all markers were written."""
     committed = transaction.state is TransactionState.PREPARE_COMMIT
     completed = transaction.to(
         TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
