@@ -1,11 +1,9 @@
-"""The settings a coordinator reads, under Kafka's names. ``tidelog.config.BrokerConfig`` fits by shape."""
+"""The settings of a transaction coordinator, named as in Kafka. ``tidelog.config.BrokerConfig`` has them."""
 
 from typing import Protocol
 
 
 class Settings(Protocol):
-    """What a shard needs of the broker's configuration."""
-
     @property
     def transaction_max_timeout_ms(self) -> int: ...
     @property
