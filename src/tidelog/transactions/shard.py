@@ -1,12 +1,12 @@
 """One partition of ``__transaction_state``: all its transactional ids, and the pending work of each.
 
-Every change is written before a response mentions it. While it is being written the id is busy, and requests
-that would be decided on top of it get CONCURRENT_TRANSACTIONS. One kind waits here instead: a client that
-adds partitions right after the end of the last transaction would lose its whole backoff for a millisecond of
-work. Timers run in :meth:`TransactionShard.pass_to`, which must be called at
+Every change is written before it appears in a response. While it is being written, the transactional id is
+busy and requests that depend on the outcome get CONCURRENT_TRANSACTIONS. AddPartitionsToTxn waits instead: a
+client that begins a transaction right after the last one would otherwise wait for its retry backoff, although
+the write takes about a millisecond. Timers run in :meth:`TransactionShard.pass_to`, which must be called at
 :attr:`TransactionShard.next_ms`.
 
-After a crash the state is what the log says: a decision in the log is carried out.
+After a crash the state is rebuilt from the log, and every decision in the log is completed.
 """
 
 from collections.abc import Callable, Iterator, Set
@@ -32,7 +32,7 @@ from tidelog.types import TopicPartition
 
 PATIENCE_MS = 1000  # How long adding partitions waits for the end of the previous transaction.
 BUSY_RETRY_MS = 200
-COMPLETION_DELAY_MS = 50  # Much longer than from the end of a transaction to the beginning of the next.
+COMPLETION_DELAY_MS = 50  # A busy producer begins its next transaction much sooner; see _complete.
 
 
 class TransactionShard:
@@ -43,7 +43,7 @@ class TransactionShard:
         self._stopped = False
 
     def __iter__(self) -> Iterator[Transaction]:
-        """The state of all ids according to the log."""
+        """The transactions of all ids, without those that expire or are not in the log yet."""
         known = [
             entry.transaction
             for entry in self._entries.values()
@@ -60,7 +60,7 @@ class TransactionShard:
     # -- from one coordinator to the next ----------------------------------------------
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of the log, while loading."""
+        """Apply a record of the log while loading."""
         record = records.decode(key, value)
         if record is None:
             return
@@ -70,13 +70,13 @@ class TransactionShard:
             self._entries[record.transactional_id] = TransactionEntry(record.transaction)
 
     def start(self, now: Now) -> Effects:
-        """Everything is replayed: complete what was begun."""
+        """Called after the replay: completes prepared transactions and starts the timers."""
         effects: Effects = []
         for entry in self._entries.values():
             if entry.transaction.state in PREPARED:
                 effects += self._send_markers(entry, now)
             elif entry.transaction.state is TransactionState.ONGOING:
-                # The wall clock may jump, so it is used only for the time before this.
+                # The wall clock may jump, so it is used only for the time before the start of this shard.
                 transaction = entry.transaction
                 gone_ms = min(max(0, now.wall_ms - transaction.started_ms), transaction.timeout_ms)
                 self._watch(entry, now.uptime_ms + transaction.timeout_ms - gone_ms)
@@ -112,7 +112,7 @@ class TransactionShard:
         waiter: Waiter,
         now: Now,
     ) -> Effects:
-        """The answer is a Producer."""
+        """The response is a ProducerIdAndEpoch."""
         longest = self._settings().transaction_max_timeout_ms
         if not 0 < timeout_ms <= longest:
             raise TidelogError(
@@ -124,7 +124,7 @@ class TransactionShard:
             return self._new_id(transactional_id, timeout_ms, expected, waiter, now)
         rules.check_start(entry.transaction, entry.busy, expected)
         if entry.transaction.state is TransactionState.ONGOING:
-            # The client retries and finds it aborted.
+            # The client retries until the transaction is aborted.
             refusal = TidelogError(
                 "the transaction of the producer before this one is being aborted",
                 ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -187,7 +187,7 @@ class TransactionShard:
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Set[TopicPartition],
         client_version: int, waiter: Waiter, now: Now,
     ) -> Effects:  # fmt: skip
-        """The answer is None."""
+        """The response is None."""
         until_ms = now.uptime_ms + PATIENCE_MS
 
         def attempt(now: Now) -> Effects:
@@ -241,7 +241,7 @@ class TransactionShard:
     # -- EndTxn ------------------------------------------------------------------------
 
     def end(self, transactional_id: str, wish: EndRequest, waiter: Waiter, now: Now) -> Effects:
-        """The response is the Producer to continue with."""
+        """The response is the ProducerIdAndEpoch of the next transaction."""
         entry = self._entry(transactional_id)
         transaction = entry.transaction
         if rules.judge_end(transaction, entry.busy, wish) is End.DONE:
@@ -264,7 +264,7 @@ class TransactionShard:
         prepared = rules.prepare(entry.transaction, wish, now.wall_ms, next_id)
         completed = rules.complete(prepared, now.wall_ms)
         producer = ProducerIdAndEpoch(completed.producer_id, completed.epoch)
-        # The decision holds as soon as it is written; the response does not wait for the markers.
+        # The decision is final as soon as it is written, so the response does not wait for the markers.
         return self._write(entry, prepared, lambda error: [Respond(waiter, error or producer)])
 
     def _abort_by_force(
@@ -301,9 +301,9 @@ class TransactionShard:
         return self._complete(entry, now)
 
     def _complete(self, entry: TransactionEntry, now: Now) -> Effects:
-        """The end is everywhere. That is not a decision, so it need not be written before it takes effect: a
-        coordinator that does not know it writes the markers again. A busy producer will soon have its next
-        transaction in the log, which implies the same.
+        """All markers are written. The completion takes effect before it is in the log: if it is lost, the
+        next coordinator only writes the markers again. Writing it is delayed because the record of the
+        producer's next transaction, if there is one soon, implies it.
         """
         entry.transaction = rules.complete(entry.transaction, now.wall_ms)
         entry.unwritten = True
@@ -320,7 +320,7 @@ class TransactionShard:
         if not entry.unwritten:
             return []
         if entry.busy:
-            self._plan_completion(entry, now.uptime_ms + BUSY_RETRY_MS)  # In case that write fails.
+            self._plan_completion(entry, now.uptime_ms + BUSY_RETRY_MS)  # The pending write may fail.
             return []
 
         def then(error: TidelogError | None) -> Effects:
@@ -336,7 +336,7 @@ class TransactionShard:
         """Abort the transaction if it takes longer than its timeout."""
         entry.deadline_ms = deadline_ms
         if not entry.watched:
-            # One timer per id, however many transactions begin and end meanwhile.
+            # Only one timer per id, however many transactions begin and end before it fires.
             entry.watched = True
             self._agenda.add(deadline_ms, lambda now: self._look(entry, now))
 
@@ -365,7 +365,7 @@ class TransactionShard:
         self._agenda.add(now.uptime_ms + interval_ms, self._expire)
 
     def _expire(self, now: Now) -> Effects:
-        """Remove ids that were not used for long."""
+        """Remove ids that were unused for ``transactional.id.expiration.ms``."""
         self._plan_expiry(now)
         oldest_ms = now.wall_ms - self._settings().transactional_id_expiration_ms
         effects: Effects = []
@@ -415,5 +415,5 @@ class TransactionShard:
 
 def _refusal(error: ErrorCode) -> TidelogError:
     if error is ErrorCode.MESSAGE_TOO_LARGE:
-        error = ErrorCode.UNKNOWN_SERVER_ERROR  # As in Kafka: the client cannot do anything about it.
+        error = ErrorCode.UNKNOWN_SERVER_ERROR  # As in Kafka: the client cannot fix it.
     return TidelogError("the transaction's state could not be written", error)
