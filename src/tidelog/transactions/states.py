@@ -1,24 +1,24 @@
-"""The states of a transaction and their transitions: a table, which alone decides."""
+"""The states of a transaction and the table of their transitions."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 
 
 class TransactionState(IntEnum):
-    """Numbers as in the log."""
+    """The values are those in the log."""
 
-    EMPTY = 0  # The producer is known; nothing was written yet.
+    EMPTY = 0  # The producer has an id; no partitions were added yet.
     ONGOING = 1  # Partitions were added.
     PREPARE_COMMIT = 2  # The decision is in the log; markers are being sent.
     PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4  # All markers are written.
     COMPLETE_ABORT = 5
-    DEAD = 6  # Its id expires; never in the log.
-    PREPARE_EPOCH_FENCE = 7  # A newer producer, or the clock, aborts it; never in the log.
+    DEAD = 6  # The transactional id expires; never in the log.
+    PREPARE_EPOCH_FENCE = 7  # A newer producer or the timeout aborts it; never in the log.
 
     @property
     def label(self) -> str:
-        """As Kafka's tools write it."""
+        """The name in Kafka's tools."""
         return self.name.title().replace("_", "")
 
 
