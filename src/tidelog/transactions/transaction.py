@@ -1,4 +1,4 @@
-"""One transactional id and its current transaction: immutable, so that a refused change leaves no trace."""
+"""One transactional id and its current transaction. Immutable, so a refused change has no effect."""
 
 from typing import NamedTuple
 
@@ -10,25 +10,25 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
 NO_VERSION = 0
-EPOCH_MAX = 32_767  # Used only in a marker: clients get at most one less, so that any can be fenced.
+EPOCH_MAX = 32_767  # Only in markers. Clients get at most one less, so that every client can be fenced.
 
 EPOCH_BUMP_VERSION = 2
-"""Transaction version from which on each transaction has an epoch of its own (KIP-890)."""
+"""Since this transaction version each transaction has its own epoch (KIP-890)."""
 
 
 class Transaction(NamedTuple):
     transactional_id: str
     producer_id: int
-    epoch: int  # Of the producer; -1 until it is known.
+    epoch: int  # The producer's; NO_EPOCH until the producer is in the log.
     timeout_ms: int
     state: TransactionState
     # Partitions that may have been written to; empty between transactions.
     partitions: frozenset[TopicPartition]
-    started_ms: int  # When the first partition was added; -1 if none was.
+    started_ms: int  # When the first partition was added; NO_TIME before that.
     updated_ms: int
-    previous_producer_id: int = NO_PRODUCER_ID  # The id before the one in use.
-    next_producer_id: int = NO_PRODUCER_ID  # Used when this transaction is complete: the epochs are used up.
-    last_epoch: int = NO_EPOCH  # A retry may still name it. Not in the log, as in Kafka.
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID  # Used after this transaction, if the epochs are used up.
+    last_epoch: int = NO_EPOCH  # A retry may still use it. Not in the log, as in Kafka.
     client_version: int = 0  # The client's transaction version; 0 also if it was fenced.
 
     @property
@@ -36,13 +36,13 @@ class Transaction(NamedTuple):
         return is_exhausted(self.epoch)
 
     def to(self, state: TransactionState, **changes: object) -> "Transaction":
-        """The same in another state."""
+        """The transaction in another state. The transition must be in the table."""
         invariant(self.state in BEFORE[state], "no such transition", self.state, state)
         return self._replace(state=state, previous_producer_id=self.producer_id, **changes)  # type: ignore[arg-type]
 
 
 def last_epoch_of(state: TransactionState, epoch: int, client_version: int) -> int:
-    """What the log says of the epoch that a retry may name: that of the transaction its client has ended."""
+    """The epoch that a retry of EndTxn may use, derived from the fields of the log record."""
     ended = state not in (TransactionState.EMPTY, TransactionState.ONGOING)
     return epoch - 1 if ended and client_version >= EPOCH_BUMP_VERSION and epoch > 0 else NO_EPOCH
 
