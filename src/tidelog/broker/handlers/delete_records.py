@@ -1,7 +1,7 @@
 """DeleteRecords, versions 0 to 2: raises the log start offset.
 
-Answered when no leader to come brings back what was said to be gone: every in-sync replica has raised its own
-start, or, where replicas vote, a record that says so is committed.
+Answered when the deletion is permanent under any next leader: every replica that may lead next has raised its
+log start offset, or, where replicas vote, a record of the deletion is committed.
 """
 
 from typing import Any

@@ -157,6 +157,8 @@ class Housekeeping:
             return
         for segment in deleted:
             logger.info("deleted segment %s of %s by retention", segment.base_offset, partition.name)
+        if deleted:
+            partition.driver.begins_later()
 
     def _note_new_logs(self) -> None:
         """Should somebody remove a log's directory, the next start must know that there was one."""
