@@ -32,7 +32,7 @@ from .wire import Wire
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
 __all__ = ["cluster", "network"]
 
-COPIES = {"async": 1, "double": 2}  # topic → copies that make an ok
+COPIES = {"async": 1, "double": 2}  # topic → copies that a successful response needs
 SHORT = [(KILL, 1), (FREEZE, 2), (CUT, 3)]
 LONG = [(fault, broker) for fault in (KILL, FREEZE, CUT, RESTART, STOP) for broker in (1, 2, 3)]
 

@@ -117,6 +117,13 @@ class ReplicaDriver(Slots):
         """Drop all records before ``offset``, which must be committed."""
         if offset > self.log.start_offset:
             self.log.advance_start(offset)
+            self.begins_later()
+
+    def begins_later(self) -> None:
+        """The log start offset has risen. The followers of a leader are told at once, even if nothing is
+        written: until theirs has risen, none of them joins the in-sync set and no deletion is acknowledged.
+        """
+        if self.replica.role is Role.LEADER:
             self.listener.grown(self)
 
     def lends_to(self, asker: int) -> bool:

@@ -228,9 +228,11 @@ class Replica(Machine):
 
         After a power failure it is less than the high watermark until a leader confirms our log. A truncated
         tail may have reappeared, while the checkpointed high watermark refers to the records that replaced
-        it.
+        it. It is never below the log start offset, which may have risen since: there are no records before.
         """
-        return self.high_watermark if self.is_sure else min(self.high_watermark, self._synced_before)
+        if self.is_sure:
+            return self.high_watermark
+        return min(self.high_watermark, max(self._synced_before, self.log.start_offset))
 
     # --- settings -------------------------------------------------------------------------------------------
 
@@ -411,6 +413,12 @@ class Replica(Machine):
             if replica in self.in_sync
         )
 
+    def has_deleted(self, progress: Progress) -> bool:
+        """Whether a follower has deleted everything that we have. A deletion may have been acknowledged while
+        the follower could not lead. It must learn of it before it can, or the records would return.
+        """
+        return progress.log_start_offset >= self.log.start_offset
+
     def has_copies_of(self, end_offset: int) -> bool:
         """Whether as many replicas as the topic requires hold everything before ``end_offset``. Only a leader
         can tell.
@@ -518,8 +526,8 @@ class Replica(Machine):
         return None
 
     def _maybe_join(self, replica: int, progress: Progress) -> Effects:
-        """Propose a follower as a member if it holds everything that is committed, and everything from before
-        this epoch.
+        """Propose a follower as a member if it holds everything that is committed, everything from before
+        this epoch, and nothing that was deleted.
 
         Without the second condition a follower that was never told where the last epoch ended could join
         while it lacks records that the high watermark, still behind, is about to pass.
@@ -527,6 +535,8 @@ class Replica(Machine):
         if self._proposed is not None or replica in self._unwelcome:
             return []
         if progress.end_offset < self.high_watermark or progress.end_offset < self.epoch_start_offset:
+            return []
+        if not self.has_deleted(progress):
             return []
         # The high watermark waits for it from now on: if the controller confirms, it was a member from this
         # moment.

@@ -33,6 +33,7 @@ from tidelog.protocol import batch as batches
 from tidelog.protocol.records import ControlType, control_type, decode_batch
 from tidelog.replication.attachments.seal import NoSeal
 from tidelog.replication.effects import ProposeInSync
+from tidelog.replication.progress import Progress
 from tidelog.replication.replica import Role
 
 if TYPE_CHECKING:
@@ -113,12 +114,23 @@ class Pausing(NoSeal):
         end_offset = replica.log.end_offset
         if replica.policy.committed(replica) < end_offset:
             return None
-        others = [
-            follower
-            for follower, progress in replica.progress.items()
-            if progress.seen and progress.end_offset >= end_offset
-        ]
-        return (replica.me, *others)
+        others = self._able(
+            {
+                follower: progress
+                for follower, progress in replica.progress.items()
+                if progress.seen and progress.end_offset >= end_offset
+            }
+        )
+        return None if others is None else (replica.me, *others)
+
+    def _able(self, holders: dict[int, Progress]) -> tuple[int, ...] | None:
+        """The holders that may lead in another mode. A backup that was away may not have learned of every
+        deletion, and the records would return with it: it is left out, or waited for if its copy is needed.
+        """
+        replica = self._driver.replica
+        able = tuple(holder for holder, progress in holders.items() if replica.has_deleted(progress))
+        is_enough = 1 + len(frozenset(able) - replica.uncounted) >= replica.min_in_sync
+        return able if is_enough or len(able) == len(holders) else None
 
 
 class Sealing(Pausing):
@@ -136,6 +148,10 @@ class Sealing(Pausing):
         except TidelogError:
             return  # The log has failed, which is reported elsewhere. Another replica will lead and seal.
         driver.replica.seal(driver.log.end_offset)
+
+    def _able(self, holders: dict[int, Progress]) -> tuple[int, ...]:
+        """A deletion is a record: a replica that holds the whole log has learned of every deletion."""
+        return tuple(holders)
 
 
 def seal_at_end(log: "Log", since_epoch: int) -> int | None:

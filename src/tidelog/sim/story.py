@@ -277,7 +277,7 @@ class Story(Telling):
         """Everything a consumer gets, from the start."""
         where, got, position = at or self.leader(), list[str](), 0
         while True:
-            reply = self._read_at(where, position)
+            reply = self.read_at(where, position)
             if reply.error:
                 self.tell(f"read at {where}: {reply.error.name}")
                 return got
@@ -289,7 +289,8 @@ class Story(Telling):
         self.tell(f"read at {where}: {' '.join(got) or 'nothing'}")
         return got
 
-    def _read_at(self, where: str, offset: int) -> Reply:
+    def read_at(self, where: str, offset: int) -> Reply:
+        """What a consumer gets that wants what comes at ``offset``."""
         heard: list[Reply] = []
         call = ReadCall(self.client.client_id, self.client.next_number(), TOPIC, 0, offset, -1, -1, 1 << 20)
         self.client.ask(self.machine(where).node_id, call, heard.append)

@@ -68,9 +68,9 @@ class Driven:
         return self.run([] if settled is None else [settled])
 
     def fetched(
-        self, replica: int, offset: int, last_epoch: int = 1, now_ms: int = 10, epoch: int = 1
+        self, replica: int, offset: int, last_epoch: int = 1, now_ms: int = 10, epoch: int = 1, start: int = 0
     ) -> Any:
-        answer = self.replica.fetched(replica, epoch, offset, last_epoch, 0, now_ms)
+        answer = self.replica.fetched(replica, epoch, offset, last_epoch, start, now_ms)
         self.run(answer.effects)
         return answer
 
@@ -202,6 +202,18 @@ class TestMembers:
         driven.fetched(3, 5, epoch=2)
         assert [effect for effect in driven.seen if isinstance(effect, ProposeInSync)]
 
+    def test_a_follower_that_has_not_deleted_what_its_leader_has_does_not_join(self) -> None:
+        driven = Driven().lead(in_sync=(1, 2))
+        driven.produce()
+        driven.produce()
+        driven.fetched(2, 2)
+        driven.log.start_offset = 1
+        driven.fetched(3, 2)
+        assert driven.replica.proposed is None
+        assert driven.run(driven.replica.invite()) == []
+        driven.fetched(3, 2, start=1)
+        assert driven.replica.proposed == (1, 2, 3)
+
     def test_one_that_is_refused_does_not_keep_out_the_others(self) -> None:
         """A fenced follower that once had everything is proposed and refused; one that is caught up, and has
         nothing to fetch, is not heard of again.
@@ -331,6 +343,15 @@ class TestDivergence:
         told = replica.received(3, 4)
         assert replica.readable_end_offset == 5
         assert told == ([Commit(5)] if readable < 5 else [])
+
+    def test_they_hear_of_no_watermark_before_the_start_of_a_log_that_begins_anew(self) -> None:
+        log = Driven(me=2).log
+        replica = Replica(2, log, BY_NAME["isr"], Limits())
+        replica.follow(3, 1, (1, 2, 3), 0)
+        log.start_offset = log.end_offset = 7
+        replica.log_restarted(7)
+        assert not replica.is_sure
+        assert (replica.high_watermark, replica.readable_end_offset) == (7, 7)
 
     def test_they_get_all_when_the_leader_has_taken_the_ask(self) -> None:
         log = Driven(me=2).log

@@ -61,9 +61,9 @@ class Voter:
         batch = encode_batch([record], leader_epoch=epoch, control=control is not None)
         self.driver.append(memoryview(batch), offset, NOW_MS, NOW_MS)
 
-    def fetched(self, follower: int, offset: int) -> None:
+    def fetched(self, follower: int, offset: int, start: int = 0) -> None:
         last_epoch = self.log.epochs.epoch_at(offset - 1)
-        answer = self.replica.fetched(follower, self.replica.epoch, offset, last_epoch, 0, self.clock.ms)
+        answer = self.replica.fetched(follower, self.replica.epoch, offset, last_epoch, start, self.clock.ms)
         assert answer.error is ErrorCode.NONE
         assert answer.diverging is None
         self.driver.run(answer.effects)
@@ -193,6 +193,27 @@ def test_a_primary_pauses_and_proposes_those_who_have_everything(primary: Voter)
     primary.look()
     assert primary.proposed == []
     primary.fetched(3, 1)
+    primary.look()
+    assert primary.proposed == [ProposeInSync((1, 3), 1, 5, sealed=True)]
+
+
+def test_a_primary_waits_for_a_backup_that_has_not_deleted_if_its_copy_is_needed(primary: Voter) -> None:
+    primary.fetched(3, 1)
+    primary.driver.begin_at(1)
+    primary.sealing.update(wanted=True, since_epoch=0)
+    primary.look()
+    assert primary.proposed == []
+    primary.fetched(3, 1, start=1)
+    primary.look()
+    assert primary.proposed == [ProposeInSync((1, 3), 1, 5, sealed=True)]
+
+
+def test_a_primary_leaves_out_a_backup_that_has_not_deleted(primary: Voter) -> None:
+    primary.fetched(2, 1)
+    primary.fetched(3, 1)
+    primary.driver.begin_at(1)
+    primary.fetched(3, 1, start=1)
+    primary.sealing.update(wanted=True, since_epoch=0)
     primary.look()
     assert primary.proposed == [ProposeInSync((1, 3), 1, 5, sealed=True)]
 

@@ -358,6 +358,36 @@ def test_a_deleted_beginning_reaches_the_follower() -> None:
     assert follower.log.start_offset == 2
 
 
+def test_a_deletion_lasts_when_all_that_may_lead_have_heard_of_it() -> None:
+    pair = Pair()
+    for _ in range(3):
+        pair.append()
+    pair.clock.settle()
+    leader = pair.at(LEADER, pair.keys[0])
+    pair.deaf = True
+    leader.deletions.delete_before(2)
+    pair.clock.settle()
+    assert leader.deletions.low_watermark == 0
+    leader.lead(0, (1, 2), (1,), 1)  # The follower has left, and holds everything committed.
+    leader.successors.complete = frozenset({FOLLOWER})
+    assert leader.deletions.low_watermark == 0
+    leader.successors.complete = frozenset()
+    assert leader.deletions.low_watermark == 2
+
+
+def test_a_beginning_that_expired_reaches_a_follower_without_new_records() -> None:
+    pair = Pair()
+    for _ in range(3):
+        pair.append()
+    pair.clock.settle()
+    leader, follower = (pair.at(me, pair.keys[0]) for me in (LEADER, FOLLOWER))
+    leader.log.advance_start(2)  # As retention does.
+    leader.begins_later()
+    pair.clock.settle()
+    assert follower.log.start_offset == 2
+    assert leader.deletions.low_watermark == 2
+
+
 def test_a_large_backlog_comes_in_several_answers() -> None:
     pair = Pair(2)
     pair.deaf = True

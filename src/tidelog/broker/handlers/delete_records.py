@@ -1,7 +1,8 @@
 """DeleteRecords, versions 0 to 2: raises the log start offset.
 
-The response is sent when no future leader can bring the deleted records back. That is when every in-sync
-replica has raised its own log start offset or, in quorum topics, when a record of the deletion is committed.
+The response is sent when no future leader can bring the deleted records back. That is when every replica that
+may lead next has raised its own log start offset or, in quorum topics, when a record of the deletion is
+committed.
 """
 
 from typing import Any

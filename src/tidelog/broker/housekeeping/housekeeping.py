@@ -159,6 +159,8 @@ class Housekeeping:
             return
         for segment in deleted:
             logger.info("deleted segment %s of %s by retention", segment.base_offset, partition.name)
+        if deleted:
+            partition.driver.begins_later()
 
     def _note_new_logs(self) -> None:
         """Write a checkpoint after a log was created. If its directory disappears, the next start must know

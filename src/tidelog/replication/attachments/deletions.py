@@ -15,7 +15,9 @@ LOG_START_VERSION = 0
 
 
 class Deletions(Attachment):
-    """Each member deletes when it learns of the deletion. It is permanent when all members have done so."""
+    """Each replica deletes when it learns of the deletion. It is permanent when all that may lead next have
+    done so.
+    """
 
     slot: ClassVar[str] = "deletions"
 
@@ -31,19 +33,25 @@ class Deletions(Attachment):
 
     @property
     def low_watermark(self) -> int:
-        """The lowest log start offset of a member: no successor has records from before it. A member that is
-        not heard may be the next leader as long as it is a member. In modes that never remove such members
-        they are not waited for: they raise their log start when they follow again.
+        """The lowest log start offset of a replica that may lead next: no successor has records from before
+        it. A replica that is not heard may lead as long as it is a member or eligible. In modes that never
+        remove members that are not heard, they are not waited for: they raise their log start when they
+        follow again.
         """
         driver = self._driver
         replica = driver.replica
         starts, leave = [driver.log.start_offset], replica.policy.drops_laggards
-        for member, progress in replica.progress.items():
-            if member not in replica.maximal_in_sync:
-                continue
-            if leave or driver.listener.is_followed_by(driver, member):
+        able = self._able()
+        for follower, progress in replica.progress.items():
+            if follower in able and (leave or driver.listener.is_followed_by(driver, follower)):
                 starts.append(progress.log_start_offset)
         return min(starts)
+
+    def _able(self) -> frozenset[int]:
+        """The replicas that may lead next without an unclean election. A proposed member may be a member by
+        now without our knowledge.
+        """
+        return self._driver.replica.maximal_in_sync | self._driver.successors.complete
 
 
 class LoggedDeletions(Deletions):

@@ -14,6 +14,7 @@ from tidelog.sim.stories import (
     damaged_cuts,
     deceived,
     deceived_leaders,
+    deleted_records,
     disks,
     durability,
     emptied_logs,
@@ -66,6 +67,7 @@ STORIES: dict[str, Told] = (
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)
+    | _named("deleted_records", deleted_records.STORIES)
     | _named("disk", disks.STORIES)
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)

@@ -33,4 +33,29 @@ def power_lost_in_between() -> Story:
     return story.end()
 
 
-STORIES = (power_lost_in_between,)
+def readers_of_a_new_beginning() -> Story:
+    """A backup has a new disk and begins where its primary's log begins. It has not heard yet that the
+    primary agrees with its log, and the primary is killed: its readers learn of a high watermark that is not
+    before the beginning.
+    """
+    story = DurabilityStory(2, replication_mode="primary-backup", min_insync_replicas="1")
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    expect(delete_records(story, 3), ErrorCode.NONE)
+    story.kill("B")
+    story.lose_disk("B")
+    story.start("B")
+    story.until(lambda: story.has_opened("B"), "the log of B")
+    story.slow_disk("B")
+    story.until(lambda: story.driver("B").log.start_offset == 3, "that B begins anew")
+    story.kill("A")
+    story.until(lambda: story.driver("B").stand_in.serves, "that B serves readers")
+    answer = story.read_at("B", 3)
+    expect((answer.start_offset, answer.stable, answer.watermark), (3, 3, 3))
+    story.repair_disk("B")
+    story.start("A")
+    return story.end_whole("A")
+
+
+STORIES = (power_lost_in_between, readers_of_a_new_beginning)

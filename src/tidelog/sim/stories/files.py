@@ -29,7 +29,7 @@ def _write(story: Story, count: int) -> None:
 
 def _read_from(story: Story, offset: int, at: str) -> str:
     """The first record that a consumer gets from there."""
-    reply = story._read_at(at, offset)
+    reply = story.read_at(at, offset)
     found = "nothing" if reply.error else next(iter(entries(reply.records))).value.decode()
     story.tell(f"read at {at} from offset {offset}: {found}")
     return found

@@ -1,0 +1,73 @@
+"""Rules about deletions that every later leader has to know of: each mutation takes one away, and the story
+that tells why it is there must notice.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tidelog.errors import InvariantViolation
+from tidelog.replication.attachments.deletions import Deletions
+from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.replica import Replica
+from tidelog.replication.sealing import Pausing, Sealing
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import begun_anew
+from tidelog.sim.stories import deleted_records as stories
+from tidelog.sim.story import Story
+from tidelog.sim.telling import StoryFailed
+
+
+def answer_deletions_without_eligible_replicas(patch: pytest.MonkeyPatch) -> None:
+    """A deletion waits for members only."""
+    patch.setattr(Deletions, "_able", lambda self: self._driver.replica.maximal_in_sync)
+
+
+def wait_for_all_replicas(patch: pytest.MonkeyPatch) -> None:
+    """A deletion waits also for replicas that cannot lead."""
+    patch.setattr(Deletions, "_able", lambda self: frozenset(self._driver.replica.replicas))
+
+
+def join_without_having_deleted(patch: pytest.MonkeyPatch) -> None:
+    """A follower that holds everything joins, whatever it holds besides."""
+    patch.setattr(Replica, "has_deleted", lambda self, progress: True)
+
+
+def take_backups_for_told(patch: pytest.MonkeyPatch) -> None:
+    """Where a primary pauses, a backup that has not deleted may lead in the next mode."""
+    patch.setattr(Pausing, "_able", Sealing._able)
+
+
+def keep_a_later_start_to_itself(patch: pytest.MonkeyPatch) -> None:
+    """Followers of a quiet partition hear of a later start with the next record."""
+    patch.setattr(ReplicaDriver, "begins_later", lambda self: None)
+
+
+def read_less_than_the_start(patch: pytest.MonkeyPatch) -> None:
+    """A log that begins anew counts as synced up to where it was opened."""
+
+    def readable_end_offset(self: Replica) -> int:
+        return self.high_watermark if self.is_sure else min(self.high_watermark, self._synced_before)
+
+    patch.setattr(Replica, "readable_end_offset", property(readable_end_offset))
+
+
+@pytest.mark.parametrize(
+    ("mutate", "told"),
+    [
+        (answer_deletions_without_eligible_replicas, stories.eligible_replica_has_not_deleted),
+        (wait_for_all_replicas, stories.deletion_without_a_replica_that_cannot_lead),
+        (join_without_having_deleted, stories.follower_deletes_before_it_joins),
+        (take_backups_for_told, stories.backup_deletes_before_another_mode),
+        (keep_a_later_start_to_itself, stories.deletion_of_expired_records),
+        (read_less_than_the_start, begun_anew.readers_of_a_new_beginning),
+    ],
+)
+def test_a_story_notices(
+    mutate: Callable[[pytest.MonkeyPatch], None],
+    told: Callable[[], Story],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mutate(monkeypatch)
+    with pytest.raises((StoryFailed, Violation, InvariantViolation)):
+        told()
