@@ -57,6 +57,7 @@ class BrokerMachine(Machine):
         self._housekeeping: Housekeeping | None = None
         self._directory: DataDirectory | None = None
         self._disk_name: UUID | None = None  # as its last process has read it
+        self._renamed = False  # that name has changed, and is not reported yet
         self._listens = False  # to clients
         self.contradicted: set[PartitionKey] = set()  # replicas of this process that stopped, for an operator
         self._settled = False  # what is on its disk and belongs to no topic is set aside
@@ -98,6 +99,7 @@ class BrokerMachine(Machine):
         """
         known, self._disk_name = self._disk_name, directory.directory_id
         if known not in (None, directory.directory_id) and not self.wiped:
+            self._renamed = True
             self.cluster.checker.power_lost(self.node_id, self.disk, {}, disk_too=True)
 
     def _make_node(self, config: BrokerConfig, directory: DataDirectory, services: SimServices) -> Node:
@@ -136,9 +138,9 @@ class BrokerMachine(Machine):
     def _metadata_changed(self, image: ClusterImage) -> None:
         if self.broker is not None:
             # The controllers have accepted this process's registration, and its report of its disk.
-            if self.forgot:
+            if self.forgot or self._renamed:
                 self.cluster.checker.confessed(self.node_id)
-            self.forgot = self.wiped = False
+            self.forgot = self.wiped = self._renamed = False
             self.broker.metadata_changed(image)
             if self._directory is not None and not self._settled:
                 self._settled = True

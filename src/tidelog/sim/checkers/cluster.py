@@ -279,7 +279,9 @@ class ClusterChecker:
         self.promise(place).lost(place, damage.node, damage.offset, for_good=True)
 
     def confessed(self, node_id: int) -> None:
-        """The controllers know that the node lost power. They learn of damage when it is found."""
+        """The controllers know that the node lost power, or that its disk is another one. They learn of
+        damage when it is found.
+        """
         for place in self.places():
             if node_id in place.partition.replicas and not self._is_damaged(place, node_id):
                 self.promise(place).confessed(place, node_id)

@@ -40,6 +40,7 @@ from tidelog.sim.stories import (
     quorum_topics,
     readers,
     registrations,
+    renamed_disks,
     retention,
     scrubbing,
     seams,
@@ -89,6 +90,7 @@ STORIES: dict[str, Told] = (
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
     | _named("reader", readers.STORIES)
+    | _named("renamed_disk", renamed_disks.STORIES)
     | _named("retention", retention.STORIES)
     | _named("scrub", scrubbing.STORIES)
     | _named("wholeness", wholeness.STORIES)

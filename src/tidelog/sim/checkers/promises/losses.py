@@ -16,7 +16,9 @@ class Losses:
         # By node: its log end at that time; NOTHING_LOST if the controllers may not know.
         self._unsound: dict[Key, dict[int, int]] = {}
         self._for_good: dict[Key, set[int]] = {}  # those of them that also lost what they had synced
-        self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
+        # Those of them that are not members: joining heals. A further loss leaves them here: a member that
+        # joins before it is back had caught up before that loss.
+        self._out: dict[Key, set[int]] = {}
         # Lost since the controllers last registered a process there: the log end, and whether for good.
         self._latest: dict[tuple[Key, int], tuple[int, bool]] = {}
         self._count: dict[Key, int] = {}
@@ -45,16 +47,18 @@ class Losses:
 
     def note(self, key: Key, node: int, end: int, *, for_good: bool) -> None:
         """A replica may have lost everything from ``end`` on; ``for_good``: also what it had synced."""
+        self._lacks(key, node, end, for_good=for_good)
+        before, gone = self._latest.get((key, node), (NOTHING_LOST, False))
+        self._latest[key, node] = min(before, end), gone or for_good
+        self._count[key] = self.count(key) + 1
+
+    def _lacks(self, key: Key, node: int, end: int, *, for_good: bool) -> None:
         if for_good:
             self._for_good.setdefault(key, set()).add(node)
         if end < NOTHING_LOST:
             self._unheard[key, node] = for_good or self._unheard.get((key, node), False)
         known = self._unsound.setdefault(key, {})
         known[node] = min(known.get(node, NOTHING_LOST), end)
-        before, gone = self._latest.get((key, node), (NOTHING_LOST, False))
-        self._latest[key, node] = min(before, end), gone or for_good
-        self._out.setdefault(key, set()).discard(node)
-        self._count[key] = self.count(key) + 1
 
     def confirmed(self, key: Key, node: int) -> None:
         """The controllers have its confirmation that its whole log is synced. It gives one only after it has
@@ -96,14 +100,14 @@ class Losses:
                 self._joined(place.key, node)
 
     def _joined(self, key: Key, node: int) -> None:
-        """It had caught up. What it lost after that is still lost."""
+        """It had caught up. Only what it lost after that is still lost, and not yet known to the
+        controllers.
+        """
         latest = self._latest.get((key, node))
-        if latest is None:
-            self.healed(key, node)
-            return
-        self.of(key)[node], for_good = latest
-        if not for_good:
-            self._for_good.get(key, set()).discard(node)
+        self.healed(key, node)
+        if latest is not None:
+            end, for_good = latest
+            self._lacks(key, node, end, for_good=for_good)
 
 
 def trusted(partition: PartitionImage) -> set[int]:

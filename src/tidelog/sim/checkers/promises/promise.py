@@ -107,8 +107,8 @@ class Promise:
         self.judge(place)
 
     def confessed(self, place: Place, node: int) -> None:
-        """The controllers know that the node lost power. They no longer trust it with any topic, including
-        those created since.
+        """The controllers know that the node lost power, or that its disk is another one. They no longer
+        trust it with any topic, including those created since.
         """
         synced = self.is_synced(place, node)  # Its report may have arrived after its death.
         lost = self._around.losses.confessed(place.key, node, synced=synced)
