@@ -12,7 +12,7 @@ from tidelog.sim.telling import StoryFailed
 def test_age_by_the_file_of_a_damaged_segment_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def age_reference_ms(self: Segment, ahead_max_ms: int) -> int:
         try:
-            return self.load_max_timestamp()
+            return self.indexes.load_max_timestamp()
         except BrokenChain:
             return self._modified_ms()
 

@@ -51,10 +51,11 @@ class Appending(Syncing):
         except OSError as error:
             self._cut_torn_write(error)
         active.size = end
-        if max_timestamp > active.max_timestamp:
-            active.max_timestamp = max_timestamp
-            active.max_timestamp_offset = last_offset
-        if position - active.indexed_position > self._index_interval_bytes:
+        indexes = active.indexes
+        if max_timestamp > indexes.max_timestamp:
+            indexes.max_timestamp = max_timestamp
+            indexes.max_timestamp_offset = last_offset
+        if position - indexes.indexed_position > self._index_interval_bytes:
             self._add_index_entry(last_offset, position)
         self._tail_offset = self.end_offset
         self._tail_position = position
@@ -134,16 +135,16 @@ class Appending(Syncing):
             self._cut_torn_write(error)
         active.size += len(data)
         self.size_bytes += len(data)
-        start = position
+        start, indexes = position, active.indexes
         for header in run:
             if header.leader_epoch != self.epochs.latest:
                 # An epoch in which this replica led without writing is not part of the leader's history.
                 self.epochs.truncate_from(self.end_offset)
                 self.epochs.assign(header.leader_epoch, header.base_offset)
             timestamp = timestamp_of(header)
-            if timestamp > active.max_timestamp:
-                active.max_timestamp, active.max_timestamp_offset = timestamp, header.last_offset
-            if position - active.indexed_position > self._index_interval_bytes:
+            if timestamp > indexes.max_timestamp:
+                indexes.max_timestamp, indexes.max_timestamp_offset = timestamp, header.last_offset
+            if position - indexes.indexed_position > self._index_interval_bytes:
                 self._add_index_entry(header.last_offset, position)
             self._tail_offset, self._tail_position = header.base_offset, position
             self.end_offset = header.next_offset
@@ -167,13 +168,13 @@ class Appending(Syncing):
             self._fail("write an index", error)
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
-        active = self._active
+        indexes = self._active.indexes
         try:
-            active.add_index_entry(last_offset, position)
+            indexes.add_entry(last_offset, position)
         except OSError as error:
             # The batch itself is written: this append is valid, the next will be refused.
             self._fail("write an index", error)
-        if active.index_full:
+        if indexes.full:
             self._size_limit = ALWAYS
 
     def _cut_torn_write(self, error: OSError) -> NoReturn:
@@ -200,7 +201,7 @@ class Appending(Syncing):
                 if (
                     active.size + size > config.segment_bytes
                     or max_timestamp > roll_timestamp
-                    or active.index_full
+                    or active.indexes.full
                     or not fits_offset
                 ):
                     self._roll(

@@ -135,7 +135,7 @@ class LogBase:
         self._index_interval_bytes = config.index_interval_bytes
         self._flush_messages = config.flush_messages
         self._flush_ms = config.flush_ms
-        self._active.resize_indexes(config.segment_index_bytes)
+        self._active.indexes.resize(config.segment_index_bytes)
         self._size_limit = ALWAYS  # The next append computes the limits.
 
     # -- failing -----------------------------------------------------------------------

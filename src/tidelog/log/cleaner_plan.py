@@ -74,7 +74,7 @@ def find_cleanable(
 
 def _is_young(segment: Segment, settings: CompactionSettings, now_ms: int) -> bool:
     lag_ms = settings.min_compaction_lag_ms
-    return lag_ms > 0 and segment.load_max_timestamp() > now_ms - lag_ms
+    return lag_ms > 0 and segment.indexes.load_max_timestamp() > now_ms - lag_ms
 
 
 def is_overdue(segment: Segment, settings: CompactionSettings, now_ms: int) -> bool:
@@ -114,7 +114,7 @@ def sources_of(log: Log, end_offset: int) -> list[Source]:
 
 
 def _index_bytes(segment: Segment) -> int:
-    return max(index.count * index.entry_size for index in (segment.index, segment.time_index))
+    return max(index.count * index.entry_size for index in (segment.indexes.offsets, segment.indexes.times))
 
 
 def group_by_size(sources: Sequence[Source], bytes_max: int, index_bytes_max: int) -> Iterator[list[Source]]:

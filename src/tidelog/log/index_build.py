@@ -2,8 +2,8 @@
 
 Every byte of the segment is read and checked, and a segment may have a gigabyte. Who must not wait for that
 lets the segment say so (:class:`Unindexed`), has the slices made in a thread, and asks again when the
-indexes are in place (:meth:`tidelog.log.segment.Segment.take_indexes`). Until then other readers use what
-there is: every entry that they follow is held against its batch.
+indexes are in place (:meth:`tidelog.log.segment_indexes.SegmentIndexes.take`). Until then other readers use
+what there is: every entry that they follow is held against its batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,11 +50,11 @@ class deferring:  # noqa: N801 - a context manager, and cheaper than one that is
 
     def __enter__(self) -> None:
         for segment in self._segments:
-            segment.defers = True
+            segment.indexes.defers = True
 
     def __exit__(self, *_: object) -> None:
         for segment in self._segments:
-            segment.defers = False
+            segment.indexes.defers = False
 
 
 class IndexBuild:

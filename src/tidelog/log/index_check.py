@@ -66,8 +66,9 @@ class IndexPiece(NamedTuple):
 
 def index_pieces(segment: Segment) -> Iterator[IndexPiece]:
     """All entries of an inactive segment's indexes."""
-    paths = (segment.index.path, segment.time_index.path, segment.aborted.path)
-    for first in range(0, max(segment.index.count, segment.time_index.count, 1), ENTRIES_PER_STEP):
+    offsets, times = segment.indexes.offsets, segment.indexes.times
+    paths = (offsets.path, times.path, segment.aborted.path)
+    for first in range(0, max(offsets.count, times.count, 1), ENTRIES_PER_STEP):
         yield IndexPiece(
             segment, first, segment.storage, segment.file(), paths, segment.base_offset, segment.size
         )

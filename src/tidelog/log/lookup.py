@@ -104,9 +104,9 @@ def first_at_or_after(
     for segment, reached in _with_ends(segments, log_end_offset):
         if segment.base_offset >= end_offset:
             return None
-        if reached <= start_offset or segment.load_max_timestamp() < timestamp_ms:
+        if reached <= start_offset or segment.indexes.load_max_timestamp() < timestamp_ms:
             continue
-        search_offset = max(start_offset, segment.time_floor(timestamp_ms))
+        search_offset = max(start_offset, segment.indexes.time_floor(timestamp_ms))
         for at, header in segment.walk(search_offset, reached):
             if header.base_offset >= end_offset:
                 return None
@@ -130,7 +130,7 @@ def newest(
     for segment, reached in _with_ends(segments, log_end_offset):
         if segment.base_offset >= end_offset:
             break
-        if reached <= start_offset or (best is not None and segment.load_max_timestamp() <= best[0]):
+        if reached <= start_offset or (best is not None and segment.indexes.load_max_timestamp() <= best[0]):
             continue
         found = _newest_batch(segment, start_offset, end_offset, reached)
         if found is not None and (best is None or timestamp_of(found[1]) > best[0]):
@@ -155,7 +155,7 @@ def _newest_batch(
     segment: Segment, start_offset: int, end_offset: int, reached: int
 ) -> tuple[int, BatchHeader] | None:
     """(position, header) of the first batch with the largest timestamp of a segment in the range."""
-    if segment.load_max_timestamp() == NO_TIMESTAMP:
+    if segment.indexes.load_max_timestamp() == NO_TIMESTAMP:
         return None
     best: tuple[int, BatchHeader] | None = None
     newest_ms = NO_TIMESTAMP
@@ -164,25 +164,25 @@ def _newest_batch(
             break
         if header.last_offset >= start_offset and timestamp_of(header) > newest_ms:
             newest_ms, best = timestamp_of(header), (position, header)
-            if newest_ms == segment.max_timestamp:
+            if newest_ms == segment.indexes.max_timestamp:
                 break  # There is none larger, and a segment may be long.
     return best
 
 
 def _search_from(segment: Segment, start_offset: int, end_offset: int) -> int:
     """An offset at or before the first batch with the largest timestamp in the range."""
-    timestamp, offset = segment.load_max_timestamp(), segment.max_timestamp_offset
+    timestamp, offset = segment.indexes.load_max_timestamp(), segment.indexes.max_timestamp_offset
     if offset >= end_offset:
         # The segment's largest timestamp is after the end. The newest time index entry before the end exceeds
         # everything before it. All batches from the entry before it on are checked: the newest may be wrong.
-        index = segment.time_index
+        index = segment.indexes.times
         behind = index.first_entry(lambda number: index.entry(number)[1] >= end_offset)
         if not behind:
             return max(start_offset, segment.base_offset)
         timestamp, offset = index.entry(behind - 1)
     if offset < start_offset:
         return start_offset  # Batches before the range do not count.
-    return max(start_offset, segment.time_floor(timestamp))
+    return max(start_offset, segment.indexes.time_floor(timestamp))
 
 
 def _look(

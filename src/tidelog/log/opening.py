@@ -201,7 +201,7 @@ class Opening:
             )  # fmt: skip
             segment.dense = self._dense_mark
             if index_size is None or time_index_size is None:
-                segment.distrust_indexes()
+                segment.indexes.distrust()
             self._segments.append(segment)
         for name in sizes:  # An index without its log file: left by an interrupted deletion.
             if name.endswith(layout.INDEX_SUFFIXES):

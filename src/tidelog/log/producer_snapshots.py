@@ -131,7 +131,7 @@ class ProducerSnapshots:
         return first_offset
 
     def _learn(self, segment: Segment, offset: int, *, checked: bool) -> None:
-        position = segment.index_floor(offset) if offset > segment.base_offset else 0
+        position = segment.indexes.position_before(offset) if offset > segment.base_offset else 0
         states = self.states
         hops = headers(segment.file(), position, segment.size, segment.base_offset)
         for at, header in segment.sound_headers(position) if checked else hops:

@@ -74,7 +74,7 @@ class Reading(LogBase):
         if self.closed or segment not in self._row.segments:
             return
         with self._reporting():
-            segment.take_indexes(build)
+            segment.indexes.take(build)
 
     def _damaged(self, error: CorruptBatch, offset: int) -> DamagedSegment:
         if isinstance(error, BrokenChain):
@@ -111,7 +111,7 @@ class Reading(LogBase):
         """How many of ``available`` bytes a reader of ``offset`` gets now. One slice at a time is checked,
         and always the first batch, which has ``first_size`` bytes: a reader of more fetches again.
         """
-        known = segment.verified_from(position)
+        known = segment.verified.end_from(position)
         # The checked range may end within a batch. Less than a whole one is useless to a reader.
         if known - position >= min(first_size, available):
             return min(available, known - position)
@@ -121,7 +121,7 @@ class Reading(LogBase):
         return size
 
     def _verify(self, segment: Segment, position: int, size: int, offset: int, *, is_whole: bool) -> None:
-        if position + size <= segment.verified_from(position):
+        if position + size <= segment.verified.end_from(position):
             return
         end_offset, following = self._row.end_of(segment, self.end_offset)
         epoch_max: int = NO_EPOCH
@@ -137,7 +137,7 @@ class Reading(LogBase):
         if whole_bytes:
             # Not before: the next read must find the damage again. And always at a batch boundary, so that
             # readers get whole batches.
-            segment.note_verified(position, position + whole_bytes)
+            segment.verified.note(position, position + whole_bytes)
 
     def _verify_epoch(self, header: BatchHeader, offset: int) -> None:
         """Of the first batch that is read: the batches after it were compared with each other. A history
@@ -188,7 +188,7 @@ class Reading(LogBase):
     def _offset_behind(self, offset: int, size: int) -> int:
         """Exclusive upper bound of offsets in the next ``size`` bytes from ``offset`` on of a segment."""
         segment, position, _ = self._row.locate(offset)
-        behind = segment.offset_behind(position + size)
+        behind = segment.indexes.offset_behind(position + size)
         if behind is not None:
             return behind
         number = self._row.number_of(segment.base_offset) + 1
@@ -224,7 +224,7 @@ class Reading(LogBase):
             return
         with self._reporting():
             self._rebuild_aborted(self._row.segments.index(segment), DamagedIndex(reason))
-            segment.distrust_indexes()
+            segment.indexes.distrust()
 
     def find_timestamp(
         self, timestamp_ms: int, end_offset: int, opened: lookup.Opened | None = None

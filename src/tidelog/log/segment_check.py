@@ -50,7 +50,7 @@ def recover(
     """
     file = segment.file()
     file_size = file.size()
-    segment.start_indexes()
+    segment.indexes.restart()
     segment.aborted.reset()
     segment.size = 0
     next_offset = segment.base_offset

@@ -119,7 +119,7 @@ def test_a_flipped_bit_under_a_running_log(kind: str) -> None:
         disk = copy_of(original)
         _, log = open_directory(disk, same_boot=True)
         for segment in log.segments:
-            segment.load_max_timestamp()
+            segment.indexes.load_max_timestamp()
         disk.flip(path, position, bit)
         now = ask(log, ends)
         found = wrong(was, now, records_flipped=kind == ".log", cut=False)

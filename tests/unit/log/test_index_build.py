@@ -111,7 +111,7 @@ def test_they_are_what_they_were(disk: SimulatedDisk) -> None:
     lose_indexes(disk)
     log = reopened(disk)
     log.take_indexes(log.segments[0], built(log))
-    log.segments[0].load_max_timestamp()
+    log.segments[0].indexes.load_max_timestamp()
     assert [disk.open(f"{FIRST}.{kind}").read_at(0, ALL) for kind in ("index", "timeindex")] == was
 
 
@@ -119,7 +119,7 @@ def test_a_wrong_entry_holds_up_only_who_follows_it(disk: SimulatedDisk, read_by
     log = reopened(disk)
     assert read(log, 100) == 100
     disk.flip(f"{FIRST}.index", 8 * 20 + 7, 1)
-    last, _ = log.segments[0].index.entry(20)
+    last, _ = log.segments[0].indexes.offsets.entry(20)
     read_bytes.clear()
     with pytest.raises(Unindexed):
         read(log, last + 1)
@@ -146,7 +146,7 @@ def test_what_is_appended_meanwhile_is_found() -> None:
     write(log, 1)
     assert [read(log, offset) for offset in range(0, 321, 20)] == list(range(0, 321, 20))
     assert log.find_timestamp(1319, 321) == (1319, 319, 0)
-    assert log.segments[0].index.entry(log.segments[0].index.count - 1)[0] >= 315
+    assert log.segments[0].indexes.offsets.entry(log.segments[0].indexes.offsets.count - 1)[0] >= 315
 
 
 def test_damage_is_told_when_they_are_there(disk: SimulatedDisk) -> None:

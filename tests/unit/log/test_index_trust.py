@@ -187,7 +187,7 @@ def test_the_scrubber_has_wrong_indexes_built_anew(disk: SimulatedDisk) -> None:
         if pending and scrubber.wrong_indexes == 0:
             pending.pop(0)()
     assert (scrubber.wrong_indexes, scrubber.damaged_segments) == (1, 0)
-    assert log.segments[0].load_max_timestamp() == 1000 + log.segments[1].base_offset - 1
+    assert log.segments[0].indexes.load_max_timestamp() == 1000 + log.segments[1].base_offset - 1
     (piece,) = index_pieces(log.segments[0])
     assert piece.check() == ""
 

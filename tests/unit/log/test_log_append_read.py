@@ -155,7 +155,7 @@ def test_segments_roll_when_an_index_is_full(disk: SimulatedDisk) -> None:
     log = open_log(disk, ONE_SEGMENT.but(segment_index_bytes=60))
     append_many(log, 60)
     assert len(log.segments) > 1
-    assert all(segment.time_index.count <= 5 for segment in log.segments)
+    assert all(segment.indexes.times.count <= 5 for segment in log.segments)
     assert [base for base, _, _ in contents(log)] == list(range(60))
 
 
@@ -272,7 +272,7 @@ def test_open_files_are_bounded(disk: SimulatedDisk) -> None:
         assert first_offset(log, offset) == offset
         assert len(handles) <= 6
     held = sum(s._file is not None for s in log.segments)
-    mapped = sum(i._view is not None for s in log.segments for i in (s.index, s.time_index))
+    mapped = sum(i._view is not None for s in log.segments for i in (s.indexes.offsets, s.indexes.times))
     assert held + mapped == len(handles)
 
 

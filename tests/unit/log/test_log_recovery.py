@@ -41,12 +41,12 @@ def check_indexes(log: Log) -> None:
     for segment in log.segments:
         data = segment.region().read()
         found = dict(batches.iterate(data))
-        for number in range(segment.index.count):
-            last_offset, position = segment.index.entry(number)
+        for number in range(segment.indexes.offsets.count):
+            last_offset, position = segment.indexes.offsets.entry(number)
             assert found[position].last_offset == last_offset
         largest = {header.last_offset: header.max_timestamp for header in found.values()}
-        for number in range(segment.time_index.count):
-            timestamp, offset = segment.time_index.entry(number)
+        for number in range(segment.indexes.times.count):
+            timestamp, offset = segment.indexes.times.entry(number)
             assert largest[offset] == timestamp
 
 
@@ -177,9 +177,9 @@ def test_index_files_are_cut_to_their_entries_when_closed(disk: SimulatedDisk) -
     append_many(log, 25)
     log.close()
     for segment in log.segments:
-        assert len(read_raw(disk, segment.path + ".index")) == segment.index.count * 8
-        assert len(read_raw(disk, segment.path + ".timeindex")) == segment.time_index.count * 12
-    assert log.segments[0].index.count > 0
+        assert len(read_raw(disk, segment.path + ".index")) == segment.indexes.offsets.count * 8
+        assert len(read_raw(disk, segment.path + ".timeindex")) == segment.indexes.times.count * 12
+    assert log.segments[0].indexes.offsets.count > 0
 
 
 def test_closing_cleanly_and_then_losing_the_tail_is_noticed(

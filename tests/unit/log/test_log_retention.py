@@ -274,7 +274,7 @@ class TestTruncate:
             append(log, make_batch(offset, timestamp=timestamp))
         for end, expected in ((7, 99), (6, 90), (4, 90), (3, 70), (1, 10)):
             log.truncate_to(end)
-            assert log.segments[-1].max_timestamp == expected
+            assert log.segments[-1].indexes.max_timestamp == expected
 
     def test_a_restart_counts_when_it_is_synced(self, disk: SimulatedDisk) -> None:
         """Whoever acknowledges everything before must not come back with less."""

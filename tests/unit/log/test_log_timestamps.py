@@ -105,7 +105,7 @@ def test_a_batch_without_records_has_no_time(how: str) -> None:
         assert log.close()
         disk.remove("t-0/00000000000000000000.timeindex")
         log = open_log(disk, clean=True)
-    assert log.segments[0].load_max_timestamp() == 7
+    assert log.segments[0].indexes.load_max_timestamp() == 7
     assert log.find_timestamp(8, 100) is None
     assert [log.find_max_timestamp(end) for end in (2, 3, 4, 100)] == [(7, 1, 0)] * 4
     log.advance_start(2)

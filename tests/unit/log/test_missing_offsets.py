@@ -189,7 +189,7 @@ def test_what_was_verified_ends_where_a_batch_ends(disk: SimulatedDisk, cut: int
     assert log.close()
     log = reopen(disk, clean=True, synced=6)
     log.read(0, 3 * SIZE - cut, 6, at_least_one_batch=True)
-    assert log.segments[0].verified_to % SIZE == 0
+    assert log.segments[0].verified.end % SIZE == 0
     for offset in range(6):
         assert len(log.read(offset, 1, 6, at_least_one_batch=True).read()) >= SIZE
 

@@ -54,9 +54,9 @@ def size_of(log: Log, segment_number: int) -> int:
 
 def test_whole_records_are_read_and_remembered_as_such(log: Log) -> None:
     segment = log.segments[0]
-    assert segment.verified_to == 0
+    assert segment.verified.end == 0
     read(log, 0)
-    assert segment.verified_to == segment.size
+    assert segment.verified.end == segment.size
 
 
 def test_a_flipped_bit_never_reaches_a_reader(log: Log) -> None:
@@ -107,7 +107,7 @@ def test_what_this_process_wrote_is_not_read_back(log: Log) -> None:
 def test_truncation_forgets_what_was_known(log: Log) -> None:
     read(log, log.segments[-1].base_offset)
     log.truncate_to(log.end_offset - 1)
-    assert log.segments[-1].verified_to <= log.segments[-1].size
+    assert log.segments[-1].verified.end <= log.segments[-1].size
     write(log, 1)
     assert read(log, log.end_offset - 1)
 
@@ -179,7 +179,7 @@ def test_a_reader_gets_what_was_checked_a_slice_at_a_time(log: Log, monkeypatch:
         offset = found[-1][1].next_offset
     assert whole == bytes(segment.region().read())
     assert set(reads.sizes[:-1]) == {400}
-    assert segment.verified_to == segment.size
+    assert segment.verified.end == segment.size
 
 
 def test_what_is_read_from_the_middle_again_is_not_checked_again(
@@ -191,8 +191,8 @@ def test_what_is_read_from_the_middle_again_is_not_checked_again(
     assert read(log, 4)  # Only whole batches count as checked.
     assert read(log, 5)
     assert len(reads.sizes) == 1
-    assert log.segments[0].verified_to == 0
-    assert log.segments[0].verified_parts
+    assert log.segments[0].verified.end == 0
+    assert log.segments[0].verified.parts
     for _ in range(3):
         read(log, 0)
         read(log, 2)
@@ -210,7 +210,7 @@ def test_a_reader_gets_a_whole_batch_where_what_was_checked_ends_within_it(log: 
     """Less than one whole batch would be asked for again and again."""
     first = size_of(log, 0)
     for end in (1, first - 1, first, first + 1):
-        log.segments[0].verified_to, log.segments[0].verified_parts = end, []
+        log.segments[0].verified.end, log.segments[0].verified.parts = end, []
         assert len(read(log, 0)) >= first
 
 
@@ -219,31 +219,31 @@ def test_a_read_that_ends_within_a_batch_does_not_shorten_the_next_one(log: Log,
     """Also where the rest of that batch was seen: the check looks at the beginning of what follows."""
     size = size_of(log, 0)
     read(log, 0, 2 * size - more)
-    assert log.segments[0].verified_to % size == 0
+    assert log.segments[0].verified.end % size == 0
     following = [header.base_offset for _, header in batches.iterate(read(log, 1, 10))]
     assert following == [1]
 
 
 def test_ranges_that_were_checked_grow_together_and_are_cut(log: Log) -> None:
     segment = log.segments[0]
-    segment.note_verified(100, 200)
-    segment.note_verified(300, 400)
-    assert (segment.verified_from(150), segment.verified_from(200)) == (200, 200)
-    segment.note_verified(200, 300)
-    assert segment.verified_parts == [(100, 400)]
-    segment.note_verified(0, 50)
-    assert (segment.verified_to, segment.verified_from(50)) == (50, 50)
-    segment.note_verified(50, 120)
-    assert (segment.verified_to, segment.verified_parts) == (400, [])
+    segment.verified.note(100, 200)
+    segment.verified.note(300, 400)
+    assert (segment.verified.end_from(150), segment.verified.end_from(200)) == (200, 200)
+    segment.verified.note(200, 300)
+    assert segment.verified.parts == [(100, 400)]
+    segment.verified.note(0, 50)
+    assert (segment.verified.end, segment.verified.end_from(50)) == (50, 50)
+    segment.verified.note(50, 120)
+    assert (segment.verified.end, segment.verified.parts) == (400, [])
 
 
 def test_what_was_cut_off_does_not_count_as_checked(log: Log) -> None:
     read(log, 4)
     size = size_of(log, 0)
     segment = log.segments[0]
-    assert segment.verified_parts == [(4 * size, segment.size)]
+    assert segment.verified.parts == [(4 * size, segment.size)]
     log.truncate_to(6)
-    assert log.segments[0].verified_parts == [(4 * size, 6 * size)]
+    assert log.segments[0].verified.parts == [(4 * size, 6 * size)]
 
 
 @pytest.mark.parametrize("beyond", range(24))
@@ -254,7 +254,7 @@ def test_what_counts_as_whole_ends_with_a_batch(log: Log, beyond: int) -> None:
     segment, size = log.segments[0], size_of(log, 0)
     data = read(log, 0, 3 * size - beyond)
     assert len(data) == 3 * size - beyond
-    assert segment.verified_to % size == 0
+    assert segment.verified.end % size == 0
     for offset in range(4):
         found = read(log, offset, 10)
         assert batches.check(found).base_offset == offset

@@ -109,7 +109,7 @@ class Scrubber:
         log, segment = partition.log, piece.segment
         # A finding is invalid if the segment was truncated, deleted or compacted while it was read.
         there = not log.closed and segment in log.segments and not segment.active
-        if found and there and segment.size == piece.size and segment.index.path == piece.paths[0]:
+        if found and there and segment.size == piece.size and segment.indexes.offsets.path == piece.paths[0]:
             self.wrong_indexes += 1
             logger.warning("%s: rebuilding the indexes: %s", partition.name, found)
             try:

@@ -118,7 +118,7 @@ def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tu
     """
     verified = []
     for segment in reversed(log.segments):
-        verified.append((segment, segment.verified_to, segment.verified_parts))
+        verified.append((segment, segment.verified.end, segment.verified.parts))
         if segment.base_offset <= offset:
             break
     try:
@@ -128,7 +128,7 @@ def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tu
         return bytes(whole.read()), damage.offset
     finally:
         for segment, position, parts in verified:
-            segment.verified_to, segment.verified_parts = position, parts
+            segment.verified.end, segment.verified.parts = position, parts
 
 
 # The same bytes are read repeatedly: on every replica, by readers and at the end.

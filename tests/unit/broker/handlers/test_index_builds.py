@@ -15,14 +15,14 @@ COUNT = 30
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     """A log whose indexes are gone, and count as too large to be built at once."""
-    monkeypatch.setattr("tidelog.log.segment.AT_ONCE_BYTES_MAX", 100)
+    monkeypatch.setattr("tidelog.log.segment_indexes.AT_ONCE_BYTES_MAX", 100)
     monkeypatch.setattr(IndexBuild.step, "__defaults__", (500,))
     assert index_build.SLICE_BYTES > 500
     broker = FakeBroker()
     broker.create("t")
     for number in range(COUNT):
         broker.append("t", b"x", at_ms=NOW_MS + number)
-    broker.partition("t").log.segments[0].distrust_indexes()
+    broker.partition("t").log.segments[0].indexes.distrust()
     broker.services.held = True
     return broker
 
