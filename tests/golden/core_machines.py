@@ -3,6 +3,7 @@ still. Every event is also handed to a copy of the machine, which must do the sa
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 from datadriven import call, told
@@ -23,7 +24,7 @@ ACKS = {"all": -1, "leader": 1}
 class Driver:
     """Commands that are no events of the machine are methods of the driver."""
 
-    shown: tuple[str, ...] = ()  # Fields of the machine that are told when they change.
+    shown: tuple[str, ...] = ()  # Fields of the machine or of its parts that are told when they change.
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -41,9 +42,9 @@ class Driver:
         before = self.machine.copied()
         yield from call(own, words, {}) if own is not None else self.event(name, words)
         for field in self.shown:
-            old, new = getattr(before, field), getattr(self.machine, field)
+            old, new = attrgetter(field)(before), attrgetter(field)(self.machine)
             if old != new:
-                yield f"  {field.lstrip('_')}: {told(old)} -> {told(new)}"
+                yield f"  {field.rpartition('.')[2].lstrip('_')}: {told(old)} -> {told(new)}"
 
     def event(self, name: str, words: Mapping[str, str]) -> Iterator[str]:
         return self.outcome(lambda machine: call(getattr(machine, name), words, self.given))
@@ -63,7 +64,7 @@ class Driver:
         return ()
 
     def do_show(self, field: str) -> Iterable[str]:
-        yield told(getattr(self.machine, field))
+        yield told(attrgetter(field)(self.machine))
 
 
 # --- replicas -----------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ class SmallLog:
 class ReplicaDriver(Driver):
     shown = (
         "role", "epoch", "leader", "high_watermark", "in_sync", "maximal_in_sync", "sealed_end_offset",
-        "handing_over", "is_sure", "agreed", "committed_seen",
+        "handing_over", "watermark.is_sure", "watermark.agreed", "watermark.committed_seen",
     )  # fmt: skip
 
     def __init__(self, mode: str, limits: Limits, me: int = 1) -> None:
@@ -120,6 +121,9 @@ class ReplicaDriver(Driver):
                     self.log.epochs.assign(epoch, start_offset)
                 case Truncate(end_offset):
                     self.log.cut(end_offset)
+
+    def do_show(self, field: str) -> Iterable[str]:
+        return super().do_show("proposals.pending" if field == "proposed" else field)
 
     def do_produce(self, acks: str = "all", count: int = 1, timeout_ms: int = 1000) -> Iterator[str]:
         """Waits under the offset at which it ends."""

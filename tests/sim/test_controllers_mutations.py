@@ -98,12 +98,12 @@ def truncate_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
 
     original = Replica.follow
     patch.setattr(Replica, "diverged", lambda self, epoch, parts, *, unclean=False: [])
-    patch.setattr(Replica, "_divergence", lambda self, offset, last_epoch: None)
+    patch.setattr("tidelog.replication.replica.divergence", lambda *histories: None)
     patch.setattr(Replica, "follow", follow)
 
 
 def ignore_divergence(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Replica, "_divergence", lambda self, offset, last_epoch: None)
+    patch.setattr("tidelog.replication.replica.divergence", lambda *histories: None)
 
 
 # --- snapshots ----------------------------------------------------------------------------------------------

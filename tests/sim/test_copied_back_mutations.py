@@ -10,9 +10,10 @@ from tidelog.sim.stories import copied_back
 def propose_unsynced(self: Restoring) -> None:
     """Whoever has copied everything is complete, synced or not."""
     driver, mandate = self._driver, self.mandate
-    if driver.replica.proposed is None or driver.replica.partition_epoch != mandate.partition_epoch:
+    replica = driver.replica
+    if replica.proposals.pending is None or replica.partition_epoch != mandate.partition_epoch:
         self._follow_nobody()
-        driver.run(driver.replica.propose_itself())
+        driver.run(replica.propose_itself())
 
 
 def test_mutation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

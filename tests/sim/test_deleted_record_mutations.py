@@ -9,8 +9,9 @@ import pytest
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments.deletions import Deletions
 from tidelog.replication.driver import ReplicaDriver
-from tidelog.replication.replica import Replica
+from tidelog.replication.progress import Progress
 from tidelog.replication.sealing import Pausing, Sealing
+from tidelog.replication.watermark import Watermark
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import begun_anew
 from tidelog.sim.stories import deleted_records as stories
@@ -30,7 +31,7 @@ def wait_for_all_replicas(patch: pytest.MonkeyPatch) -> None:
 
 def join_without_having_deleted(patch: pytest.MonkeyPatch) -> None:
     """A follower that holds everything joins, whatever it holds besides."""
-    patch.setattr(Replica, "has_deleted", lambda self, progress: True)
+    patch.setattr(Progress, "has_deleted", lambda self, leader_start_offset: True)
 
 
 def take_backups_for_told(patch: pytest.MonkeyPatch) -> None:
@@ -46,10 +47,10 @@ def keep_a_later_start_to_itself(patch: pytest.MonkeyPatch) -> None:
 def read_less_than_the_start(patch: pytest.MonkeyPatch) -> None:
     """A log that begins anew counts as synced up to where it was opened."""
 
-    def readable_end_offset(self: Replica) -> int:
-        return self.high_watermark if self.is_sure else min(self.high_watermark, self._synced_before)
+    def readable_end_offset(self: Watermark, start_offset: int) -> int:
+        return self.offset if self.is_sure else min(self.offset, self._synced_before)
 
-    patch.setattr(Replica, "readable_end_offset", property(readable_end_offset))
+    patch.setattr(Watermark, "readable_end_offset", readable_end_offset)
 
 
 @pytest.mark.parametrize(

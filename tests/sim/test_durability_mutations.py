@@ -98,7 +98,7 @@ def serve_all_it_holds(patch: pytest.MonkeyPatch) -> None:
     def stand_in(self: Replica, acted_epoch: int) -> Effects:
         if self.role is not Role.FOLLOWER or self.limits.min_in_sync > 2 or self.limits.durable:
             return []
-        self.high_watermark = self.log.end_offset
+        self.watermark.offset = self.log.end_offset
         return [Commit(self.high_watermark)]
 
     patch.setattr(Replica, "stand_in", stand_in)
@@ -107,7 +107,7 @@ def serve_all_it_holds(patch: pytest.MonkeyPatch) -> None:
 def serve_what_it_agreed_on_with_anybody(patch: pytest.MonkeyPatch) -> None:
     """In whatever epoch that was."""
     original = Replica.stand_in
-    patch.setattr(Replica, "stand_in", lambda self, acted_epoch: original(self, self.agreed[0]))
+    patch.setattr(Replica, "stand_in", lambda self, acted_epoch: original(self, self.watermark.agreed[0]))
 
 
 def serve_only_what_it_was_told(patch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def stand_in_with_everything(patch: pytest.MonkeyPatch) -> None:
         end_offset = self.log.end_offset
         if self.role is not Role.FOLLOWER or end_offset <= self.high_watermark:
             return []
-        self.high_watermark = end_offset
+        self.watermark.offset = end_offset
         return [Commit(end_offset)]
 
     patch.setattr(Replica, "stand_in", stand_in)

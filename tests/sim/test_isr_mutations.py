@@ -42,7 +42,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def ignore_divergence(patch: pytest.MonkeyPatch) -> None:
     """The leader never says that a follower's history is another one."""
-    patch.setattr(Replica, "_divergence", lambda self, offset, last_epoch: None)
+    patch.setattr("tidelog.replication.replica.divergence", lambda *histories: None)
 
 
 def truncate_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def truncate_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
         effects = original(self, *args)
         return [*effects, Truncate(max(self.high_watermark, self.log.start_offset))]
 
-    patch.setattr(Replica, "_divergence", lambda self, offset, last_epoch: None)
+    patch.setattr("tidelog.replication.replica.divergence", lambda *histories: None)
     patch.setattr(Replica, "follow", follow)
 
 
@@ -72,7 +72,7 @@ def take_any_watermark(patch: pytest.MonkeyPatch) -> None:
     def received(self: Replica, epoch: int, leader_high_watermark: int) -> Any:
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
-        self.high_watermark = min(leader_high_watermark, self.log.end_offset)
+        self.watermark.offset = min(leader_high_watermark, self.log.end_offset)
         return [Commit(self.high_watermark)]
 
     patch.setattr(Replica, "received", received)
@@ -131,8 +131,9 @@ def shrink_without_the_controller(patch: pytest.MonkeyPatch) -> None:
 
     def tick(self: Replica, now_ms: int) -> Any:
         effects = original(self, now_ms)
-        if self._proposed is not None and len(self._proposed) < len(self.in_sync):
-            self._set_members(self._proposed)
+        proposed = self.proposals.pending
+        if proposed is not None and len(proposed) < len(self.in_sync):
+            self._set_members(proposed)
             return effects + self._advance()
         return effects
 
@@ -143,14 +144,14 @@ def join_too_early(patch: pytest.MonkeyPatch) -> None:
     """A follower becomes a member with its first fetch, however far behind it is."""
 
     def maybe_join(self: Replica, replica: int, progress: Any) -> Any:
-        return [] if self._proposed is not None else self._propose((*self.in_sync, replica))
+        return [] if self.proposals.pending is not None else self._propose((*self.in_sync, replica))
 
     patch.setattr(Replica, "_maybe_join", maybe_join)
 
 
 def never_invite(patch: pytest.MonkeyPatch) -> None:
     """A follower that has nothing to fetch stays outside of the in-sync set."""
-    patch.setattr(Replica, "invite", lambda self: [])
+    patch.setattr(Replica, "_invite_one", lambda self: [])
 
 
 def count_earlier_runs(patch: pytest.MonkeyPatch) -> None:

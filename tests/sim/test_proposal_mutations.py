@@ -63,7 +63,7 @@ def begin_again_with_a_snapshot(patch: pytest.MonkeyPatch) -> None:
 
     def changed(self: Replica, replicas: Any, in_sync: Any, partition_epoch: int, now_ms: int) -> Any:
         if partition_epoch == self.partition_epoch:
-            self._proposed = None
+            self.proposals.drop()
             self._set_members(in_sync)
         return original(self, replicas, in_sync, partition_epoch, now_ms)
 

@@ -10,7 +10,7 @@ from tidelog.errors import InvariantViolation
 from tidelog.log.shortening import Shortening
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import FetchLoop
-from tidelog.replication.replica import Replica
+from tidelog.replication.watermark import Watermark
 from tidelog.sim.checkers import Violation
 from tidelog.sim.checkers.watermarks import ANYWHERE, Watermarks
 from tidelog.sim.stories import readers as stories
@@ -21,7 +21,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def believe_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """Whatever lies below the checkpointed watermark is what was committed, power failure or not."""
-    patch.setattr(Replica, "readable_end_offset", property(lambda self: self.high_watermark))
+    patch.setattr(Watermark, "readable_end_offset", lambda self, start_offset: self.offset)
 
 
 def hear_of_news_only(patch: pytest.MonkeyPatch) -> None:

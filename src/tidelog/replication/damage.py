@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.errors import StorageError
+from tidelog.replication.copies import is_copied
 from tidelog.replication.replica import Role
 from tidelog.types import NO_BROKER
 
@@ -59,7 +60,7 @@ class Damage:
         """Stop leading if a member of the in-sync set holds the whole log. Returns False if none does now."""
         replica = self._driver.replica
         if replica.role is Role.LEADER:
-            if not replica.is_copied():
+            if not is_copied(replica):
                 return False
             self._follow_nobody()
         return True

@@ -2,9 +2,7 @@
 allows that after some time without enough backups. Only decides: the caller reports it.
 """
 
-from collections.abc import Iterable, Mapping
-
-from tidelog.replication.progress import Progress
+from tidelog.replication.view import View
 
 
 class Degrading:
@@ -14,19 +12,14 @@ class Degrading:
         self.copies: int | None = None  # number of copies required now; None: as many as the topic requires
         self._short_since_ms: int | None = None  # since when there are too few backups
 
-    def look(
-        self,
-        copies: int,
-        after_ms: int,
-        backups: Iterable[int],
-        progress: Mapping[int, Progress],
-        end_offset: int,
-        now_ms: int,
-    ) -> bool:
-        """Update :attr:`copies`; returns whether it has changed. ``backups``: those that serve and have
-        caught up once.
-        """
-        there = [progress[backup] for backup in backups]
+    def look(self, view: View, copies: int, after_ms: int, end_offset: int, now_ms: int) -> bool:
+        """Update :attr:`copies`; returns whether it has changed. ``copies``: how many the topic requires."""
+        # Backups that serve and have caught up once.
+        there = [
+            view.progress[member]
+            for member in view.in_sync
+            if member != view.me and member not in view.uncounted
+        ]
         keep_up = sum(
             each.seen and (each.end_offset >= end_offset or now_ms - each.caught_up_ms <= after_ms)
             for each in there

@@ -85,7 +85,7 @@ class ReplicaDriver(Slots):
         self.run(self.replica.lead(epoch, replicas, in_sync, partition_epoch, now_ms))
         if not was_leader:
             if epoch == self.unclean_epoch:
-                lost = self.replica.give_up_missing()
+                lost = self.replica.watermark.give_up_missing(self.log.end_offset)
                 self._give_up(lost, lost)
             self._role_changed()
         self.listener.grown(self)
@@ -241,7 +241,7 @@ class ReplicaDriver(Slots):
     def accepted(self) -> None:
         """The leader has accepted a fetch from our log end offset."""
         if self.follows_somebody and not self.restorer.gathers:
-            self.run(self.replica.accepted())
+            self.run(self.replica.watermark.accepted(self.log.start_offset))
 
     def _advance_start(self, leader_high_watermark: int, leader_start_offset: int) -> None:
         """Move the log start offset to the leader's. This must happen before the high watermark moves:
@@ -319,7 +319,7 @@ class ReplicaDriver(Slots):
         except StorageError as error:
             self.fail(error)
             return
-        self.replica.log_restarted(offset)
+        self.replica.watermark.log_restarted(offset)
         # The next fetch acknowledges everything before its offset. It waits for the sync, so that the dropped
         # records cannot reappear after a power failure.
         self._sync_if_needed()
@@ -331,7 +331,7 @@ class ReplicaDriver(Slots):
         found. That happens after an unclean election: the leader's log replaces ours.
         """
         if self.unclean_epoch >= 0 and self.log.start_offset == self.log.end_offset:
-            lost = self.replica.give_up_from(leader_start_offset)
+            lost = self.replica.watermark.give_up_from(leader_start_offset)
             self._give_up(lost, lost)
             self.restart_at(leader_start_offset)
 
@@ -385,7 +385,7 @@ class ReplicaDriver(Slots):
     def drop_from(self, offset: int) -> None:
         """Drop damaged records and everything after them."""
         target = max(offset, self.log.start_offset)
-        self.replica.log_damaged_from(target)
+        self.replica.watermark.log_damaged_from(target)
         if offset < target:
             # Truncated at its start, the log would end in an unreadable batch and accept no writes.
             self.restart_at(target)

@@ -45,6 +45,20 @@ class Progress:
         self.fetched_ms = now_ms
         self.seen = True
 
+    def holds(self, end_offset: int) -> bool:
+        """Whether it is known to hold everything before ``end_offset``."""
+        return self.seen and self.end_offset >= end_offset
+
+    def has_deleted(self, leader_start_offset: int) -> bool:
+        """Whether it has deleted everything that the leader has. A deletion may have been acknowledged while
+        the follower could not lead. It must learn of it before it can, or the records would return.
+        """
+        return self.log_start_offset >= leader_start_offset
+
+    def lags(self, leader_end_offset: int, now_ms: int, lag_max_ms: int) -> bool:
+        """Whether it lacks something, and was last caught up too long ago."""
+        return not self.holds(leader_end_offset) and now_ms - self.caught_up_ms > lag_max_ms
+
     def _set_mark(self, leader_end_offset: int, now_ms: int) -> None:
         self.mark_offset = leader_end_offset
         self.mark_ms = now_ms

@@ -10,32 +10,45 @@ follower :meth:`Replica.follow`  fetches, truncates at a divergence, adopts the 
 
 Every change of leader or epoch goes through ``lead`` or ``follow``. Nothing here appends: the driver does,
 and reports it with :meth:`Replica.appended`. The log is queried only for its offsets and its epochs.
+
+================================================ =============================================================
+part                                             owns
+================================================ =============================================================
+:mod:`tidelog.replication.watermark`             how far the log is committed, and how sure that is
+:mod:`tidelog.replication.progress`              what a leader knows of each follower
+:mod:`tidelog.replication.in_sync_proposals`     the leader's proposals for another in-sync set
+:mod:`tidelog.replication.pending_produces`      produces that wait for their acknowledgement
+:mod:`tidelog.replication.degrading`             whether fewer copies are enough for now
+:mod:`tidelog.replication.divergence`            where two logs part (functions)
+:mod:`tidelog.replication.policies`              the rules of a mode: what is committed, what is acknowledged
+================================================ =============================================================
 """
 
-from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 from tidelog.errors import ErrorCode
 from tidelog.invariant import invariant
 from tidelog.machine import Machine
 from tidelog.replication.degrading import Degrading
+from tidelog.replication.divergence import ReplicaLog, common_end_offset, divergence, last_epoch_of
 from tidelog.replication.effects import (
     BeginEpoch,
-    Commit,
     CompleteProduce,
     Degrade,
     Effects,
-    ProposeInSync,
     Truncate,
     new_commit,
     new_complete_produce,
 )
+from tidelog.replication.in_sync_proposals import InSyncProposals
+from tidelog.replication.pending_produces import PendingProduces
 from tidelog.replication.policies import Policy
 from tidelog.replication.progress import Progress
 from tidelog.replication.view import WAIT, YES, Refuse
+from tidelog.replication.watermark import Watermark
 from tidelog.types import NO_BROKER, NO_EPOCH
 
 CUTS_COMMITTED = "truncation below the high watermark"  # An invariant: a leader holds everything committed.
@@ -47,28 +60,6 @@ class Role(Enum):
     FOLLOWER = "follower"
 
 
-class Epochs(Protocol):
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]: ...
-
-    def epoch_at(self, offset: int) -> int: ...
-
-
-class ReplicaLog(Protocol):
-    """What a replica may query from its log."""
-
-    @property
-    def start_offset(self) -> int: ...
-
-    @property
-    def end_offset(self) -> int: ...
-
-    @property
-    def synced_end_offset(self) -> int: ...
-
-    @property
-    def epochs(self) -> Epochs: ...
-
-
 class Limits(NamedTuple):
     """The topic's settings that a replica needs."""
 
@@ -78,16 +69,10 @@ class Limits(NamedTuple):
     waiting_max: int = 10_000  # maximum number of waiting produces
     degrade_after_ms: int = -1  # Without enough copies for this long, fewer are enough; -1: never.
 
-
-class PendingProduce(NamedTuple):
-    end_offset: int
-    acks: int
-    deadline_ms: int
-    token: int
-
-
-# The same as calling the class, but one call less: see effects.
-new_waiting: Callable[[tuple[int, int, int, int]], PendingProduce] = partial(tuple.__new__, PendingProduce)
+    @property
+    def may_degrade(self) -> bool:
+        """Whether fewer copies may become enough, so that this must be checked."""
+        return self.degrade_after_ms >= 0 and self.min_in_sync > 1
 
 
 class FetchResult(NamedTuple):
@@ -98,43 +83,21 @@ class FetchResult(NamedTuple):
     effects: Effects = []  # noqa: RUF012 - never mutated
 
 
+# The same as calling the class, but one call less: see effects.
+_new_fetch_result: Callable[[tuple[ErrorCode, tuple[int, int] | None, Effects]], FetchResult] = partial(
+    tuple.__new__, FetchResult
+)
+
+
 class Replica(Machine):
     SURROUNDINGS = frozenset({"log", "is_doubted"})
 
     __slots__ = (
-        "_degrading",
-        "_held_back",
-        "_led_epoch",
-        "_proposed",
-        "_refused_epoch",
-        "_settled_end_offset",
-        "_synced_before",
-        "_unwelcome",
-        "_waiting",
-        "agreed",
-        "base_epoch",
-        "committed_seen",
-        "epoch",
-        "epoch_start_offset",
-        "handing_over",
-        "high_watermark",
-        "in_sync",
-        "is_doubted",
-        "is_sure",
-        "leader",
-        "limits",
-        "log",
-        "maximal_in_sync",
-        "me",
-        "open_to_observers",
-        "partition_epoch",
-        "policy",
-        "progress",
-        "replicas",
-        "role",
-        "sealed_end_offset",
-        "uncounted",
-    )
+        "_degrading", "_held_back", "_led_epoch", "_pending", "_settled_end_offset", "base_epoch", "epoch",
+        "epoch_start_offset", "handing_over", "in_sync", "is_doubted", "leader", "limits", "log",
+        "maximal_in_sync", "me", "open_to_observers", "partition_epoch", "policy", "progress", "proposals",
+        "replicas", "role", "sealed_end_offset", "uncounted", "watermark",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -162,24 +125,9 @@ class Replica(Machine):
         self.maximal_in_sync: frozenset[int] = frozenset()
         self.partition_epoch = -1
         self.epoch_start_offset = 0
-        # Exclusive. Everything below is committed. It never moves back, unless an unclean election lost
-        # records. After a crash the log may end before the checkpointed value, or start after it: only
-        # committed records are ever deleted.
-        self.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
-        # Whether this process has led or has had its log confirmed by a leader, or an earlier process had and
-        # the machine has not lost power since. Until then the high watermark is only a checkpoint, and a
-        # power failure may have replaced the records below it by older ones.
-        self.is_sure = is_sure
-        # Exclusive. Everything below was synced before this process started, so a power failure has not
-        # changed it.
-        self._synced_before = max(log.synced_end_offset, log.start_offset)
-        # (epoch, end offset): in which epoch, and up to which offset, our log was last known to be a prefix
-        # of its leader's. Forgotten at a restart: the log may be shorter then, or be what it was before a
-        # truncation.
-        self.agreed: tuple[int, int] = (NO_EPOCH, 0)
-        # The highest high watermark that any leader has reported. It is beyond our log end while we lack
-        # records.
-        self.committed_seen = high_watermark
+        self.watermark = Watermark(
+            high_watermark, log.start_offset, log.end_offset, log.synced_end_offset, is_sure=is_sure
+        )
         self.progress: dict[int, Progress] = {}
         # Replicas that are about to be removed. Their copies do not count where copies are counted.
         self.uncounted: frozenset[int] = frozenset()
@@ -199,15 +147,9 @@ class Replica(Machine):
         self.handing_over = False  # Another replica is about to lead: produces are refused.
         self._led_epoch: int = NO_EPOCH
         self._settled_end_offset = 0  # Exclusive: the log end offset when this partition last settled.
-        self._proposed: tuple[int, ...] | None = None
-        # Replicas whose proposal was refused since the in-sync set last changed or a replica came back. They
-        # are not proposed again before :meth:`invite`.
-        self._unwelcome: frozenset[int] = frozenset()
-        self._refused_epoch = -1  # partition epoch at which a proposal was last refused
+        self.proposals = InSyncProposals()
         self._degrading = Degrading()
-        # One queue per acks value: each is settled in order, and a produce with acks=1 does not wait behind
-        # one with acks=all.
-        self._waiting: dict[int, deque[PendingProduce]] = {}
+        self._pending = PendingProduces()
 
     # --- the view for policies ------------------------------------------------------------------------------
 
@@ -222,17 +164,14 @@ class Replica(Machine):
         return self.log.synced_end_offset if self.limits.durable else self.log.end_offset
 
     @property
-    def readable_end_offset(self) -> int:
-        """Exclusive: readers get the records below it, each of which is the one that was committed at its
-        offset.
+    def high_watermark(self) -> int:
+        """Exclusive: everything below is committed."""
+        return self.watermark.offset
 
-        After a power failure it is less than the high watermark until a leader confirms our log. A truncated
-        tail may have reappeared, while the checkpointed high watermark refers to the records that replaced
-        it. It is never below the log start offset, which may have risen since: there are no records before.
-        """
-        if self.is_sure:
-            return self.high_watermark
-        return min(self.high_watermark, max(self._synced_before, self.log.start_offset))
+    @property
+    def readable_end_offset(self) -> int:
+        """Exclusive: readers get the records below it."""
+        return self.watermark.readable_end_offset(self.log.start_offset)
 
     # --- settings -------------------------------------------------------------------------------------------
 
@@ -286,12 +225,12 @@ class Replica(Machine):
         invariant(
             epoch > self.epoch or entered, "an epoch is led once, by one replica", epoch, self.epoch, self.me
         )
-        effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        effects = self.cannot_write(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.role = Role.LEADER
         self.sealed_end_offset = None
-        self.is_sure = True
+        self.watermark.led()
         self._degrading = Degrading()
-        self._unwelcome = frozenset()
+        self.proposals.welcome_all()
         self.epoch = self._led_epoch = epoch
         self.leader = self.me
         self.partition_epoch = partition_epoch
@@ -310,7 +249,7 @@ class Replica(Machine):
         # A leader may resign in its own epoch. It can never follow another leader in that epoch.
         leads = epoch == self.epoch and self.role is Role.LEADER
         invariant(not leads or leader == NO_BROKER, "two leaders in one epoch", epoch, self.me, leader)
-        effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        effects = self.cannot_write(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.role = Role.FOLLOWER
         self.sealed_end_offset = None
         self.epoch = epoch
@@ -334,25 +273,19 @@ class Replica(Machine):
 
     def stop(self, error: ErrorCode) -> Effects:
         """The partition is removed, or its log has failed."""
-        effects = self._leave_role(error)
+        effects = self.cannot_write(error)
         self.role = Role.IDLE
         self.leader = NO_BROKER
         return effects
 
     def cannot_write(self, error: ErrorCode) -> Effects:
-        """The disk accepts no writes: waiting produces fail with ``error``. Reads are still served."""
-        return self._leave_role(error)
-
-    def _leave_role(self, error: ErrorCode) -> Effects:
-        """Waiting produces fail with ``error``, because this replica cannot complete them any more."""
-        effects: Effects = [
-            CompleteProduce(each.token, error) for queue in self._waiting.values() for each in queue
-        ]
-        self._waiting.clear()
+        """The role ends, or the disk accepts no writes; then reads are still served. Waiting produces fail
+        with ``error``, because this replica cannot complete them any more.
+        """
         self._held_back = False
-        self._proposed = None
+        self.proposals.drop()
         self.handing_over = False
-        return effects
+        return self._pending.refuse_all(error)
 
     def _members_changed(
         self, replicas: tuple[int, ...], in_sync: tuple[int, ...], partition_epoch: int, now_ms: int
@@ -370,14 +303,9 @@ class Replica(Machine):
                 self.progress[replica] = Progress(now_ms)
         for replica in [known for known in self.progress if known not in replicas]:
             del self.progress[replica]
-        proposed, self._proposed = self._proposed, None
+        self.proposals.decided(in_sync, partition_epoch, unchanged=unchanged)
         self._set_members(in_sync)
-        if unchanged and (proposed is not None or self._refused_epoch == partition_epoch - 1):
-            # The proposal was refused, or is void for another reason. Repeating it at once could go on
-            # forever, and cost a metadata record each time.
-            self._unwelcome |= frozenset(proposed or ()).difference(in_sync)
-            return self._advance_and_look_again() + self._invite_one()
-        return self._advance_and_look_again() + self.invite()
+        return self._advance_and_look_again() + self._invite_one()
 
     def restarted(self, replica: int, now_ms: int) -> None:
         """A new process acts for this replica: what it holds is not known yet."""
@@ -389,47 +317,21 @@ class Replica(Machine):
         sends no new request. It would stay outside until the next append, which may be refused because of too
         few members.
         """
-        self._unwelcome = frozenset()
+        self.proposals.welcome_all()
         return self._invite_one()
 
     def _invite_one(self) -> Effects:
         if self.role is Role.LEADER and self.policy.tracks_in_sync:
             for replica, progress in self.progress.items():
-                if replica in self.maximal_in_sync or replica in self._unwelcome:
+                if replica in self.maximal_in_sync or not self.proposals.is_welcome(replica):
                     continue
-                if progress.seen and progress.end_offset >= self.log.end_offset:
+                if progress.holds(self.log.end_offset):
                     return self._maybe_join(replica, progress)
         return []
 
     def has_resigned(self, epoch: int) -> bool:
         """Whether it has led this epoch and stepped down: it cannot lead the same epoch again."""
         return self._led_epoch == epoch == self.epoch and self.role is not Role.LEADER
-
-    def is_copied(self) -> bool:
-        """Whether another member of the in-sync set holds our whole log."""
-        return any(
-            progress.seen and progress.end_offset >= self.log.end_offset
-            for replica, progress in self.progress.items()
-            if replica in self.in_sync
-        )
-
-    def has_deleted(self, progress: Progress) -> bool:
-        """Whether a follower has deleted everything that we have. A deletion may have been acknowledged while
-        the follower could not lead. It must learn of it before it can, or the records would return.
-        """
-        return progress.log_start_offset >= self.log.start_offset
-
-    def has_copies_of(self, end_offset: int) -> bool:
-        """Whether as many replicas as the topic requires hold everything before ``end_offset``. Only a leader
-        can tell.
-        """
-        held = [
-            replica
-            for replica, each in self.progress.items()
-            if replica not in self.uncounted and each.seen and each.end_offset >= end_offset
-        ]
-        leads = self.role is Role.LEADER and self.durable_end_offset >= end_offset
-        return leads and 1 + len(held) >= self.limits.min_in_sync
 
     def _set_members(self, in_sync: tuple[int, ...]) -> None:
         self.in_sync = in_sync
@@ -441,7 +343,7 @@ class Replica(Machine):
         """NONE if a produce may be appended now, otherwise the error."""
         if self.role is not Role.LEADER or self.sealed_end_offset is not None or self.handing_over:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        queue = self._waiting.get(acks)
+        queue = self._pending.queues.get(acks)
         if queue is not None and len(queue) >= self.limits.waiting_max:
             return ErrorCode.REQUEST_TIMED_OUT
         refusal = self.policy.before_append(self, acks)
@@ -464,10 +366,7 @@ class Replica(Machine):
         """
         verdict = self.policy.acknowledged(self, end_offset, acks)
         if verdict is WAIT:
-            queue = self._waiting.get(acks)
-            if queue is None:
-                queue = self._waiting[acks] = deque()
-            queue.append(new_waiting((end_offset, acks, deadline_ms, token)))
+            self._pending.add(end_offset, acks, deadline_ms, token)
             return None
         return new_complete_produce((token, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code))
 
@@ -487,7 +386,7 @@ class Replica(Machine):
         if last_epoch < self.base_epoch:
             # Its log may diverge from ours before our log start. Only the snapshot is certain to be right.
             return FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE)
-        diverging = self._divergence(offset, last_epoch)
+        diverging = divergence(self.log, self.base_epoch, offset, last_epoch)
         if diverging is not None:
             # This tells nothing about what the follower holds, so it is not an acknowledgement.
             return FetchResult(diverging=diverging)
@@ -499,31 +398,18 @@ class Replica(Machine):
         progress.log_start_offset = log_start_offset
         if self.policy.tracks_in_sync and replica not in self.maximal_in_sync:
             return FetchResult(effects=self._maybe_join(replica, progress) + self._advance())
-        return FetchResult(effects=self._advance())
+        return _new_fetch_result((ErrorCode.NONE, None, self._advance()))
 
     def lent(self, epoch: int, offset: int, last_epoch: int) -> FetchResult:
         """The leader itself fetches from ``offset``: it may lack records that we hold."""
         error = self.check_epoch(epoch)
         if error is not ErrorCode.NONE:
             return FetchResult(error)
-        diverging = self._divergence(offset, last_epoch)
+        diverging = divergence(self.log, self.base_epoch, offset, last_epoch)
         if diverging is not None:
             return FetchResult(diverging=diverging)
         within = self.log.start_offset <= offset <= self.log.end_offset
         return FetchResult() if within else FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE)
-
-    def _divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
-        if last_epoch < 0:
-            return None
-        if NO_EPOCH < self.base_epoch < last_epoch < self.log.epochs.epoch_at(self.log.start_offset):
-            # Our history has nothing of that epoch. What came before our log start ended with an earlier one.
-            return self.base_epoch, self.log.start_offset
-        epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.end_offset)
-        if epoch == NO_EPOCH:
-            return None
-        if epoch < last_epoch or end_offset < offset:
-            return epoch, end_offset
-        return None
 
     def _maybe_join(self, replica: int, progress: Progress) -> Effects:
         """Propose a follower as a member if it holds everything that is committed, everything from before
@@ -532,11 +418,11 @@ class Replica(Machine):
         Without the second condition a follower that was never told where the last epoch ended could join
         while it lacks records that the high watermark, still behind, is about to pass.
         """
-        if self._proposed is not None or replica in self._unwelcome:
+        if not self.proposals.may_add(replica):
             return []
-        if progress.end_offset < self.high_watermark or progress.end_offset < self.epoch_start_offset:
+        if progress.end_offset < max(self.watermark.offset, self.epoch_start_offset):
             return []
-        if not self.has_deleted(progress):
+        if not progress.has_deleted(self.log.start_offset):
             return []
         # The high watermark waits for it from now on: if the controller confirms, it was a member from this
         # moment.
@@ -544,8 +430,7 @@ class Replica(Machine):
         return self._propose((*self.in_sync, replica))
 
     def _propose(self, members: tuple[int, ...]) -> Effects:
-        self._proposed = members
-        return [ProposeInSync(members, self.epoch, self.partition_epoch)]
+        return self.proposals.propose(members, self.epoch, self.partition_epoch)
 
     def propose_itself(self) -> Effects:
         """Propose this replica as the only member: it lacks nothing any more and can lead, as it was
@@ -556,58 +441,48 @@ class Replica(Machine):
     def propose_holders(self, members: tuple[int, ...]) -> None:
         """The replicas that hold all of a sealed log are proposed to the controllers."""
         invariant(self.sealed_end_offset is not None, "only a sealed log is handed over", self.me, self.epoch)
-        self._proposed = members
+        self.proposals.propose(members, self.epoch, self.partition_epoch)
 
     def proposal_refused(self, *, recorded: bool = False) -> Effects:
         """The controller refused the proposal: the in-sync set that it confirmed last remains valid.
         ``recorded``: a metadata record will tell of the refusal, too.
         """
-        if self._proposed is None:
+        if self.proposals.pending is None:
             return []
         if recorded:
-            self._refused_epoch = self.partition_epoch
+            self.proposals.refusal_recorded(self.partition_epoch)
         if self.role is not Role.LEADER:
-            self._proposed = None
+            self.proposals.drop()
             return []
-        # Other followers that have caught up were not proposed while this proposal was pending. A dead one
-        # must not keep them out.
-        self._unwelcome |= frozenset(self._proposed).difference(self.in_sync)
-        self._proposed = None
+        self.proposals.refused(self.in_sync)
         self.maximal_in_sync = frozenset(self.in_sync)
         return self._advance_and_look_again() + self._invite_one()
 
-    @property
-    def proposed(self) -> tuple[int, ...] | None:
-        """The pending proposal, until a response or new metadata ends it. The controller may never have
-        received it, so it has to be repeated.
-        """
-        return self._proposed
-
     def tick(self, now_ms: int) -> Effects:
         """Remove members that lag, and expire produces."""
-        effects = self._expire(now_ms)
-        if self._held_back and self.role is Role.LEADER:
+        effects = self._pending.expire(now_ms, self.policy.too_late)
+        if self.role is not Role.LEADER:
+            return effects
+        if self._held_back:
             effects += self._advance_and_look_again()
-        if self._may_degrade:
+        if self.limits.may_degrade:
             effects += self._degrade(now_ms)
-        if self.role is Role.LEADER and self.policy.drops_laggards and self._proposed is None:
-            stuck = [member for member in self.in_sync if member != self.me and self._lags(member, now_ms)]
-            if stuck:
+        if self.policy.drops_laggards and self.proposals.pending is None:
+            end_offset, lag_max_ms = self.log.end_offset, self.limits.lag_max_ms
+            keep_up = tuple(
+                member
+                for member in self.in_sync
+                if member == self.me or not self.progress[member].lags(end_offset, now_ms, lag_max_ms)
+            )
+            if keep_up != self.in_sync:
                 # Until the controller confirms, the high watermark waits for the old set.
-                effects += self._propose(tuple(member for member in self.in_sync if member not in stuck))
+                effects += self._propose(keep_up)
         return effects
-
-    @property
-    def _may_degrade(self) -> bool:
-        """Whether fewer copies may become enough, so that this must be checked."""
-        limits = self.limits
-        return limits.degrade_after_ms >= 0 and limits.min_in_sync > 1 and self.role is Role.LEADER
 
     def _degrade(self, now_ms: int) -> Effects:
         limits = self.limits
-        backups = [member for member in self.in_sync if member != self.me and member not in self.uncounted]
         changed = self._degrading.look(
-            limits.min_in_sync, limits.degrade_after_ms, backups, self.progress, self.log.end_offset, now_ms
+            self, limits.min_in_sync, limits.degrade_after_ms, self.log.end_offset, now_ms
         )
         return [Degrade(self._degrading.copies), *self._advance_and_look_again()] if changed else []
 
@@ -619,17 +494,16 @@ class Replica(Machine):
         """
         if self.role is not Role.LEADER:
             return True
-        if self._proposed is not None or self._held_back or any(self._waiting.values()):
+        if self.proposals.pending is not None or self._held_back or not self._pending.is_empty:
             return False
-        if self._may_degrade and (self._degrading.copies or len(self.in_sync) < self.limits.min_in_sync):
+        limits = self.limits
+        if limits.may_degrade and (self._degrading.copies or len(self.in_sync) < limits.min_in_sync):
             return False
         end_offset = self.log.end_offset
         if self.policy.tracks_in_sync:
             for member in self.maximal_in_sync:
-                if member != self.me:
-                    progress = self.progress[member]
-                    if not progress.seen or progress.end_offset < end_offset:
-                        return False
+                if member != self.me and not self.progress[member].holds(end_offset):
+                    return False
         self._settled_end_offset = end_offset
         return True
 
@@ -638,43 +512,26 @@ class Replica(Machine):
         until now.
         """
         for progress in self.progress.values():
-            if progress.end_offset >= self._settled_end_offset and progress.seen:
+            if progress.holds(self._settled_end_offset):
                 progress.caught_up_ms = now_ms
-
-    def _lags(self, member: int, now_ms: int) -> bool:
-        progress = self.progress[member]
-        if progress.seen and progress.end_offset >= self.log.end_offset:
-            return False
-        return now_ms - progress.caught_up_ms > self.limits.lag_max_ms
-
-    def _expire(self, now_ms: int) -> Effects:
-        effects: Effects = []
-        for queue in self._waiting.values():
-            if not queue:
-                continue
-            expired = [waiting for waiting in queue if waiting.deadline_ms <= now_ms]
-            for waiting in expired:
-                queue.remove(waiting)
-                effects.append(CompleteProduce(waiting.token, self.policy.too_late))
-        return effects
 
     def _advance(self) -> Effects:
         """Advance the high watermark as far as the policy allows, and settle the produces below it."""
         committed = self.policy.committed(self)
         if self.sealed_end_offset is not None:
             committed = min(committed, self.sealed_end_offset)
-        if committed <= self.high_watermark:
+        watermark = self.watermark
+        if committed <= watermark.offset:
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
         # Without another replica no other leader is possible.
         self._held_back = bool(self.progress) and self.is_doubted()
         if self._held_back:
             return []
-        self.high_watermark = committed
+        watermark.offset = committed
         effects: Effects = [new_commit((committed,))]
-        for acks, queue in self._waiting.items():
-            while queue and queue[0].end_offset <= committed:
-                self._settle(acks, queue, effects)
+        if self._pending.queues:
+            self._pending.complete(self.policy, self, committed, effects)
         return effects
 
     def _advance_and_look_again(self) -> Effects:
@@ -682,31 +539,15 @@ class Replica(Machine):
         or need fewer copies than before.
         """
         effects = self._advance()
-        for acks, queue in self._waiting.items():
-            while queue and self._settle(acks, queue, effects):
-                pass
+        self._pending.look_again(self.policy, self, effects)
         return effects
-
-    def _settle(self, acks: int, queue: "deque[PendingProduce]", effects: Effects) -> bool:
-        """Settle the first produce of a queue; returns whether it was complete."""
-        verdict = self.policy.acknowledged(self, queue[0].end_offset, acks)
-        if verdict is WAIT:
-            return False
-        code = ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code
-        effects.append(new_complete_produce((queue.popleft().token, code)))
-        return True
 
     # --- following ------------------------------------------------------------------------------------------
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the newest record, even if retention has deleted it: an empty log is not older than
-        one that still has the first of those records. -1 if there never was a record.
-        """
-        end_offset = self.log.end_offset
-        if end_offset > self.log.start_offset:
-            return self.log.epochs.epoch_at(end_offset - 1)
-        return max(self.base_epoch, self.log.epochs.epoch_at(end_offset))
+        """The epoch of the newest record, even if retention has deleted it."""
+        return last_epoch_of(self.log, self.base_epoch)
 
     def diverged(self, epoch: int, leader_epoch_end: tuple[int, int], *, unclean: bool = False) -> Effects:
         """The leader reports that our newest record is not in its history, and where its own epoch ended.
@@ -716,101 +557,34 @@ class Replica(Machine):
         """
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
-        target = self._truncation(leader_epoch_end)
+        target = common_end_offset(self.log, leader_epoch_end)
         invariant(
             unclean or not self.cuts_committed(leader_epoch_end),
-            CUTS_COMMITTED, self.me, target, self.high_watermark, self.epoch,
+            CUTS_COMMITTED, self.me, target, self.watermark.offset, self.epoch,
         )  # fmt: skip
-        self.high_watermark = min(self.high_watermark, target)
-        self.agreed = (NO_EPOCH, 0)
-        if unclean:
-            self.committed_seen = self.high_watermark
+        self.watermark.diverged(target, unclean=unclean)
         return [Truncate(target)]
 
     def cuts_committed(self, leader_epoch_end: tuple[int, int]) -> bool:
         """Whether we would truncate records that we know to be committed."""
-        return self.is_sure and self._truncation(leader_epoch_end) < self.high_watermark
-
-    def _truncation(self, leader_epoch_end: tuple[int, int]) -> int:
-        """The offset at which our log diverges from the leader's. After an unclean election it may lie before
-        our log start: then nothing of our log is left. If the log start were kept, we would wait until the
-        leader's log reaches it.
-        """
-        asked, leader_end = leader_epoch_end
-        own_epoch, own_end = self.log.epochs.end_offset_for(asked, self.log.end_offset)
-        return leader_end if own_epoch == NO_EPOCH else min(leader_end, own_end)
-
-    @property
-    def lacks(self) -> int:
-        """Number of committed records, at least, that our log lacks."""
-        return max(self.committed_seen - self.log.end_offset, 0)
-
-    # --- lost records ---------------------------------------------------------------------------------------
-
-    def give_up_missing(self) -> int:
-        """An unclean election made this replica the leader, so the records that it lacks do not count as
-        committed any more. Returns how many they are, at least.
-        """
-        lost = self.lacks
-        self.committed_seen = self.log.end_offset
-        return lost
-
-    def give_up_from(self, offset: int) -> int:
-        """After an unclean election the leader's log ends at ``offset``, and later records do not count as
-        committed any more. Returns how many of ours these are, at least.
-        """
-        lost = self.high_watermark - offset
-        self.high_watermark = self.committed_seen = offset
-        return lost
-
-    def log_damaged_from(self, offset: int) -> None:
-        """The log is about to drop everything from ``offset`` on. Those records stay committed on other
-        replicas.
-        """
-        self.high_watermark = min(self.high_watermark, offset)
-
-    def log_restarted(self, offset: int) -> None:
-        """The log is empty and continues at ``offset``, the start of the leader's log: everything before is
-        committed.
-        """
-        self.high_watermark = max(self.high_watermark, offset)
-
-    # --- records from the leader ----------------------------------------------------------------------------
+        target = common_end_offset(self.log, leader_epoch_end)
+        return self.watermark.is_sure and target < self.watermark.offset
 
     def received(self, epoch: int, leader_high_watermark: int) -> Effects:
         """The leader's records are in our log. Adopt its high watermark as far as our log reaches."""
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
-        readable = self.readable_end_offset
-        self.is_sure = True
-        self.agreed = (epoch, self.log.end_offset)
-        self.committed_seen = max(self.committed_seen, leader_high_watermark)
-        self.high_watermark = max(self.high_watermark, min(leader_high_watermark, self.log.end_offset))
-        return [Commit(self.high_watermark)] if self.high_watermark > readable else []
-
-    def accepted(self) -> Effects:
-        """The leader has confirmed that our log is a prefix of its own."""
-        readable, self.is_sure = self.readable_end_offset, True
-        return [Commit(self.high_watermark)] if self.high_watermark > readable else []
+        log = self.log
+        return self.watermark.received(epoch, log.start_offset, log.end_offset, leader_high_watermark)
 
     def stand_in(self, acted_epoch: int) -> Effects:
-        """There is no leader, and this replica serves readers. The last leader that could commit anything
-        also held everything that we fetched from it in its epoch: two copies. Where two are enough for an
-        acknowledgement, all of it is committed, even if the leader could not say so any more. This does not
-        apply where acknowledgements require a sync, because the records may not be synced there.
-
-        If that leader has not confirmed that our log is a prefix of its own, the end of our log may never
-        have been acknowledged: then the high watermark stays where it is.
+        """There is no leader, and this replica serves readers. Where two copies are enough for an
+        acknowledgement, more may be committed than the leader could say. This does not apply where
+        acknowledgements require a sync, because the records may not be synced there.
         """
-        agreed_epoch, confirmed = self.agreed
         if self.role is not Role.FOLLOWER or self.limits.min_in_sync > 2 or self.limits.durable:
             return []
-        if agreed_epoch != acted_epoch or confirmed > self.log.end_offset:
-            return []
-        if confirmed <= self.high_watermark:
-            return []
-        self.high_watermark = confirmed
-        return [Commit(confirmed)]
+        return self.watermark.stand_in(acted_epoch, self.log.end_offset)
 
     # --- all roles ------------------------------------------------------------------------------------------
 

@@ -252,9 +252,10 @@ class Restoring(NoRestorer):
             # was copied is synced.
             driver.listener.syncer.want(driver)
             return
-        if driver.replica.proposed is None or driver.replica.partition_epoch != mandate.partition_epoch:
+        replica = driver.replica
+        if replica.proposals.pending is None or replica.partition_epoch != mandate.partition_epoch:
             self._follow_nobody()
-            driver.run(driver.replica.propose_itself())
+            driver.run(replica.propose_itself())
 
     # --- copying --------------------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class Pausing(NoSeal):
             self._looking = False
             return
         members = None if self._services.perturb("late seal") else self._holders()
-        if members is not None and members != replica.proposed:
+        if members is not None and members != replica.proposals.pending:
             replica.propose_holders(members)
             driver.listener.proposed(
                 driver, ProposeInSync(members, replica.epoch, replica.partition_epoch, sealed=True)
@@ -128,7 +128,8 @@ class Pausing(NoSeal):
         deletion, and the records would return with it: it is left out, or waited for if its copy is needed.
         """
         replica = self._driver.replica
-        able = tuple(holder for holder, progress in holders.items() if replica.has_deleted(progress))
+        start_offset = replica.log.start_offset
+        able = tuple(each for each, progress in holders.items() if progress.has_deleted(start_offset))
         is_enough = 1 + len(frozenset(able) - replica.uncounted) >= replica.min_in_sync
         return able if is_enough or len(able) == len(holders) else None
 

@@ -148,7 +148,7 @@ class _Read(PendingFetch):
             return -1
         replica = partition.replica
         led = replica.epoch if replica.role is Role.LEADER else -1
-        return max(led, replica.agreed[0], replica.last_epoch)
+        return max(led, replica.watermark.agreed[0], replica.last_epoch)
 
 
 def _request(broker: Broker, call: RequestCall, answer: Answer) -> None:

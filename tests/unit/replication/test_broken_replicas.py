@@ -107,7 +107,7 @@ def contradicting_pair() -> Pair:
     assert pair.at(FOLLOWER, pair.keys[0]).replica.high_watermark == 3
     leader = pair.at(LEADER, pair.keys[0])
     leader.log.truncate_to(1)
-    leader.replica.high_watermark = 1
+    leader.replica.watermark.offset = 1
     return pair
 
 

@@ -32,14 +32,14 @@ def test_an_epoch_without_records_gives_way_to_the_one_the_leader_knows() -> Non
 
 def test_a_log_that_loses_its_last_records_is_not_older_than_a_shorter_one() -> None:
     voter = follower({1: 4, 5: 3})
-    voter.replica.high_watermark = 4
+    voter.replica.watermark.offset = 4
     voter.driver.diverged(9, (1, 4))
     assert voter.driver.tail == Tail(1, 4) > Tail(1, 3)
 
 
 def test_records_tell_their_epoch_themselves() -> None:
     voter = follower({1: 4, 5: 3, 7: 2})
-    voter.replica.high_watermark = 4
+    voter.replica.watermark.offset = 4
     voter.driver.diverged(9, (6, 7))
     assert voter.driver.tail == Tail(5, 7)
     assert voter.log.epochs.entries == [(5, 4)]

@@ -187,7 +187,7 @@ def test_a_follower_whose_proposal_is_refused_confirms_nothing() -> None:
     driven.run(replica.follow(1, -1, (1, 2), 0))
     driven.run(replica.propose_itself())
     driven.run(replica.proposal_refused())
-    assert (replica.proposed, replica.high_watermark) == (None, 0)
+    assert (replica.proposals.pending, replica.high_watermark) == (None, 0)
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ class TestMembers:
         driven.produce()
         assert driven.run(driven.replica.tick(LAG_MS + 1))
         assert driven.run(driven.replica.tick(LAG_MS + 2)) == []
-        assert driven.replica.proposed == (1,)
+        assert driven.replica.proposals.pending == (1,)
 
     def test_steady_small_writes_throw_nobody_out(self) -> None:
         driven = Driven().lead(in_sync=(1, 2))
@@ -209,10 +209,10 @@ class TestMembers:
         driven.fetched(2, 2)
         driven.log.start_offset = 1
         driven.fetched(3, 2)
-        assert driven.replica.proposed is None
+        assert driven.replica.proposals.pending is None
         assert driven.run(driven.replica.invite()) == []
         driven.fetched(3, 2, start=1)
-        assert driven.replica.proposed == (1, 2, 3)
+        assert driven.replica.proposals.pending == (1, 2, 3)
 
     def test_one_that_is_refused_does_not_keep_out_the_others(self) -> None:
         """A fenced follower that once had everything is proposed and refused; one that is caught up, and has
@@ -221,7 +221,7 @@ class TestMembers:
         leader = Driven().lead(in_sync=(1,))
         leader.fetched(2, 0)
         leader.fetched(3, 0)
-        assert leader.replica.proposed == (1, 2)
+        assert leader.replica.proposals.pending == (1, 2)
         refused = leader.run(leader.replica.proposal_refused())
         assert [effect.members for effect in refused if isinstance(effect, ProposeInSync)] == [(1, 3)]
         assert leader.run(leader.replica.proposal_refused()) == []  # Not in turns for ever.
@@ -258,7 +258,7 @@ class TestMembers:
         driven = Driven().lead(in_sync=(1, 2), partition_epoch=3)
         driven.fetched(3, 0)
         driven.lead(in_sync=(1, 2), partition_epoch=3)
-        assert driven.replica.proposed == (1, 2, 3)
+        assert driven.replica.proposals.pending == (1, 2, 3)
         driven.produce()
         driven.fetched(2, 1)
         assert driven.replica.high_watermark == 0
@@ -349,8 +349,8 @@ class TestDivergence:
         replica = Replica(2, log, BY_NAME["isr"], Limits())
         replica.follow(3, 1, (1, 2, 3), 0)
         log.start_offset = log.end_offset = 7
-        replica.log_restarted(7)
-        assert not replica.is_sure
+        replica.watermark.log_restarted(7)
+        assert not replica.watermark.is_sure
         assert (replica.high_watermark, replica.readable_end_offset) == (7, 7)
 
     def test_they_get_all_when_the_leader_has_taken_the_ask(self) -> None:
@@ -359,8 +359,8 @@ class TestDivergence:
         replica = Replica(2, log, BY_NAME["isr"], Limits(), 5)
         replica.follow(3, 1, (1, 2, 3), 0)
         assert replica.readable_end_offset == 0
-        assert replica.accepted() == [Commit(5)]
-        assert (replica.readable_end_offset, replica.accepted()) == (5, [])
+        assert replica.watermark.accepted(log.start_offset) == [Commit(5)]
+        assert (replica.readable_end_offset, replica.watermark.accepted(log.start_offset)) == (5, [])
 
     def test_who_was_sure_serves_everything_at_once(self) -> None:
         log = Driven(me=2).log
@@ -369,13 +369,14 @@ class TestDivergence:
 
     def test_a_follower_knows_what_it_lacks(self) -> None:
         driven = Driven(me=2)
+        watermark = driven.replica.watermark
         driven.run(driven.replica.follow(1, 1, (1, 2), 0))
         driven.log.write(1, 3)
         driven.run(driven.replica.received(1, 10))
-        assert (driven.replica.high_watermark, driven.replica.lacks) == (3, 7)
+        assert (watermark.offset, watermark.lacks(driven.log.end_offset)) == (3, 7)
         driven.log.write(1, 7)
         driven.run(driven.replica.received(1, 10))
-        assert (driven.replica.high_watermark, driven.replica.lacks) == (10, 0)
+        assert (watermark.offset, watermark.lacks(driven.log.end_offset)) == (10, 0)
 
     def test_after_an_unclean_election_it_may(self) -> None:
         follower = Driven(me=2)

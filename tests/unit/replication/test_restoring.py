@@ -320,7 +320,7 @@ def test_the_last_leader_is_enough() -> None:
 def test_a_primary_that_lost_records_unnoticed_steps_back() -> None:
     """Its backup knows of confirmed ones that it lacks: they must not be cut off."""
     group = Group(a="00", b="0000")
-    group.at(B).replica.high_watermark = 4
+    group.at(B).replica.watermark.offset = 4
     damaged: list[ReplicaDriver] = []
     group.hosts[A].ports = HostPorts(on_damaged=damaged.append)
     group.at(A).lead(9, group.replicas, (A,), 0)
@@ -334,7 +334,7 @@ def test_a_primary_that_lost_records_unnoticed_steps_back() -> None:
 
 def test_after_a_forced_leadership_confirmed_records_are_given_up() -> None:
     group = Group(a="00", b="0000")
-    group.at(B).replica.high_watermark = 4
+    group.at(B).replica.watermark.offset = 4
     for each in group.replicas:
         group.at(each).unclean_epoch = 9
     group.at(A).lead(9, group.replicas, (A,), 0)

@@ -425,7 +425,7 @@ def test_a_member_that_was_quiet_for_long_is_not_late_with_the_first_record() ->
     pair.deaf = True
     pair.append()
     pair.clock.advance(5 * TICK_MS)
-    assert pair.at(LEADER, pair.keys[0]).replica.proposed is None
+    assert pair.at(LEADER, pair.keys[0]).replica.proposals.pending is None
 
 
 class TestConfirming:
@@ -591,7 +591,7 @@ class TestSuccessors:
 def forget_surety(pair: Pair) -> ReplicaDriver:
     """As after a power failure."""
     follower = pair.at(FOLLOWER, pair.keys[0])
-    follower.replica.is_sure = False
+    follower.replica.watermark.is_sure = False
     assert follower.replica.readable_end_offset == 0
     return follower
 
@@ -603,7 +603,7 @@ def test_who_has_everything_is_sure_when_its_ask_stands() -> None:
     follower = forget_surety(pair)
     pair.begin_epoch(1)
     pair.clock.advance(MAX_WAIT_MS + 2 * TICK_MS)
-    assert follower.replica.is_sure
+    assert follower.replica.watermark.is_sure
     assert follower.replica.readable_end_offset == 1
 
 
@@ -617,9 +617,9 @@ def test_an_answer_to_another_ask_makes_nobody_sure() -> None:
     [loop] = pair.hosts[FOLLOWER]._loops.values()
     asked = loop._asked[follower]
     loop._agree(asked + 1)
-    assert not follower.replica.is_sure
+    assert not follower.replica.watermark.is_sure
     loop._agree(asked)
-    assert follower.replica.is_sure
+    assert follower.replica.watermark.is_sure
 
 
 def test_a_follower_begins_where_its_leader_does_before_it_commits() -> None:
@@ -654,7 +654,7 @@ def test_where_replicas_vote_a_deletion_is_a_record() -> None:
 
 def test_a_follower_waits_for_indexes_that_are_built_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is behind, where the leader's log has no index any more; others are served meanwhile."""
-    monkeypatch.setattr("tidelog.log.segment.AT_ONCE_BYTES_MAX", 100)
+    monkeypatch.setattr("tidelog.log.segment_indexes.AT_ONCE_BYTES_MAX", 100)
     pair = Pair(2)
     pair.deaf = True
     for _ in range(5):
@@ -663,7 +663,7 @@ def test_a_follower_waits_for_indexes_that_are_built_in_a_thread(monkeypatch: py
     pair.clock.settle()
     log = pair.at(LEADER, pair.keys[0]).log
     log.truncate_to(4)  # Appending goes on without what it knew of the tail.
-    log.segments[0].distrust_indexes()
+    log.segments[0].indexes.distrust()
     pair.deaf = False
     work: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
     monkeypatch.setattr(pair.clock, "offload", lambda job, done: work.append((job, done)))

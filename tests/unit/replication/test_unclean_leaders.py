@@ -23,7 +23,7 @@ def test_a_follower_that_has_deleted_more_than_the_leader_ever_had(kept: int) ->
     follower, leader = pair.at(FOLLOWER, pair.keys[0]), pair.at(LEADER, pair.keys[0])
     follower.log.advance_start(6 - kept)
     leader.log.truncate_to(2)
-    leader.replica.high_watermark = 0
+    leader.replica.watermark.offset = 0
     elect_uncleanly(pair, 1)
     pair.clock.advance(2 * (BACKOFF_MS + TICK_MS))
     assert pair.ends() == [(2, 2)]

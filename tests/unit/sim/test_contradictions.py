@@ -50,7 +50,7 @@ def test_nor_any_other_contradiction(story: Story) -> None:
 def test_nor_for_one_that_knows_only_of_records_before_it(story: Story) -> None:
     lose_power(story, lies=True)
     driver = story.driver("C")
-    driver.replica.high_watermark = 2
+    driver.replica.watermark.offset = 2
     assert not story.cluster.checker.lacks_unnoticed(driver, TRUNCATION)
 
 

@@ -35,6 +35,8 @@ RULE = load()
         "replica.progress[2].end_offset = 5",
         "replica.progress.get(2).end_offset = 5",
         "replica.progress.pop(2)",
+        "replica.watermark.offset = 1",
+        "watermark = hosted.replica.watermark\nwatermark.offset = 1",
         "controller._must_know.clear()",
         "setattr(election, 'forgot', True)",
         "for replica.epoch in range(3): ...",

@@ -22,7 +22,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
             {
                 "partition_index": name.partition,
                 "partition_size": partition.log.size_bytes,
-                "offset_lag": partition.replica.lacks,
+                "offset_lag": partition.replica.watermark.lacks(partition.log.end_offset),
             }
         )
     total_bytes, usable_bytes = broker.partitions.disk_usage()

@@ -15,6 +15,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.messages import ControllerAsk, KeptAsk
 from tidelog.controller.promises import Kept
 from tidelog.controller.successions import acting_leader
+from tidelog.replication.copies import has_copies_of
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
 from tidelog.services import Services
@@ -126,6 +127,6 @@ class KeptPromises:
             # The log may have been truncated since, because another leader did not have its end.
             end_offset = min(mark.end_offset, driver.log.end_offset)
             synced = me in partition.unsynced and driver.is_synced_to(end_offset)
-            copied = self._has_to_copy(partition) and driver.replica.has_copies_of(end_offset)
+            copied = self._has_to_copy(partition) and has_copies_of(driver.replica, end_offset)
             if synced or copied:
                 yield Kept(*key, mark.promise_epoch, synced, copied)

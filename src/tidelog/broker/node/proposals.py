@@ -92,7 +92,7 @@ class Proposals:
         if self._node.stopped or self._open.get(driver.key) is not wish:
             return
         replica = driver.replica
-        if (replica.proposed, replica.partition_epoch) != (wish.members, wish.partition_epoch):
+        if (replica.proposals.pending, replica.partition_epoch) != (wish.members, wish.partition_epoch):
             del self._open[driver.key]
             self._invite_again(driver)
             return

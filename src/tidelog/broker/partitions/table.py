@@ -331,7 +331,7 @@ class PartitionTable:
 
     def _is_sure(self, name: TopicPartition) -> bool:
         mine = self._rows.get(name.topic, {}).get(name.partition)
-        return mine is not None and mine.replica.is_sure
+        return mine is not None and mine.replica.watermark.is_sure
 
     def _role_changed(self, partition: Partition) -> None:
         for listener in self.on_role:

@@ -214,7 +214,7 @@ def _proposing_c(story: Story) -> Story:
     story.until(lambda: story.in_sync() == "AB", "the departure of C")
     story.network.withheld = lambda sender, receiver, message: _is_proposal(message)
     story.start("C")
-    story.until(lambda: story.driver("A").replica.proposed is not None, "the proposal")
+    story.until(lambda: story.driver("A").replica.proposals.pending is not None, "the proposal")
     story.tell("A proposes that C joins; the proposal does not arrive")
     return story
 

@@ -1,0 +1,26 @@
+"""What a leader knows of the copies of its log."""
+
+from tidelog.replication.replica import Replica, Role
+
+
+def is_copied(replica: Replica) -> bool:
+    """Whether another member of the in-sync set holds the whole log of this replica."""
+    end_offset = replica.log.end_offset
+    return any(
+        progress.holds(end_offset)
+        for member, progress in replica.progress.items()
+        if member in replica.in_sync
+    )
+
+
+def has_copies_of(replica: Replica, end_offset: int) -> bool:
+    """Whether as many replicas as the topic requires hold everything before ``end_offset``. Only a leader can
+    tell.
+    """
+    held = [
+        each
+        for each, progress in replica.progress.items()
+        if each not in replica.uncounted and progress.holds(end_offset)
+    ]
+    leads = replica.role is Role.LEADER and replica.durable_end_offset >= end_offset
+    return leads and 1 + len(held) >= replica.limits.min_in_sync
