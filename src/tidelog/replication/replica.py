@@ -171,7 +171,10 @@ class Replica(Machine):
     @property
     def readable_end_offset(self) -> int:
         """Exclusive: readers get the records below it."""
-        return self.watermark.readable_end_offset(self.log.start_offset)
+        watermark = self.watermark
+        if watermark.is_sure:
+            return watermark.offset
+        return watermark.readable_end_offset(self.log.start_offset)
 
     # --- settings -------------------------------------------------------------------------------------------
 
