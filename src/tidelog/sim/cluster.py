@@ -80,10 +80,13 @@ class BrokerMachine(Machine):
             self.disk.sync_directory("")
         except OSError as error:
             raise StorageError(str(error)) from error
-        if self.damaged or self.doubtful:
-            # A node that failed to write is trusted no more than one that was off: it may have lost as much.
+        if self.doubtful:
+            # It registers as one that was off: it may have lost as much.
             cluster.checker.power_lost(self.node_id, self.disk, {})
+        elif self.damaged:
+            cluster.checker.writes_failed(self.node_id, self.disk, self.dropped)
         self.doubtful = False
+        self.dropped.clear()
         node = self.node = self._make_node(config, directory, services)
         self.broker = Broker(config, node.metadata, node.partitions, services, self._make_links)
         node.start()

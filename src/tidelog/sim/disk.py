@@ -209,12 +209,16 @@ class SimulatedDisk:
     def used_bytes(self) -> int:
         return sum(len(inode.content) for inode in self._files.values())
 
-    def process_died(self) -> None:
-        """A killed process: its handles and locks are gone, its writes are as safe as before."""
+    def process_died(self) -> list[str]:
+        """A killed process: its handles and locks are gone, its writes are as safe as before. Returns the
+        files of which a sync had failed: what it should have written is gone.
+        """
+        given_up = [path for path, inode in self._files.items() if inode.given_up]
         for inode in self._files.values():
             inode.let_go()
         self.locked.clear()
         self.era += 1
+        return given_up
 
     def wipe(self) -> None:
         """The disk is replaced by an empty one."""

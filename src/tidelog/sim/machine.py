@@ -33,6 +33,7 @@ class Machine:
         self.forgot = False  # unsynced data is lost, and not reported yet
         self.rebooted = False  # it was off, and some log was not checked since
         self.doubtful = False  # a sync of the last process has failed: what was not synced may be lost
+        self.dropped: set[str] = set()  # files that lack what a process before could not sync
         self.wiped = False  # everything is lost, and not reported yet
         self.damaged = False  # its disk has failed; the process must be restarted after the repair
         self.must_stay_on = False  # a bit has flipped in a batch that a power failure could have removed, too
@@ -162,7 +163,7 @@ class Machine:
             self.dying()
             services.die()
             self.services = None
-            self.disk.process_died()
+            self.dropped.update(self.disk.process_died())
 
     def pause(self) -> None:
         if self.services is not None:

@@ -166,29 +166,42 @@ def _decoded(batch: bytes) -> list[Entry]:
 
 def end_on_disk(disk: SimulatedDisk, directory: str) -> int:
     """The end of a log that is not open: after the last intact batch without a gap before it."""
+    return max((end for end, _ in _segments_on_disk(disk, directory)), default=0)
+
+
+def batches_on_disk(disk: SimulatedDisk, directory: str) -> list[tuple[int, Batch]]:
+    """The batches up to that end, by base offset."""
+    return [batch for _, found in _segments_on_disk(disk, directory) for batch in found]
+
+
+def _segments_on_disk(disk: SimulatedDisk, directory: str) -> Iterator[tuple[int, list[tuple[int, Batch]]]]:
+    """The end of each segment and its batches, up to the first gap or damage."""
     end = -1
     for path, data in disk.contents(directory).items():
         if not path.endswith(".log"):
             continue
         base = int(path.rpartition("/")[2].removesuffix(".log"))
         if end not in (-1, base):
-            break
-        end, whole = _end_of_segment(data, base)
+            return
+        found, whole = _intact(data, base)
+        end = found[-1][1][0] if found else base
+        yield end, found
         if not whole:
-            break
-    return max(end, 0)
+            return
 
 
-def _end_of_segment(data: bytes, base: int) -> tuple[int, bool]:
-    """Its end offset, and whether it holds only intact batches."""
+def _intact(data: bytes, base: int) -> tuple[list[tuple[int, Batch]], bool]:
+    """The batches of a segment up to the first that is damaged, and whether none is."""
     end, position = base, 0
+    found: list[tuple[int, Batch]] = []
     while position < len(data):
         try:
             header = check(data, position)
         except CorruptBatch:
-            return end, False
+            return found, False
         if header.base_offset < end:
-            return end, False  # A write that went astray: whole, and not of this place.
+            return found, False  # A write that went astray: whole, and not of this place.
         end = header.next_offset
+        found.append((header.base_offset, (end, header.leader_epoch, header.crc)))
         position += header.size
-    return end, True
+    return found, True

@@ -1,6 +1,6 @@
 """All checkers of one simulated cluster, and the events that each of them gets."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import cast
 from uuid import UUID
 
@@ -12,14 +12,21 @@ from tidelog.errors import InvariantViolation
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import CUTS_COMMITTED, Role
-from tidelog.sim.checkers.batches import Entry, batches_between, end_on_disk, entries_between, newest_of
+from tidelog.sim.checkers.batches import (
+    Entry,
+    batches_between,
+    batches_on_disk,
+    end_on_disk,
+    entries_between,
+    newest_of,
+)
 from tidelog.sim.checkers.damage import Damage, DamageChecker
 from tidelog.sim.checkers.deletions import Deletions
 from tidelog.sim.checkers.groups import GroupChecker
 from tidelog.sim.checkers.history import PartitionHistory
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
-from tidelog.sim.checkers.promises.losses import Losses
+from tidelog.sim.checkers.promises.losses import Losses, trusted
 from tidelog.sim.checkers.promises.place import Key
 from tidelog.sim.checkers.promises.syncing import Syncing
 from tidelog.sim.checkers.replicas import ANYWHERE, ReplicaChecker
@@ -128,6 +135,7 @@ class ClusterChecker:
             place = Place(topic, index)
             promise = self.promise(place)
             promise.described(place)
+            self._look_at_failed(place)
             for node in filter(self._is_taken_for_its_former_disk, place.partition.replicas):
                 if node not in self.losses.of(place.key):
                     promise.lost(place, node, 0, for_good=True)
@@ -167,6 +175,8 @@ class ClusterChecker:
     def applied(self, node: Node, image: ClusterImage) -> None:
         """A node is about to act on new metadata."""
         self.metadata.applied(node.me, node.metadata.committed_offset, image)
+        for place in filter(None, map(self._place_of, self.losses.failed_writes.keys())):
+            self._look_at_failed(place)
         not_back = self._not_back()
         for place in filter(None, map(self._place_of, self.losses.keys())):
             self.losses.note_joined(place, self.damages.nodes(place), not_back)
@@ -203,15 +213,55 @@ class ClusterChecker:
             if known is not None:
                 self._former[node_id] = known.incarnation
         for place in self.places():
-            end = end_on_disk(disk, f"{DATA}/{place.name}")
+            held = self._held(place, disk)
             if not disk_too:
                 told = self.damages.first(place, node_id, promised.get(place.key, 0))
                 if lied:
-                    self._deceived(place, node_id, end)
+                    self._deceived(place, node_id, held)
                     continue
-                self._promise_kept(place, node_id, end, told)
+                self._promise_kept(place, node_id, end_on_disk(disk, f"{DATA}/{place.name}"), told)
             if node_id in place.partition.replicas:
-                self.promise(place).lost(place, node_id, end, for_good=disk_too)
+                self.promise(place).lost(place, node_id, held, for_good=disk_too)
+
+    def _held(self, place: Place, disk: SimulatedDisk) -> int:
+        """Up to where a disk holds what was committed. Its log may end later: records of an earlier leader
+        that nobody committed, which a power failure brings back if it undoes their truncation. Such an end
+        may even be inside a committed batch.
+        """
+        directory = f"{DATA}/{place.name}"
+        end, found = end_on_disk(disk, directory), batches_on_disk(disk, directory)
+        if not found or self.is_compacted(place.key):
+            return end
+        return min(end, self.replicas.divergence(place.key, found[0][0], found))
+
+    def writes_failed(self, node_id: int, disk: SimulatedDisk, dropped: Container[str]) -> None:
+        """A process starts after its predecessor's disk failed, and does not say that it may lack anything.
+
+        It lacks what a failed sync has ``dropped`` (paths), and nothing else. Still, the controllers no
+        longer rely on a replica whose log was reported as failed: it then counts as one that lost its
+        unsynced tail. All others they trust as before, and rightly so.
+        """
+        known = self.metadata.newest.brokers.get(node_id)
+        process = None if known is None else known.incarnation
+        for place in self.places():
+            if node_id not in place.partition.replicas:
+                continue
+            segments = [path for path in disk.contents(f"{DATA}/{place.name}") if path.endswith(".log")]
+            if any(path in dropped for path in segments):
+                if process is not None:
+                    self._lost_by[node_id] = process
+                self.promise(place).lost(place, node_id, self._held(place, disk), for_good=False)
+            else:
+                self.losses.failed_writes.note(place.key, node_id, process, self._held(place, disk))
+
+    def _look_at_failed(self, place: Place) -> None:
+        """What the controllers made of failed writes, once they know the node's next process."""
+        brokers = self.metadata.newest.brokers
+        processes = {node: broker.incarnation for node, broker in brokers.items()}
+        for node, end in self.losses.failed_writes.back(place.key, processes):
+            known_end = self.losses.of(place.key).get(node, ANYWHERE)
+            if node in place.partition.replicas and node not in trusted(place.partition) and end < known_end:
+                self.promise(place).lost(place, node, end, for_good=False)
 
     def _deceived(self, place: Place, node_id: int, end: int) -> None:
         """A replica has lost what it considered synced, and does not know: it still counts. What was

@@ -1,6 +1,6 @@
 """Replicas among themselves: leaders, commits, and whether all agree."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
@@ -145,11 +145,18 @@ class ReplicaChecker:
     def agreed_end(self, driver: ReplicaDriver) -> int:
         """Up to where a log equals what was committed: its divergence, or its end."""
         log = driver.log
-        found = dict(batches_between(log, log.start_offset, log.end_offset))
-        for base_offset, batch in sorted(self._known(driver.key).committed.items()):
-            if base_offset >= log.start_offset and found.get(base_offset) != batch:
-                return min(base_offset, log.end_offset)
-        return log.end_offset
+        found = batches_between(log, log.start_offset, log.end_offset)
+        return min(self.divergence(driver.key, log.start_offset, found), log.end_offset)
+
+    def divergence(self, key: PartitionKey, start: int, found: Iterable[tuple[int, Batch]]) -> int:
+        """The first committed batch from ``start`` on that is not among those found; ANYWHERE without one."""
+        held = dict(found)
+        lacking = (
+            base_offset
+            for base_offset, batch in self._known(key).committed.items()
+            if base_offset >= start and held.get(base_offset) != batch
+        )
+        return min(lacking, default=ANYWHERE)
 
     def voters(self, key: PartitionKey, since_epoch: int) -> frozenset[int] | None:
         """The voters according to the last committed record; None if there is none."""

@@ -6,6 +6,7 @@ from collections.abc import Container
 
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions import is_restoring
+from tidelog.sim.checkers.promises.failed_writes import FailedWrites
 from tidelog.sim.checkers.promises.place import Key, Place
 
 NOTHING_LOST = 1 << 62
@@ -24,6 +25,7 @@ class Losses:
         self._count: dict[Key, int] = {}
         # Not yet known to the controllers: whether it is lost permanently, or only if it was not synced.
         self._unheard: dict[tuple[Key, int], bool] = {}
+        self.failed_writes = FailedWrites()  # what may count as lost soon
 
     def keys(self) -> list[Key]:
         """Partitions with replicas that may lack something."""

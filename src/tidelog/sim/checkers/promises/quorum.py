@@ -53,7 +53,10 @@ class QuorumPromise(Promise):
 
     def bears_failing_disk(self, place: Place, node: int) -> bool:
         strangers = set(place.partition.replicas) - trusted(place.partition)
-        return not self._is_majority(place, {*self._around.losses.of(place.key), *strangers, node})
+        losses, key = self._around.losses, place.key
+        return not self._is_majority(
+            place, {*losses.of(key), *losses.failed_writes.nodes(key), *strangers, node}
+        )
 
     def can_elect(self, place: Place) -> bool:
         return self._is_majority(place, self._voters(place) - self._around.losses.real(place.key).keys())
