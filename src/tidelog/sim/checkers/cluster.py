@@ -224,9 +224,8 @@ class ClusterChecker:
                 self.promise(place).lost(place, node_id, held, for_good=disk_too)
 
     def _held(self, place: Place, disk: SimulatedDisk) -> int:
-        """Up to where a disk holds what was committed. Its log may end later: records of an earlier leader
-        that nobody committed, which a power failure brings back if it undoes their truncation. Such an end
-        may even be inside a committed batch.
+        """Up to where a disk holds what was committed. Its log may end later, with records that an earlier
+        leader wrote and nobody committed. That end may be inside a batch that was committed instead.
         """
         directory = f"{DATA}/{place.name}"
         end, found = end_on_disk(disk, directory), batches_on_disk(disk, directory)
