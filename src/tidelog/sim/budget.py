@@ -12,7 +12,8 @@ killed, frozen, disconnected, late,  at any time, in any number
 slow, doubled, reordered, clocks
 power lost                           at any time, in any number; of voters that do not sync, a minority (a
                                      majority that lost data waits for an operator)
-disks that fail or are full          at any time; such a machine counts as one that lost power
+disks that fail or are full          at any time; such a machine counts as one that lost power where the
+                                     controllers know of it, or a failed sync has dropped records
 a disk replaced                      while everything is complete, and everything on it has another copy; of a
                                      controller also only while all controllers agree on the voters
 batches damaged                      while the rest of the cluster has everything that is on that replica
