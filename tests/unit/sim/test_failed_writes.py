@@ -130,3 +130,26 @@ def test_a_log_holds_of_the_committed_records_only_those_before_its_own() -> Non
     machine.lose_power(nothing)
     assert end_on_disk(machine.disk, f"{DATA}/t-0") == 3
     assert lost(story) == {machine.node_id: 1}
+
+
+def test_the_last_replica_may_lose_more_before_it_leads_again() -> None:
+    """It counts as incomplete since it failed to write, and only then loses power."""
+    story = Story(brokers=1, min_insync_replicas="1")
+    for _ in range(4):  # The first ones are synced with the history of epochs.
+        assert story.write() is ErrorCode.NONE
+    machine = story.machine("A")
+    machine.damaged = True
+    story.fill_disk("A")
+    story.write(patience_ms=500)
+    story.until(lambda: machine.node_id in story.partition().offline, "the report of A")
+    story.kill("A")
+    story.repair_disk("A")
+    story.start("A")
+    story.world.run_while(lambda: bool(story.partition().in_sync), 3000, step_ms=0.1)
+    assert (story.partition().in_sync, story.leader()) == ((), "nobody")
+    story.power_off("A")
+    assert end_on_disk(machine.disk, f"{DATA}/t-0") < 4
+    story.start("A")
+    story.until(lambda: story.leader() == "A", "the election")
+    story.run(100)
+    assert story.write() is ErrorCode.NONE

@@ -59,7 +59,9 @@ class IsrPromise(Promise):
         return trusted(place.partition) <= self._around.losses.of(place.key).keys()
 
     def judge(self, place: Place) -> None:
-        unsound, members = self._around.losses.of(place.key), trusted(place.partition)
+        unsound = self._around.losses.of(place.key)
+        # Where none is left, the last ones are still to lead: with less, if they lose power once more.
+        members = trusted(place.partition) or self._last.get(place.key, set())
         if not members or not members <= unsound.keys():
             return
         floor = min(unsound[member] for member in members)
