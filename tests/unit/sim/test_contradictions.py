@@ -65,3 +65,19 @@ def test_a_defect_ends_the_run(story: Story) -> None:
     machine = story.machine("B")
     with pytest.raises(InvariantViolation):
         machine._contradicted(story.driver("B"), machine.node_id, TRUNCATION)
+
+
+def test_records_that_are_committed_on_the_word_of_a_disk_that_lied_may_be_lost(story: Story) -> None:
+    """Their replica acknowledged them before its power failure, and counts until it is fenced."""
+    checker = story.cluster.checker
+    (place,) = checker.places()
+    story.freeze("C")
+    story.machine("B").lie(is_segment)
+    story.send(at="A")
+    story.run(1000)
+    assert checker.replicas.committed_end(place.key) == 2
+    story.power_off("B")
+    assert checker.losses.real(place.key) == {story.machine("B").node_id: 2}
+    assert not checker.given_up
+    story.until(lambda: story.driver("A").replica.high_watermark == 3, "the departure of C")
+    assert checker.given_up == {("t", 0)}

@@ -207,19 +207,20 @@ class ClusterChecker:
             if not disk_too:
                 told = self.damages.first(place, node_id, promised.get(place.key, 0))
                 if lied:
-                    self._deceived(place, node_id, end)
+                    self._deceived(place, node_id, end, told)
                     continue
                 self._promise_kept(place, node_id, end, told)
             if node_id in place.partition.replicas:
                 self.promise(place).lost(place, node_id, end, for_good=disk_too)
 
-    def _deceived(self, place: Place, node_id: int, end: int) -> None:
+    def _deceived(self, place: Place, node_id: int, end: int, told: int) -> None:
         """A replica has lost what it considered synced, and does not know: it still counts. What was
-        acknowledged since may be lost, until it has fetched it again.
+        acknowledged since may be lost, until it has fetched it again. ``told``: up to where it has
+        acknowledged its leader's log, which may be committed only now.
         """
-        committed = self.replicas.committed_end(place.key)
-        if node_id in place.partition.replicas and end < committed:
-            self._deceptions[place.key, node_id] = committed
+        held = max(self.replicas.committed_end(place.key), told)
+        if node_id in place.partition.replicas and end < held:
+            self._deceptions[place.key, node_id] = held
             floor, _ = self._unnoticed.get(place.key, (end, -1))
             self._unnoticed[place.key] = min(floor, end), self.replicas.last_epoch_led(place.key)
             self.losses.note(place.key, node_id, end, for_good=False)
@@ -246,10 +247,21 @@ class ClusterChecker:
         )
 
     def _look_at_deceived(self, driver: ReplicaDriver) -> None:
-        place = cast(Key, driver.key), driver.replica.me
-        if driver.log.end_offset >= self._deceptions.get(place, ANYWHERE):
-            del self._deceptions[place]
-            self.losses.healed(*place)
+        replica = cast(Key, driver.key), driver.replica.me
+        if driver.log.end_offset >= self._deceptions.get(replica, ANYWHERE):
+            del self._deceptions[replica]
+            self.losses.healed(*replica)
+        self._forgive_deceived(driver)
+
+    def _forgive_deceived(self, driver: ReplicaDriver) -> None:
+        """What is committed now may rest on the word of a replica that has lost it since."""
+        place = self._place_of(driver.key) if self._deceptions else None
+        if place is None or driver.replica.role is not Role.LEADER:
+            return
+        for node, end in self.losses.real(place.key).items():
+            held = self._deceptions.get((place.key, node), 0)
+            if end < driver.replica.high_watermark <= held and node in place.partition.in_sync:
+                self._forgive(place, end)
 
     def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
         """If an acknowledgement means synced, an acknowledging fetch is sent only after the sync."""
