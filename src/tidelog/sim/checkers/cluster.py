@@ -248,7 +248,8 @@ class ClusterChecker:
 
     def _look_at_deceived(self, driver: ReplicaDriver) -> None:
         replica = cast(Key, driver.key), driver.replica.me
-        if driver.log.end_offset >= self._deceptions.get(replica, ANYWHERE):
+        held = self._deceptions.get(replica, ANYWHERE)
+        if driver.log.end_offset >= held and _has_no_other_history(driver, held):
             del self._deceptions[replica]
             self.losses.healed(*replica)
         self._forgive_deceived(driver)
@@ -392,3 +393,12 @@ class ClusterChecker:
         for group in self.groups:
             if group.topic == place.topic.name:
                 group.check(place.number, entries)
+
+
+def _has_no_other_history(driver: ReplicaDriver, end: int) -> bool:
+    """Whether a replica that lost records without knowing it has fetched them again. A leader may have
+    written others in their place: these count once every follower has them.
+    """
+    replica = driver.replica
+    followers = replica.progress.values() if replica.role is Role.LEADER else ()
+    return all(follower.seen and follower.end_offset >= end for follower in followers)
