@@ -231,14 +231,12 @@ class ClusterChecker:
 
     def lacks_unnoticed(self, driver: ReplicaDriver, error: InvariantViolation) -> bool:
         """The leader of a replica contradicts what the replica knows to be committed. Whether the leader may
-        lack it because a disk lied about syncs. That does not explain records of a later epoch, and disks do
-        not lie where replicas vote.
+        lack it because a disk lied about syncs. That does not explain records of a later epoch.
         """
         floor, last_epoch = self._unnoticed.get(cast(Key, driver.key), (ANYWHERE, -1))
-        place, replica = self._place_of(driver.key), driver.replica
-        if place is None or elects_itself(place.partition) or replica.last_epoch > last_epoch:
-            return False
-        return replica.high_watermark > floor and error.message.startswith(CUTS_COMMITTED)
+        replica = driver.replica
+        is_explained = replica.high_watermark > floor and replica.last_epoch <= last_epoch
+        return is_explained and error.message.startswith(CUTS_COMMITTED)
 
     def votes_on(self, node_id: int) -> bool:
         """Whether the node has a replica of a partition whose replicas vote."""
