@@ -5,6 +5,8 @@ import pytest
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.replication.replica import CUTS_COMMITTED
 from tidelog.sim.faults import is_segment
+from tidelog.sim.operator import Operator
+from tidelog.sim.stories import deceived_leaders
 from tidelog.sim.story import Story
 from tidelog.sim.telling import expect
 
@@ -65,3 +67,37 @@ def test_a_defect_ends_the_run(story: Story) -> None:
     machine = story.machine("B")
     with pytest.raises(InvariantViolation):
         machine._contradicted(story.driver("B"), machine.node_id, TRUNCATION)
+
+
+def test_records_that_are_committed_on_the_word_of_a_disk_that_lied_may_be_lost(story: Story) -> None:
+    """Their replica acknowledged them before its power failure, and counts until it is fenced."""
+    checker = story.cluster.checker
+    (place,) = checker.places()
+    story.freeze("C")
+    story.machine("B").lie(is_segment)
+    story.send(at="A")
+    story.run(1000)
+    assert checker.replicas.committed_end(place.key) == 2
+    story.power_off("B")
+    assert checker.losses.real(place.key) == {story.machine("B").node_id: 2}
+    assert not checker.given_up
+    story.until(lambda: story.driver("A").replica.high_watermark == 3, "the departure of C")
+    assert checker.given_up == {("t", 0)}
+
+
+def test_records_in_the_place_of_lost_ones_restore_nothing_while_a_follower_has_the_lost_ones() -> None:
+    story = deceived_leaders._leads_without_the_last_record()
+    checker = story.cluster.checker
+    (place,) = checker.places()
+    story.start("C")
+    story.until(lambda: story.in_sync() == "AC", "the return of C")
+    story.heal()
+    story.run(500)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(100)
+    assert checker.losses.real(place.key) == {story.machine("A").node_id: 1}
+    Operator(story.cluster).start()
+    story.until(story.all_in_sync, "the return of B")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(100)
+    assert checker.losses.real(place.key) == {}

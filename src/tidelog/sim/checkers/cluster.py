@@ -217,7 +217,7 @@ class ClusterChecker:
             if not disk_too:
                 told = self.damages.first(place, node_id, promised.get(place.key, 0))
                 if lied:
-                    self._deceived(place, node_id, held)
+                    self._deceived(place, node_id, held, told)
                     continue
                 self._promise_kept(place, node_id, end_on_disk(disk, f"{DATA}/{place.name}"), told)
             if node_id in place.partition.replicas:
@@ -262,13 +262,14 @@ class ClusterChecker:
             if node in place.partition.replicas and node not in trusted(place.partition) and end < known_end:
                 self.promise(place).lost(place, node, end, for_good=False)
 
-    def _deceived(self, place: Place, node_id: int, end: int) -> None:
+    def _deceived(self, place: Place, node_id: int, end: int, told: int) -> None:
         """A replica has lost what it considered synced, and does not know: it still counts. What was
-        acknowledged since may be lost, until it has fetched it again.
+        acknowledged since may be lost, until it has fetched it again. ``told``: up to where it has
+        acknowledged its leader's log, which may be committed only now.
         """
-        committed = self.replicas.committed_end(place.key)
-        if node_id in place.partition.replicas and end < committed:
-            self._deceptions[place.key, node_id] = committed
+        held = max(self.replicas.committed_end(place.key), told)
+        if node_id in place.partition.replicas and end < held:
+            self._deceptions[place.key, node_id] = held
             floor, _ = self._unnoticed.get(place.key, (end, -1))
             self._unnoticed[place.key] = min(floor, end), self.replicas.last_epoch_led(place.key)
             self.losses.note(place.key, node_id, end, for_good=False)
@@ -279,14 +280,12 @@ class ClusterChecker:
 
     def lacks_unnoticed(self, driver: ReplicaDriver, error: InvariantViolation) -> bool:
         """The leader of a replica contradicts what the replica knows to be committed. Whether the leader may
-        lack it because a disk lied about syncs. That does not explain records of a later epoch, and disks do
-        not lie where replicas vote.
+        lack it because a disk lied about syncs. That does not explain records of a later epoch.
         """
         floor, last_epoch = self._unnoticed.get(cast(Key, driver.key), (ANYWHERE, -1))
-        place, replica = self._place_of(driver.key), driver.replica
-        if place is None or elects_itself(place.partition) or replica.last_epoch > last_epoch:
-            return False
-        return replica.high_watermark > floor and error.message.startswith(CUTS_COMMITTED)
+        replica = driver.replica
+        is_explained = replica.high_watermark > floor and replica.last_epoch <= last_epoch
+        return is_explained and error.message.startswith(CUTS_COMMITTED)
 
     def votes_on(self, node_id: int) -> bool:
         """Whether the node has a replica of a partition whose replicas vote."""
@@ -295,10 +294,22 @@ class ClusterChecker:
         )
 
     def _look_at_deceived(self, driver: ReplicaDriver) -> None:
-        place = cast(Key, driver.key), driver.replica.me
-        if driver.log.end_offset >= self._deceptions.get(place, ANYWHERE):
-            del self._deceptions[place]
-            self.losses.healed(*place)
+        replica = cast(Key, driver.key), driver.replica.me
+        held = self._deceptions.get(replica, ANYWHERE)
+        if driver.log.end_offset >= held and _has_no_other_history(driver, held):
+            del self._deceptions[replica]
+            self.losses.healed(*replica)
+        self._forgive_deceived(driver)
+
+    def _forgive_deceived(self, driver: ReplicaDriver) -> None:
+        """What is committed now may rest on the word of a replica that has lost it since."""
+        place = self._place_of(driver.key) if self._deceptions else None
+        if place is None or driver.replica.role is not Role.LEADER:
+            return
+        for node, end in self.losses.real(place.key).items():
+            held = self._deceptions.get((place.key, node), 0)
+            if end < driver.replica.high_watermark <= held and node in place.partition.in_sync:
+                self._forgive(place, end)
 
     def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
         """If an acknowledgement means synced, an acknowledging fetch is sent only after the sync."""
@@ -429,3 +440,12 @@ class ClusterChecker:
         for group in self.groups:
             if group.topic == place.topic.name:
                 group.check(place.number, entries)
+
+
+def _has_no_other_history(driver: ReplicaDriver, end: int) -> bool:
+    """Whether a replica that lost records without knowing it has fetched them again. A leader may have
+    written others in their place: these count once every follower has them.
+    """
+    replica = driver.replica
+    followers = replica.progress.values() if replica.role is Role.LEADER else ()
+    return all(follower.seen and follower.end_offset >= end for follower in followers)
