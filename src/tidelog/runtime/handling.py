@@ -24,8 +24,8 @@ Compute = Callable[[Callable[[], bytes], Callable[[bytes | BaseException], None]
 """Runs work in a thread. The callback gets its result or exception on the event loop."""
 
 
-class Held(Protocol):
-    """A connection that can take a break."""
+class HoldableConnection(Protocol):
+    """A connection that can stop taking requests for a while."""
 
     def hold(self) -> None: ...
 
@@ -61,7 +61,7 @@ def handle_plain(
     finish: Callable[[bytes], None],
     give_up: Callable[[str], None],
     compute: Compute | None = None,
-    connection: Held | None = None,
+    connection: HoldableConnection | None = None,
 ) -> None:
     """``finish`` gets the response frame, immediately or later. ``give_up`` is called if no response can be
     encoded. ``compute`` runs the encoding of large responses. ``connection`` handles no further request while
