@@ -18,7 +18,7 @@ from tidelog.broker.handlers import (
 )
 from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
-from tidelog.broker.requests import submission
+from tidelog.broker.requests import deciding, submission
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.slices import SlicedResponse, respond_in_slices
 from tidelog.errors import ErrorCode
@@ -158,6 +158,13 @@ class TestHandlers:
         ]
         rows = many.call("create_topics", topics=wanted).topics
         assert [row.error_code for row in rows] == [36 if number == 5 else 0 for number in range(COUNT)]
+
+    def test_decisions_that_share_a_batch(self, many: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(deciding, "DECIDED_TOGETHER", 4)
+        wanted = [{"topic": "t", "partitions": [*range(COUNT), 99]}]
+        (row,) = many.call("elect_leaders", election_type=0, topic_partitions=wanted).replica_election_results
+        errors = [(each.partition_id, each.error_code) for each in row.partition_result]
+        assert errors == [*((index, 84) for index in range(COUNT)), (99, 3)]
 
 
 def produced(broker: FakeBroker, asker: Asker, acks: int = -1, partitions: int = COUNT) -> list[Any]:
