@@ -100,6 +100,24 @@ def describe(field: Field) -> None:
         field.topics.admin.list_offsets(_first_offsets(number * 100))  # a few hundred at once
 
 
+def ask_for_everything(field: Field) -> None:
+    """The end offset of every partition, the settings of every topic, a write to every partition: each in one
+    request. A broker answers for those it does not lead as well.
+    """
+    now_ms = int(time.time() * 1000)
+    partitions = range(field.partitions)
+    asked = [
+        wire.list_offsets_request(MANY, partitions),
+        wire.describe_configs_request([MANY, *(f"{MANY}-{number}" for number in range(field.partitions))]),
+        wire.produce_request_to_many(MANY, partitions, wire.batch_of(b"x" * 100, 1, now_ms), acks=1),
+    ]
+    for member in field.cluster.members.values():
+        connection = Connection(member.port)
+        with connection.socket:
+            for request in asked:
+                connection.ask(request)
+
+
 def _first_offsets(start: int) -> dict[Any, Any]:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
@@ -241,6 +259,7 @@ OPERATIONS: dict[str, Operation] = {
     "many partitions at rest": rest,
     "metadata of everything": ask_for_metadata,
     "describe": describe,
+    "requests with every partition": ask_for_everything,
     "kill a broker": kill,
     "broker comes back": come_back,
     "delete partitions": delete_many,

@@ -9,7 +9,7 @@ from struct import Struct, pack, unpack_from
 
 import crc32c
 
-PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, DESCRIBE_CONFIGS = 0, 1, 2, 3, 18, 32
 PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 7, 11, 4
 
 NOT_READY_YET = (3, 5, 6)  # unknown topic or partition, leader not available, not leader
@@ -156,6 +156,17 @@ def fetch_records(response: bytes | memoryview) -> tuple[int, int, int]:
     aborted = int.from_bytes(response[at : at + 4], "big", signed=True)
     at += 4 + 16 * max(aborted, 0) + 4
     return error, high_watermark, int.from_bytes(response[at : at + 4], "big", signed=True)
+
+
+def list_offsets_request(topic: str, partitions: Iterable[int]) -> bytes:
+    """The end of each."""
+    wanted = array(pack(">iq", partition, -1) for partition in partitions)
+    return request(LIST_OFFSETS, 1, 0, pack(">i", -1) + array([string(topic) + wanted]))
+
+
+def describe_configs_request(topics: Iterable[str]) -> bytes:
+    resources = array(b"\x02" + string(topic) + pack(">i", -1) for topic in topics)
+    return request(DESCRIBE_CONFIGS, 1, 0, resources + b"\0")
 
 
 def metadata_request(topic: str, create: bool = False) -> bytes:

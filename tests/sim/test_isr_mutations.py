@@ -277,14 +277,16 @@ def keep_everybody_eligible(patch: pytest.MonkeyPatch) -> None:
 
 def miss_a_decision(patch: pytest.MonkeyPatch) -> None:
     """A node leaves out some records of the metadata log."""
-    original = MetadataQuorum._read_committed
+    original = MetadataQuorum._read_on
 
-    def read(self: MetadataQuorum) -> Any:
-        found, size, end_offset = original(self)
-        kept = found if self.committed_offset % 9 or self.driver.replica.me != 2 else []
-        return kept, size, end_offset
+    def read_on(self: MetadataQuorum) -> None:
+        before = self.image
+        misses = not self.committed_offset % 9 and self.driver.replica.me == 2
+        original(self)
+        if misses:
+            self._image = before
 
-    patch.setattr(MetadataQuorum, "_read_committed", read)
+    patch.setattr(MetadataQuorum, "_read_on", read_on)
 
 
 def forget_the_assignment(patch: pytest.MonkeyPatch) -> None:

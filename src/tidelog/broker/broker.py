@@ -12,7 +12,7 @@ from tidelog.broker.links.links import Links
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.broker.transactions.admission import Admission
 from tidelog.config import BrokerConfig
-from tidelog.controller.image import ClusterImage, TopicImage
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.store import MetadataStore
 from tidelog.services import Services, ignore
 
@@ -65,6 +65,10 @@ class Broker:
         leader, and it is added to the metadata log only afterwards.
         """
         return self.partitions.newest(topic)
+
+    def newest_partition(self, topic: TopicImage, index: int) -> PartitionImage:
+        """The same for one partition. A topic may have thousands of others."""
+        return self.partitions.newest_partition(topic, index)
 
     @property
     def image(self) -> ClusterImage:

@@ -1,14 +1,113 @@
 """Work of many small steps, done in slices, so that a broker can handle requests in between."""
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
-from tidelog.services import Services
+from tidelog.broker.promise import Promise
+from tidelog.errors import ErrorCode
+from tidelog.protocol.messages import Fields
+from tidelog.services import Services, ignore
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+SLICE_MS_MAX = 4
 
 
 def in_slices(services: Services, steps: Iterator[object], per_slice: int, then: Callable[[], None]) -> None:
     """Do all steps, ``per_slice`` at a time, then call ``then``. The first slice is done immediately."""
-    if sum(1 for _ in islice(steps, per_slice)) < per_slice:
-        then()
-    else:
+    if take_slice(services, steps, per_slice):
         services.soon(lambda: in_slices(services, steps, per_slice, then))
+    else:
+        then()
+
+
+def take_slice(services: Services, steps: Iterator[object], per_slice: int) -> bool:
+    """Whether there may be more. The step that takes the slice beyond its time is the last one."""
+    until_ms = services.uptime_ms() + SLICE_MS_MAX
+    count = 0
+    for _ in islice(steps, per_slice):
+        count += 1
+        if services.uptime_ms() >= until_ms:
+            return True
+    return count == per_slice
+
+
+class SlicedResponse(Promise[Fields]):
+    """A response that is worked out in slices. Until all steps are taken, its connection takes no other
+    request: what comes later on it must not be seen by what came before.
+    """
+
+    __slots__ = ("_per_slice", "_respond", "_services", "_steps", "_when_taken")
+
+    def __init__(
+        self,
+        services: Services,
+        steps: Iterator[object],
+        per_slice: int,
+        respond: Callable[[], Fields | Promise[Fields]],
+    ) -> None:
+        super().__init__()
+        self._services = services
+        self._steps = steps
+        self._per_slice = per_slice
+        self._respond = respond
+        self._when_taken: Callable[[], None] = ignore
+
+    def when_taken(self, callback: Callable[[], None]) -> None:
+        """Call back when all steps are taken, or one has failed. There may be more to wait for."""
+        self._when_taken = callback
+
+    def go_on(self) -> None:
+        """The next slice. Whatever goes wrong, the request is answered."""
+        try:
+            if take_slice(self._services, self._steps, self._per_slice):
+                self._services.soon(self.go_on)
+                return
+            outcome = self._respond()
+        except Exception as error:
+            logger.exception("a request failed")
+            code = getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
+            outcome = {"error_code": code}
+        self._when_taken()
+        if isinstance(outcome, Promise):
+            outcome.then(self.keep)
+        else:
+            self.keep(outcome)
+
+
+def respond_in_slices(
+    services: Services,
+    steps: Iterator[object],
+    per_slice: int,
+    respond: Callable[[], Fields | Promise[Fields]],
+) -> Fields | Promise[Fields]:
+    """``respond`` is called when all steps are taken; at once if they are few. What goes wrong in the first
+    slice goes to the caller.
+    """
+    if not take_slice(services, steps, per_slice):
+        return respond()
+    response = SlicedResponse(services, steps, per_slice, respond)
+    services.soon(response.go_on)
+    return response
+
+
+def describe_in_slices(
+    services: Services,
+    items: Iterable[T],
+    describe: Callable[[T], Fields],
+    per_slice: int,
+    respond: Callable[[list[Fields]], Fields],
+) -> Fields | Promise[Fields]:
+    """A response with a row for each item."""
+    rows: list[Fields] = []
+
+    def describe_each() -> Iterator[None]:
+        for item in items:
+            rows.append(describe(item))
+            yield
+
+    return respond_in_slices(services, describe_each(), per_slice, lambda: respond(rows))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from tidelog.controller.availability import DRAIN_SETTING, BrokerAvailability, Rank, same_rank
-from tidelog.controller.image import ClusterImage
+from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leader_assignment import assign_leaders, without_memory
 from tidelog.controller.promises import survives_power_failure
 from tidelog.controller.records import (
@@ -27,14 +27,22 @@ def fence(
     image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
     """A broker is taken for dead: from now on it leads no partition and is a member of no in-sync set."""
-    return _settled(image, [BrokerFencingChanged(broker_id, True)], rules_of, rank)
+    return with_leaders(image, [fenced(broker_id)], rules_of, rank)
+
+
+def fenced(broker_id: int) -> MetadataRecord:
+    return BrokerFencingChanged(broker_id, True)
 
 
 def unfence(
     image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
 ) -> list[MetadataRecord]:
     """A broker is back and knows the current metadata: partitions that waited for it can be led again."""
-    return _settled(image, [BrokerFencingChanged(broker_id, False)], rules_of, rank)
+    return with_leaders(image, [unfenced(broker_id)], rules_of, rank)
+
+
+def unfenced(broker_id: int) -> MetadataRecord:
+    return BrokerFencingChanged(broker_id, False)
 
 
 def leave(
@@ -43,7 +51,11 @@ def leave(
     """A broker is shutting down: other brokers lead from now on where they can. It stays a member, and keeps
     serving the partitions that no other broker can lead.
     """
-    return _settled(image, [BrokerFencingChanged(broker_id, False, leaving=True)], rules_of, rank)
+    return with_leaders(image, [leaving(broker_id)], rules_of, rank)
+
+
+def leaving(broker_id: int) -> MetadataRecord:
+    return BrokerFencingChanged(broker_id, False, leaving=True)
 
 
 def is_needed(image: ClusterImage, broker_id: int) -> bool:
@@ -80,8 +92,11 @@ def register(
     *,
     forgot: bool,
     empty: bool,
+    others_later: bool = False,
 ) -> list[MetadataRecord]:
-    """A broker process has started. It begins fenced and loses the leaderships that it had.
+    """A broker process has started. It begins fenced and loses the leaderships that it had. They end together
+    with the registration; otherwise the new process would take them for its own. ``others_later``: changes of
+    partitions that it does not lead are decided later.
 
     ``forgot``: it stopped without syncing and its machine lost power, so it may lack records that it once
     held. ``empty``: its disk is a new one. In both cases it no longer counts as holding what was committed.
@@ -96,7 +111,13 @@ def register(
         # It was drained in order to be stopped, and it has stopped.
         records.append(BrokerConfigChanged(str(broker_id), {DRAIN_SETTING: None}))
     records += _forget(image.apply(records), broker_id, rules_of, forgot=forgot, empty=empty)
-    return _settled(image, records, rules_of, rank)
+    if others_later:
+
+        def led_by_it(partition: PartitionImage) -> bool:
+            return partition.leader == broker_id
+
+        return [*records, *assign_leaders(image.apply(records), rules_of, rank, led_by_it)]
+    return with_leaders(image, records, rules_of, rank)
 
 
 def _forget(
@@ -139,7 +160,7 @@ def unregister(image: ClusterImage, broker_id: int) -> list[MetadataRecord]:
     return [BrokerUnregistered(broker_id)]
 
 
-def _settled(
+def with_leaders(
     image: ClusterImage, records: list[MetadataRecord], rules_of: RulesOf, rank: Rank
 ) -> list[MetadataRecord]:
     """These changes, and the resulting changes of partitions."""

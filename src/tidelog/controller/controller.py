@@ -30,6 +30,7 @@ from tidelog.controller.effects import (
     Register,
     Relieve,
     Reply,
+    Review,
     Submit,
 )
 from tidelog.controller.image import BrokerImage, ClusterImage
@@ -47,7 +48,8 @@ from tidelog.controller.messages import (
     RegisterAsk,
     RegisterGot,
 )
-from tidelog.controller.records import BrokerRegistered
+from tidelog.controller.records import BrokerRegistered, MetadataRecord
+from tidelog.controller.review import LeaderReview, is_large
 from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.machine import Machine
@@ -89,6 +91,7 @@ class Controller(Machine):
         # Metadata offset that a fenced broker must have applied before it is unfenced. The records that ended
         # its leaderships are before it. An offset that moved with every decision would be hard to reach.
         self._must_know: dict[int, int] = {}
+        self._review = LeaderReview()
         self._now_ms = 0
         self._balanced_ms = 0
         self._balance_interval_ms = 0  # 0: leaders stay where they are
@@ -120,6 +123,7 @@ class Controller(Machine):
         self._balanced_ms = now_ms
         self._registered_ms.clear()
         self._must_know.clear()
+        self._review.end()
         self._doubt_all()
         self._deadlines = {
             broker_id: max(
@@ -133,6 +137,7 @@ class Controller(Machine):
     def deactivate(self) -> None:
         self.active = False
         self._deadlines.clear()
+        self._review.end()
 
     # --- sessions -------------------------------------------------------------------------------------------
 
@@ -147,7 +152,10 @@ class Controller(Machine):
         for broker_id in silent:
             del self._deadlines[broker_id]
             self._must_know.pop(broker_id, None)
-        return [Submit(Fence(broker_id)) for broker_id in silent]
+        effects: Effects = [Submit(Fence(broker_id)) for broker_id in silent]
+        if self._review.must_repeat:
+            effects.append(Submit(Reconsider()))
+        return effects
 
     def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> Effects:
         """Its connections closed, so its process is probably dead. It gets a short time to show that it is
@@ -202,6 +210,15 @@ class Controller(Machine):
                 effects.append(Submit(Balance()))
         return effects
 
+    @property
+    def has_more_to_review(self) -> bool:
+        """Whether :meth:`review` is to be called in a moment."""
+        return self.active and self._review.has_more
+
+    def review(self) -> Effects:
+        """The next partitions, where there are too many to look at all of them at once."""
+        return [Submit(Review())] if self.has_more_to_review else []
+
     # --- requests -------------------------------------------------------------------------------------------
 
     def handle(self, ask: ControllerAsk, now_ms: int, token: int) -> Effects:
@@ -221,7 +238,7 @@ class Controller(Machine):
         if ask.leaving:
             return [*effects, Submit(Relieve(ask), token)]
         may_return = False
-        if broker.fenced:
+        if broker.fenced and not self._review.in_progress:
             must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
             # It has applied the records that ended its leaderships, so it will not act on outdated metadata.
             may_return = ask.metadata_offset >= must_know
@@ -243,7 +260,24 @@ class Controller(Machine):
         return _DECIDE[type(decision)](self, decision, image)
 
     def _reconsider(self, decision: Reconsider, image: ClusterImage) -> Decided:
-        return Decided([*leader_assignment.assign_leaders(image, self._rules.at(image), self._rank)])
+        return Decided(self._with_leaders(image, []))
+
+    def _with_leaders(self, image: ClusterImage, records: list[MetadataRecord]) -> list[MetadataRecord]:
+        """These changes, and what follows from them for the partitions: at once, or where there are many, in
+        the slices of a review that begins with it.
+        """
+        if not is_large(image):
+            return brokers.with_leaders(image, records, self._rules.at(image), self._rank)
+        self._begin_review(image)
+        return records
+
+    def _begin_review(self, image: ClusterImage) -> None:
+        self._review.begin(image)
+        # What ends leaderships is yet to come: what was enough to know is not any more.
+        self._must_know.clear()
+
+    def _review_some(self, decision: Review, image: ClusterImage) -> Decided:
+        return Decided(self._review.take_some(image, self._rules.at(image), self._rank))
 
     def _balance(self, decision: Balance, image: ClusterImage) -> Decided:
         return Decided(leadership.balance(image, self._rank))
@@ -254,7 +288,7 @@ class Controller(Machine):
         if broker is None or broker.fenced:
             return Decided([])
         logger.warning("broker %s is fenced: its session has expired", broker_id)
-        return Decided(brokers.fence(image, broker_id, self._rules.at(image), self._rank))
+        return Decided(self._with_leaders(image, [brokers.fenced(broker_id)]))
 
     def _change_in_sync(self, ask: InSyncAsk, image: ClusterImage) -> Decided:
         # A refusal, too, counts only when it is committed. If the leader learned of it earlier, it would give
@@ -295,6 +329,9 @@ class Controller(Machine):
         if empty:
             logger.warning("broker %s has registered with another disk", ask.broker_id)
         self._compare_settings(ask, image)
+        large = is_large(image)
+        if large:
+            self._begin_review(image)
         return Decided(
             brokers.register(
                 image,
@@ -303,6 +340,7 @@ class Controller(Machine):
                 self._rank,
                 forgot=ask.forgot,
                 empty=empty,
+                others_later=large,
             )
         )
 
@@ -325,12 +363,11 @@ class Controller(Machine):
         broker = image.brokers.get(ask.broker_id)
         if broker is None or broker.broker_epoch != ask.broker_epoch:
             return Decided([], verdict=True)
-        fenced = broker.fenced and not decision.may_return
+        fenced = broker.fenced and not (decision.may_return and not self._review.in_progress)
         if fenced or not broker.fenced:
             return Decided([], verdict=fenced)
         logger.info("broker %s is unfenced", ask.broker_id)
-        unfenced = brokers.unfence(image, ask.broker_id, self._rules.at(image), self._rank)
-        return Decided(unfenced, verdict=False)
+        return Decided(self._with_leaders(image, [brokers.unfenced(ask.broker_id)]), verdict=False)
 
     def _relieve(self, decision: Relieve, image: ClusterImage) -> Decided:
         """Other brokers take over first, then it may stop. The verdict is whether it may."""
@@ -338,15 +375,14 @@ class Controller(Machine):
         broker = image.brokers.get(broker_id)
         if broker is None or broker.fenced or broker.broker_epoch != ask.broker_epoch:
             return Decided([], verdict=True)
-        rules_of = self._rules.at(image)
         if not broker.leaving:
             logger.info("broker %s is shutting down", broker_id)
-            return Decided(brokers.leave(image, broker_id, rules_of, self._rank), verdict=False)
+            return Decided(self._with_leaders(image, [brokers.leaving(broker_id)]), verdict=False)
         # It asks again, so it has had time to learn of the new leaders. It keeps serving the partitions that
         # others could lead after catching up. How long it waits for that is its own decision.
-        if brokers.is_needed(image, broker_id):
+        if self._review.in_progress or brokers.is_needed(image, broker_id):
             return Decided([], verdict=False)
-        return Decided(brokers.fence(image, broker_id, rules_of, self._rank), verdict=True)
+        return Decided(self._with_leaders(image, [brokers.fenced(broker_id)]), verdict=True)
 
     # --- responses ------------------------------------------------------------------------------------------
 
@@ -354,8 +390,20 @@ class Controller(Machine):
         """A decision is committed and applied, or has failed with ``error``. ``verdict``: what :meth:`decide`
         returned, None if it was not called.
         """
+        if isinstance(submitted.decision, Review):
+            return self._reviewed(error)
         got = self._answer(submitted.decision, verdict, error)
         return [] if submitted.token is None or got is None else [Reply(submitted.token, got)]
+
+    def _reviewed(self, error: ErrorCode) -> Effects:
+        """A slice is committed. If it may not be, all is looked at again later: nobody is let in before what
+        ended its leaderships is certain.
+        """
+        if error is not ErrorCode.NONE:
+            self._review.fail()
+        elif not self._review.has_more and not self._review.must_repeat:
+            self._review.end()
+        return []
 
     def _answer(
         self, decision: Decision, verdict: ErrorCode | bool | None, error: ErrorCode
@@ -400,6 +448,7 @@ class Controller(Machine):
 _DECIDE: Mapping[type, Callable[[Controller, Any, ClusterImage], Decided]] = {
     Fence: Controller._fence,
     Reconsider: Controller._reconsider,
+    Review: Controller._review_some,
     Balance: Controller._balance,
     Register: Controller._register,
     Keep: Controller._keep,

@@ -12,18 +12,28 @@ from tidelog.controller.store import MetadataStore
 from tidelog.errors import ErrorCode, TidelogError
 
 Answer = Callable[[ControllerGot], None]
+Soon = Callable[[Callable[[], None]], None]
+
+
+def at_once(callback: Callable[[], None]) -> None:
+    callback()
 
 
 class ControllerDriver:
-    def __init__(self, controller: Controller, store: MetadataStore) -> None:
+    def __init__(self, controller: Controller, store: MetadataStore, soon: Soon = at_once) -> None:
+        """``soon``: calls back when other events have had their turn."""
         self._controller = controller
         self._store = store
+        self._soon = soon
+        self._goes_on = False  # More partitions are looked at in a moment.
         self._waiting: dict[int, Answer] = {}
         self._last_token = 0
 
     @classmethod
-    def of(cls, store: MetadataStore, config: BrokerConfig, timing: SessionTiming) -> "ControllerDriver":
-        return cls(Controller(store, config, timing), store)
+    def of(
+        cls, store: MetadataStore, config: BrokerConfig, timing: SessionTiming, soon: Soon = at_once
+    ) -> "ControllerDriver":
+        return cls(Controller(store, config, timing), store, soon)
 
     @property
     def active(self) -> bool:
@@ -72,3 +82,10 @@ class ControllerDriver:
             self.run(self._controller.committed(effect, verdict, code))
 
         self._store.submit(decide, done)
+        if self._controller.has_more_to_review and not self._goes_on:
+            self._goes_on = True
+            self._soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._goes_on = False
+        self.run(self._controller.review())

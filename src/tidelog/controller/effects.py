@@ -30,6 +30,10 @@ class Reconsider(NamedTuple):
     """Check whether every partition is led by the broker that should lead it."""
 
 
+class Review(NamedTuple):
+    """The same for the next few partitions, of those that are still to be looked at."""
+
+
 class Balance(NamedTuple):
     """Move leaderships back to the preferred replicas."""
 
@@ -54,7 +58,9 @@ class Relieve(NamedTuple):
     ask: HeartbeatAsk
 
 
-Decision = Fence | Reconsider | Balance | Register | Keep | Relieve | InSyncAsk | KeptAsk | OfflineAsk
+Decision = (
+    Fence | Reconsider | Review | Balance | Register | Keep | Relieve | InSyncAsk | KeptAsk | OfflineAsk
+)
 
 
 class Decided(NamedTuple):

@@ -162,14 +162,14 @@ class ClusterImage(msgspec.Struct, frozen=True):
         return None if name is None else self.topics[name]
 
     def apply(self, records: Iterable[MetadataRecord]) -> "ClusterImage":
-        draft = _Draft(self)
+        draft = ImageDraft(self)
         for record in records:
             draft.apply(record)
         return draft.finish()
 
 
-class _Draft:
-    """A mutable copy while a batch of records is applied."""
+class ImageDraft:
+    """A mutable copy while records are applied."""
 
     def __init__(self, image: ClusterImage) -> None:
         self.cluster_id = image.cluster_id
@@ -185,6 +185,7 @@ class _Draft:
         self._changing: dict[UUID, list[PartitionImage]] = {}
 
     def finish(self) -> ClusterImage:
+        """The image. The draft is of no use afterwards."""
         for topic_id in list(self._changing):
             self._topic(topic_id)
         return ClusterImage(

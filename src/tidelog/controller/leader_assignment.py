@@ -3,7 +3,7 @@ leaders propose: an image in, records out. :mod:`tidelog.controller.successions`
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 from uuid import UUID
@@ -31,19 +31,36 @@ from tidelog.types import NO_BROKER
 logger = logging.getLogger(__name__)
 
 
+def _every(partition: PartitionImage) -> bool:
+    return True
+
+
 def assign_leaders(
-    image: ClusterImage, rules_of: RulesOf, rank: Rank = same_rank
+    image: ClusterImage,
+    rules_of: RulesOf,
+    rank: Rank = same_rank,
+    which: Callable[[PartitionImage], bool] = _every,
 ) -> Iterator[PartitionChanged]:
-    """Every partition that has to change, given which brokers of this image are available."""
+    """Every partition that has to change, given which brokers of this image are available. ``which`` selects
+    the partitions to examine.
+    """
     available = BrokerAvailability.of(image, rank)
     for topic in image.topics.values():
-        yield from assign_topic_leaders(topic, available, rules_of(topic))
+        yield from assign_topic_leaders(topic, available, rules_of(topic), which=which)
 
 
 def assign_topic_leaders(
-    topic: TopicImage, available: BrokerAvailability, rules: Rules
+    topic: TopicImage,
+    available: BrokerAvailability,
+    rules: Rules,
+    start: int = 0,
+    end: int | None = None,
+    which: Callable[[PartitionImage], bool] = _every,
 ) -> Iterator[PartitionChanged]:
-    for index, partition in enumerate(topic.partitions):
+    """The same for some partitions of one topic."""
+    for index, partition in enumerate(topic.partitions[start:end], start):
+        if not which(partition):
+            continue
         new = next_state(partition, available, rules)
         if new is not partition and new != partition:
             if new.unclean_epoch > partition.unclean_epoch:

@@ -10,6 +10,7 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
+from tidelog.protocol import messages
 from tidelog.protocol.extents import tame
 from tidelog.protocol.kio_import import (
     api_key_map,
@@ -48,6 +49,15 @@ def _answer_reader(api_key: int) -> Callable[[Any, int], tuple[Any, int]]:
     schema = load_response_schema(api_key, newest(api_key))
     read = entity_reader(schema)
     return lambda frame, position: read(*tame(schema, frame, position))
+
+
+def load(api_key: int) -> None:
+    """Import the schemas of the newest version: some milliseconds, and files are read. Safe in any thread."""
+    _request_builder(api_key, newest(api_key))
+    _request_writer(api_key)
+    _answer_builder(api_key, newest(api_key))
+    _answer_reader(api_key)
+    messages.load(api_key, newest(api_key))
 
 
 def request_of(api_key: int, body: Fields, version: int | None = None) -> Any:

@@ -372,6 +372,7 @@ class Connection(asyncio.BufferedProtocol):
                 lambda frame: self._finish(slot, frame),
                 self.close,
                 server.encode,
+                self,
             )
         return slot
 

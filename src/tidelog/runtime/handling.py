@@ -7,11 +7,13 @@ Without a response, the later responses of the connection could not be sent.
 import logging
 from collections.abc import Callable
 from struct import Struct
+from typing import Protocol
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.slices import SlicedResponse
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import messages
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
@@ -20,6 +22,15 @@ logger = logging.getLogger(__name__)
 
 Compute = Callable[[Callable[[], bytes], Callable[[bytes | BaseException], None]], None]
 """Runs work in a thread. The callback gets its result or exception on the event loop."""
+
+
+class HoldableConnection(Protocol):
+    """A connection that can stop taking requests for a while."""
+
+    def hold(self) -> None: ...
+
+    def resume(self) -> None: ...
+
 
 ENCODED_AT_ONCE_MAX = 500  # elements of a response: about 4 ms
 
@@ -50,9 +61,11 @@ def handle_plain(
     finish: Callable[[bytes], None],
     give_up: Callable[[str], None],
     compute: Compute | None = None,
+    connection: HoldableConnection | None = None,
 ) -> None:
     """``finish`` gets the response frame, immediately or later. ``give_up`` is called if no response can be
-    encoded. ``compute`` runs the encoding of large responses. Raises :class:`Malformed`.
+    encoded. ``compute`` runs the encoding of large responses. ``connection`` handles no further request while
+    this one is handled in slices. Raises :class:`Malformed`.
     """
     api_key, version = context.api_key, context.version
     decoded = messages.decode(api_key, version, request, position)
@@ -90,6 +103,9 @@ def handle_plain(
         logger.exception("%s v%s of %s failed", messages.name_of(api_key), version, context.peer)
         _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
     else:
+        if isinstance(outcome, SlicedResponse) and connection is not None:
+            connection.hold()
+            outcome.when_taken(connection.resume)
         if isinstance(outcome, Promise):
             outcome.then(answer)
         else:

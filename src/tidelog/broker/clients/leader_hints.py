@@ -24,7 +24,7 @@ def leader_hint(broker: BrokerPorts, key: TopicKey, index: int) -> LeaderHint | 
     topic = image.topic_by_id(key) if isinstance(key, UUID) else image.topics.get(key)
     if topic is None or not 0 <= index < len(topic.partitions):
         return None
-    partition = broker.newest(topic).partitions[index]
+    partition = broker.newest_partition(topic, index)
     leader = image.brokers.get(acting_leader(partition))
     if leader is None or leader.broker_id == broker.broker_id or leader.broker_id in broker.lost_brokers:
         return None

@@ -6,7 +6,8 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.coordination import machine_of
-from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.slices import describe_in_slices
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.consumer.description import (
     ConsumerGroupDescription,
@@ -18,8 +19,17 @@ from tidelog.protocol.messages import Fields
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
-    return {"groups": [_describe(broker, group_id) for group_id in request.group_ids]}
+DESCRIBED_PER_SLICE = 100  # about 2 ms
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    return describe_in_slices(
+        broker.services,
+        request.group_ids,
+        lambda group_id: _describe(broker, group_id),
+        DESCRIBED_PER_SLICE,
+        lambda rows: {"groups": rows},
+    )
 
 
 def _describe(broker: Broker, group_id: str) -> Fields:

@@ -5,31 +5,41 @@ may lead next has raised its own log start offset or, in quorum topics, when a r
 committed.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.promise import Gather, Promise
-from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields, milliseconds
 
 TO_HIGH_WATERMARK = -1
 LOOK_AGAIN_MS = 10
+DELETIONS_PER_SLICE = 100  # about 3 ms, where segments go
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     deadline_ms = broker.services.uptime_ms() + max(milliseconds(request.timeout), 0)
     topics: list[Fields] = []
     gather = Gather(sum(len(topic.partitions) for topic in request.topics))
-    for topic in request.topics:
-        answers: list[Fields] = []
-        topics.append({"name": topic.name, "partitions": answers})
-        for wanted in topic.partitions:
-            answers.append(_Deletion(broker, topic.name, wanted, deadline_ms, gather).answer)
-    promise: Promise[Fields] = Promise()
-    gather.promise.then(lambda _: promise.keep({"topics": topics}))
-    return promise
+
+    def delete_each() -> Iterator[None]:
+        for topic in request.topics:
+            answers: list[Fields] = []
+            topics.append({"name": topic.name, "partitions": answers})
+            for wanted in topic.partitions:
+                answers.append(_Deletion(broker, topic.name, wanted, deadline_ms, gather).answer)
+                yield
+
+    def respond() -> Promise[Fields]:
+        promise: Promise[Fields] = Promise()
+        gather.promise.then(lambda _: promise.keep({"topics": topics}))
+        return promise
+
+    return respond_in_slices(broker.services, delete_each(), DELETIONS_PER_SLICE, respond)
 
 
 class _Deletion:

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.resources import BROKER, TOPIC, check_broker, settings_in_force
+from tidelog.broker.slices import describe_in_slices
 from tidelog.config import ConfigSource, ConfigType, DescribedSetting, describe_broker
 from tidelog.config.topic import MODE_CHANGE, UNCONFIRMED
 from tidelog.controller import promises, topics
@@ -17,15 +18,18 @@ from tidelog.controller.successions import mode_changes
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
+DESCRIBED_PER_SLICE = 20  # about 4 ms, for topics
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     documented = getattr(request, "include_documentation", False)
-    return {
-        "results": [
-            _describe(broker, resource, request.include_synonyms, documented)
-            for resource in dict.fromkeys(request.resources)  # A response is a thousand times larger.
-        ]
-    }
+    return describe_in_slices(
+        broker.services,
+        dict.fromkeys(request.resources),  # A response is a thousand times larger.
+        lambda resource: _describe(broker, resource, request.include_synonyms, documented),
+        DESCRIBED_PER_SLICE,
+        lambda rows: {"results": rows},
+    )
 
 
 def _describe(broker: Broker, resource: Any, synonyms: bool, documented: bool) -> Fields:

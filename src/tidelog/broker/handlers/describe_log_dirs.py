@@ -2,29 +2,43 @@
 volume.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.slices import respond_in_slices
 from tidelog.protocol.messages import Fields
 
+LOOKED_AT_PER_SLICE = 500  # partitions: about 2 ms
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     wanted = (
         None if request.topics is None else {topic.topic: set(topic.partitions) for topic in request.topics}
     )
     topics: dict[str, list[Fields]] = {}
-    for partition in broker.partitions:
-        name = partition.name
-        if wanted is not None and name.partition not in wanted.get(name.topic, ()):
-            continue
-        topics.setdefault(name.topic, []).append(
-            {
-                "partition_index": name.partition,
-                "partition_size": partition.log.size_bytes,
-                "offset_lag": partition.replica.watermark.lacks(partition.log.end_offset),
-            }
-        )
+
+    def look_at_each() -> Iterator[None]:
+        for partition in list(broker.partitions):
+            name = partition.name
+            if wanted is None or name.partition in wanted.get(name.topic, ()):
+                topics.setdefault(name.topic, []).append(
+                    {
+                        "partition_index": name.partition,
+                        "partition_size": partition.log.size_bytes,
+                        "offset_lag": partition.replica.watermark.lacks(partition.log.end_offset),
+                    }
+                )
+            yield
+
+    def respond() -> Fields:
+        return _directory(broker, topics)
+
+    return respond_in_slices(broker.services, look_at_each(), LOOKED_AT_PER_SLICE, respond)
+
+
+def _directory(broker: Broker, topics: Mapping[str, list[Fields]]) -> Fields:
     total_bytes, usable_bytes = broker.partitions.disk_usage()
     directory = {
         "log_dir": broker.partitions.data_path,

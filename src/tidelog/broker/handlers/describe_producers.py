@@ -1,25 +1,33 @@
 """DescribeProducers, version 0: the known producers of a partition and their open transactions."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode
 from tidelog.log.producer_format import NO_SEQUENCE
 from tidelog.log.producers import NO_OFFSET, ProducerState
 from tidelog.protocol.messages import Fields
 
+DESCRIBED_PER_SLICE = 100  # partitions
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [_describe(broker, topic.name, index) for index in topic.partition_indexes],
-            }
-            for topic in request.topics
-        ]
-    }
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    topics: list[Fields] = []
+
+    def describe_each() -> Iterator[None]:
+        for topic in request.topics:
+            rows: list[Fields] = []
+            topics.append({"name": topic.name, "partitions": rows})
+            for index in topic.partition_indexes:
+                rows.append(_describe(broker, topic.name, index))
+                yield
+
+    return respond_in_slices(
+        broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: {"topics": topics}
+    )
 
 
 def _describe(broker: Broker, topic: str, index: int) -> Fields:

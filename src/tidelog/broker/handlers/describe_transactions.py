@@ -3,15 +3,24 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.transacting import machine_of
+from tidelog.broker.slices import describe_in_slices
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 from tidelog.transactions.transaction import Transaction
 
+DESCRIBED_PER_SLICE = 100  # about 2 ms
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
-    return {"transaction_states": [_describe(broker, each) for each in request.transactional_ids]}
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    return describe_in_slices(
+        broker.services,
+        request.transactional_ids,
+        lambda transactional_id: _describe(broker, transactional_id),
+        DESCRIBED_PER_SLICE,
+        lambda rows: {"transaction_states": rows},
+    )
 
 
 def _describe(broker: Broker, transactional_id: str) -> Fields:

@@ -3,7 +3,7 @@
 The internal topic is created at the first request. Refused: share groups.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
@@ -11,6 +11,7 @@ from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.promise import Promise
 from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.slices import in_slices
 from tidelog.controller.image import BrokerImage, TopicImage
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
@@ -22,6 +23,9 @@ GROUP, TRANSACTION = 0, 1
 TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
 
 
+FOUND_PER_SLICE = 100  # about 3 ms
+
+
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     key_type = getattr(request, "key_type", GROUP)
     several = getattr(request, "coordinator_keys", None)
@@ -29,8 +33,17 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     promise: Promise[Fields] = Promise()
 
     def answer(refusal: TidelogError | None) -> None:
-        found = [_find(broker, key_type, key, refusal) for key in keys]
-        promise.keep(dict(found[0]) if several is None else {"coordinators": found})
+        found: list[Fields] = []
+
+        def find_each() -> Iterator[None]:
+            for key in keys:
+                found.append(_find(broker, key_type, key, refusal))
+                yield
+
+        def respond() -> None:
+            promise.keep(dict(found[0]) if several is None else {"coordinators": found})
+
+        in_slices(broker.services, find_each(), FOUND_PER_SLICE, respond)
 
     topic = TOPICS.get(key_type)
     if topic is None:
@@ -100,5 +113,5 @@ def _serving_leader(broker: Broker, topic: str, index: int) -> BrokerImage | Non
     found = broker.image.topics.get(topic)
     if found is None:
         return None
-    leader = acting_leader(broker.newest(found).partitions[index])
+    leader = acting_leader(broker.newest_partition(found, index))
     return None if leader in broker.lost_brokers else broker.image.brokers.get(leader)

@@ -12,13 +12,14 @@ Look-ups by time decode a batch. A compressed or large batch is decoded in a thr
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.index_build import Unindexed
 from tidelog.log.lookup import LookupResult, Opened, Unopened
@@ -45,6 +46,7 @@ NOT_AVAILABLE_FROM_VERSION = 5
 
 
 READ_COMMITTED = 1
+LOOK_UPS_PER_SLICE = 300  # about 2 ms
 ANY_REPLICA = -2  # As replica_id, as in Kafka: for tools that inspect this replica, leader or not.
 
 
@@ -54,15 +56,22 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Pr
     committed = getattr(request, "isolation_level", 0) == READ_COMMITTED
     topics = [{"name": topic.name, "partitions": [{} for _ in topic.partitions]} for topic in request.topics]
     gather = Gather(sum(len(topic.partitions) for topic in request.topics))
-    for topic, answer in zip(request.topics, topics, strict=True):
-        for place, wanted in enumerate(topic.partitions):
-            look_up = LookUp(broker, topic.name, wanted, context.version, committed)
-            look_up.run(_settle(answer["partitions"], place, gather))
-    if gather.promise.kept:
-        return {"topics": topics}
-    promise: Promise[Fields] = Promise()
-    gather.promise.then(lambda _: promise.keep({"topics": topics}))
-    return promise
+
+    def look_up_each() -> Iterator[None]:
+        for topic, answer in zip(request.topics, topics, strict=True):
+            for place, wanted in enumerate(topic.partitions):
+                look_up = LookUp(broker, topic.name, wanted, context.version, committed)
+                look_up.run(_settle(answer["partitions"], place, gather))
+                yield
+
+    def respond() -> Fields | Promise[Fields]:
+        if gather.promise.kept:
+            return {"topics": topics}
+        promise: Promise[Fields] = Promise()
+        gather.promise.then(lambda _: promise.keep({"topics": topics}))
+        return promise
+
+    return respond_in_slices(broker.services, look_up_each(), LOOK_UPS_PER_SLICE, respond)
 
 
 def _settle(rows: list[Fields], place: int, gather: Gather) -> Callable[[Fields], None]:

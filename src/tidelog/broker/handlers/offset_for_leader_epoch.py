@@ -1,24 +1,31 @@
 """OffsetForLeaderEpoch, versions 2 to 4: the end offset of an epoch, so that consumers detect truncation."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.slices import respond_in_slices
 from tidelog.protocol.messages import Fields
 
 OFFSET_MAX = (1 << 63) - 1
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
-    return {
-        "topics": [
-            {
-                "topic": topic.topic,
-                "partitions": [_look_up(broker, topic.topic, wanted) for wanted in topic.partitions],
-            }
-            for topic in request.topics
-        ]
-    }
+LOOK_UPS_PER_SLICE = 500  # about 2 ms
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    topics: list[Fields] = []
+
+    def look_up_each() -> Iterator[None]:
+        for topic in request.topics:
+            rows: list[Fields] = []
+            topics.append({"topic": topic.topic, "partitions": rows})
+            for wanted in topic.partitions:
+                rows.append(_look_up(broker, topic.topic, wanted))
+                yield
+
+    return respond_in_slices(broker.services, look_up_each(), LOOK_UPS_PER_SLICE, lambda: {"topics": topics})
 
 
 def _look_up(broker: Broker, topic: str, wanted: Any) -> Fields:

@@ -6,10 +6,12 @@ partitions is sent when the last of them is done.
 Some batches must be decoded before the append, for instance those for a compacted topic. If that takes long,
 it is done in a thread. So is the check of a batch whose header does not seem to match its records, before it
 is refused or corrected. Meanwhile its connection handles no further request. This keeps the order of a
-producer's batches, and limits the pending requests of the connection to one.
+producer's batches, and limits the pending requests of the connection to one. The same holds while the batches
+of a request with many partitions are appended in slices.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from tidelog.broker.broker import Broker
@@ -20,6 +22,7 @@ from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_o
 from tidelog.broker.producing.transactional import Outcome, TransactionalProduce, is_single
 from tidelog.broker.promise import Gather
 from tidelog.broker.requests.request import HangUp, RequestContext
+from tidelog.broker.slices import in_slices, take_slice
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
@@ -27,6 +30,10 @@ from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, S
 from tidelog.services import ignore
 
 PLAIN_FROM_VERSION = 5
+APPENDED_PER_SLICE = 50  # batches: about 3 ms
+AWAITED_PER_SLICE = 500  # about 2 ms
+
+logger = logging.getLogger(__name__)
 
 
 class ProduceHandler:
@@ -168,25 +175,59 @@ class ProduceHandler:
         """``outcomes``: the results so far, by place in the request. Batches that must be decoded first are
         not among them.
         """
-        outcomes = {} if outcomes is None else outcomes
+        known_outcomes: dict[tuple[int, int], Outcome] = {} if outcomes is None else outcomes
         doubts: list[Costly] = []
-        for number, (key, partitions) in enumerate(request.topics):
-            for place, (index, records) in enumerate(partitions):
-                if (number, place) in outcomes:
-                    continue
-                try:
-                    outcomes[number, place] = self.append(key, index, records, request.acks, context)
-                except MustOpen as doubt:
-                    doubts.append(Costly(key, index, cast(memoryview, records), doubt.rules))
-        if doubts:
-            self.opening.first(
-                doubts,
-                context,
-                asker,
-                lambda known: self._handle_many(request, known, send, asker, outcomes),
-            )
-            return
-        self._answer_many(request, context, send, outcomes)
+
+        def append_each() -> Iterator[None]:
+            for number, (key, partitions) in enumerate(request.topics):
+                for place, (index, records) in enumerate(partitions):
+                    if (number, place) in known_outcomes:
+                        continue
+                    try:
+                        known_outcomes[number, place] = self.append(
+                            key, index, records, request.acks, context
+                        )
+                    except MustOpen as doubt:
+                        doubts.append(Costly(key, index, cast(memoryview, records), doubt.rules))
+                    yield
+
+        def conclude() -> None:
+            if doubts:
+                self.opening.first(
+                    doubts,
+                    context,
+                    asker,
+                    lambda known: self._handle_many(request, known, send, asker, known_outcomes),
+                )
+            else:
+                self._answer_many(request, context, send, known_outcomes)
+
+        steps = append_each()
+        if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
+            asker.hold()
+            self._broker.services.soon(lambda: self._go_on(steps, context, asker, conclude))
+        else:
+            conclude()
+
+    def _go_on(
+        self,
+        steps: Iterator[None],
+        context: RequestContext,
+        asker: RequestSource,
+        conclude: Callable[[], None],
+    ) -> None:
+        """The next batches. The connection is held, so that a producer's batches keep their order."""
+        try:
+            if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
+                self._broker.services.soon(lambda: self._go_on(steps, context, asker, conclude))
+                return
+            conclude()
+        except HangUp as error:
+            asker.close(error.message)
+        except Exception:
+            logger.exception("a produce request of %s failed", context.peer)
+            asker.close("a request that could not be answered")
+        asker.resume()
 
     def _answer_many(
         self,
@@ -212,14 +253,19 @@ class ProduceHandler:
             send(None)
             return
         gather = Gather(len(waiting))
-        for partition, appended, results, place in waiting:
-            partition.when_acknowledged(
-                appended.end_offset,
-                request.acks,
-                request.timeout_ms,
-                _settle(partition, appended, results, place, gather),
-            )
         gather.promise.then(lambda _: self._answer(context, send, answers))
+
+        def await_each() -> Iterator[None]:
+            for partition, appended, results, place in waiting:
+                partition.when_acknowledged(
+                    appended.end_offset,
+                    request.acks,
+                    request.timeout_ms,
+                    _settle(partition, appended, results, place, gather),
+                )
+                yield
+
+        in_slices(self._broker.services, await_each(), AWAITED_PER_SLICE, ignore)
 
     def append(
         self,

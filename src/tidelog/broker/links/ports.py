@@ -8,7 +8,7 @@ from typing import Protocol
 from tidelog.broker.links.links import Links
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.config import BrokerConfig
-from tidelog.controller.image import ClusterImage, TopicImage
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.services import Services
 
 
@@ -39,3 +39,5 @@ class BrokerPorts(Protocol):
 
     def newest(self, topic: TopicImage) -> TopicImage:
         """The topic with the newest leaders known to this broker."""
+
+    def newest_partition(self, topic: TopicImage, index: int) -> PartitionImage: ...

@@ -5,20 +5,21 @@ everything from before its epoch is committed and applied. Then it knows all dec
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
+from tidelog.broker.metadata.reading import CommittedReader, size_between
 from tidelog.broker.metadata.snapshots import Applied, MetadataSnapshots, SnapshotPorts
 from tidelog.broker.metadata.voters import MetadataVoters
-from tidelog.config.kinds import LONG_MAX
 from tidelog.controller import records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.store import Decide, Done
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant
-from tidelog.protocol.batch import iterate
-from tidelog.protocol.records import Record, decode_batch, encode_batch
+from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
 from tidelog.replication.replica import Role
@@ -27,8 +28,7 @@ from tidelog.services import Services, ignore
 
 logger = logging.getLogger(__name__)
 
-READ_AT_ONCE_BYTES = 1 << 20
-APPLIED_AT_ONCE = 200  # records, rounded up to a whole decision: about 3 ms including their effects
+APPLIED_AT_ONCE = 200  # records, and up to as many again to complete a decision: about 3 ms
 SUBMIT_TIMEOUT_MS = 10_000
 
 
@@ -41,6 +41,15 @@ class MetadataPorts(NamedTuple):
     before_cut: Callable[[int], None] = (
         ignore  # Before the log is truncated to this offset. Raises StorageError.
     )
+
+
+class Uncommitted(NamedTuple):
+    """A decision that is written and not committed."""
+
+    image: ClusterImage  # with it
+    start_offset: int
+    end_offset: int
+    size: int  # in bytes
 
 
 class MetadataQuorum:
@@ -63,7 +72,9 @@ class MetadataQuorum:
         self._services = services
         self._ports = ports
         self._image, self._applied_offset = applied  # Exclusive: the image includes everything before.
-        self._decided = self._image
+        self._decided = self._image  # including uncommitted decisions of this node
+        self._uncommitted: deque[Uncommitted] = deque()  # decisions of this node, in order
+        self._reader: CommittedReader | None = None  # set while a decision is partly read
         self._goes_on = False  # Whether the next slice is scheduled.
         self.slices = 0  # number of slices applied so far
         self.active = False
@@ -98,28 +109,66 @@ class MetadataQuorum:
         """Replace the image by that of a snapshot that ends at ``end_offset``."""
         invariant(end_offset >= self._applied_offset, "a snapshot below the applied offset", end_offset)
         self._image = self._decided = image
+        self._reader = None
         self._applied_offset = end_offset
         self._ports.on_change(image)
 
     def committed(self) -> None:
-        """The high watermark has moved. A follower that catches up applies a few decisions at a time, because
-        there may be thousands. The leader applies everything at once: the active controller must know all
-        committed decisions when it responds.
+        """The high watermark has moved. A node that catches up applies a few records at a time, because there
+        may be thousands. The active controller applies everything at once: it must know all committed
+        decisions when it responds.
         """
-        before = self._applied_offset
-        # If a record cannot be read, none of this slice is applied.
-        found, size, self._applied_offset = self._read_committed()
         self.slices += 1
-        if self._applied_offset < self.driver.replica.high_watermark and not self._goes_on:
-            self._goes_on = True
-            self._services.soon(self._go_on)
-        if found:
-            self._image = self._image.apply(found)
-            self._ports.on_change(self._image)
-        if self._applied_offset > before:
-            self.snapshots.applied(size)
+        if self.active and self.driver.replica.role is Role.LEADER:
+            self._take_decided()
+        else:
+            self._read_on()
         self._maybe_activate()
         self.voters.committed()
+
+    def _take_decided(self) -> None:
+        """What this node has decided itself need not be read back: the images are kept until they count. All
+        that lies between them are control records.
+        """
+        before, high_watermark = self._applied_offset, self.driver.replica.high_watermark
+        image, offset, size = self._image, before, 0
+        now = [*takewhile(lambda decision: decision.end_offset <= high_watermark, self._uncommitted)]
+        for decision in now:
+            size += decision.size + size_between(self.driver.log, offset, decision.start_offset)
+            image, offset = decision.image, decision.end_offset
+        size += size_between(self.driver.log, offset, high_watermark)
+        for _ in now:
+            self._uncommitted.popleft()
+        self._applied_offset = high_watermark
+        if image is not self._image:
+            self._image = image
+            self._ports.on_change(image)
+        if high_watermark > before:
+            self.snapshots.applied(size)
+
+    def _read_on(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is None:
+            reader = CommittedReader(self.driver.log, self._image, self._applied_offset)
+        high_watermark = self.driver.replica.high_watermark
+        read = reader.read(high_watermark, APPLIED_AT_ONCE)
+        if read is None:
+            self._reader = reader
+            self._go_on_soon()
+            return
+        before, self._applied_offset = self._applied_offset, read.end_offset
+        if self._applied_offset < high_watermark:
+            self._go_on_soon()
+        if read.records:
+            self._image = read.image
+            self._ports.on_change(self._image)
+        if self._applied_offset > before:
+            self.snapshots.applied(read.size)
+
+    def _go_on_soon(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            self._services.soon(self._go_on)
 
     def _go_on(self) -> None:
         self._goes_on = False
@@ -130,30 +179,10 @@ class MetadataQuorum:
         except TidelogError as error:
             logger.error("cannot apply the metadata: %s", error.message)  # Retried at the next commit.
 
-    def _read_committed(self) -> tuple[list[MetadataRecord], int, int]:
-        """The next committed records to apply, their size in the log, and their end offset. The number of
-        records is limited, but a decision is never split.
-        """
-        log, high_watermark = self.driver.log, self.driver.replica.high_watermark
-        found: list[MetadataRecord] = []
-        size, offset = 0, self._applied_offset
-        limit = LONG_MAX if self.driver.replica.role is Role.LEADER else APPLIED_AT_ONCE
-        while offset < high_watermark and len(found) < limit:
-            region = log.read(offset, READ_AT_ONCE_BYTES, high_watermark, at_least_one_batch=True)
-            view = memoryview(region.read())
-            for position, header in iterate(view):
-                if len(found) >= limit:
-                    break
-                size += header.size
-                if not header.is_control:
-                    batch = view[position : position + header.size]
-                    found += [records.decode(record.value or b"") for record in decode_batch(batch)]
-                offset = header.next_offset
-        return found, size, offset
-
     def role_changed(self) -> None:
         if self.driver.replica.role is not Role.LEADER and self.active:
             self.active = False
+            self._uncommitted.clear()
             self._ports.on_active(False)
         self.voters.role_changed()
 
@@ -181,7 +210,6 @@ class MetadataQuorum:
         except TidelogError as refusal:
             done(refusal)
             return
-        self._decided = self._decided.apply(decided)
         # Even if nothing was decided: the response depends on earlier decisions that may be uncommitted.
         self.driver.wait(self.driver.log.end_offset, -1, SUBMIT_TIMEOUT_MS, lambda code: _tell(done, code))
 
@@ -196,7 +224,17 @@ class MetadataQuorum:
             ],
             leader_epoch=self.driver.replica.epoch,
         )
-        self.driver.append(memoryview(batch), first + len(decided) - 1, now_ms, now_ms)
+        end_offset, before = first + len(decided), self._decided
+        self._decided = before.apply(decided)
+        # Before it is written: a controller without others commits it in the same moment.
+        self._uncommitted.append(Uncommitted(self._decided, first, end_offset, len(batch)))
+        try:
+            self.driver.append(memoryview(batch), end_offset - 1, now_ms, now_ms)
+        except TidelogError:
+            self._decided = before
+            if self._uncommitted:
+                self._uncommitted.pop()
+            raise
 
 
 def _tell(done: Done, code: ErrorCode) -> None:

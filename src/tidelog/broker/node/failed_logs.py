@@ -112,6 +112,8 @@ class FailedLogs:
 
     def _repair(self, image: ClusterImage) -> None:
         """Continue the repair of damaged logs. Until another replica can lead, intact records are served."""
+        if not self._node_state.roles_are_current:
+            return  # The roles of the replicas are older than the image. This is repeated later.
         for driver in list(self._damaged):
             topic_id, index = cast(Key, driver.key)
             topic = image.topic_by_id(topic_id)

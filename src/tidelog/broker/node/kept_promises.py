@@ -105,6 +105,8 @@ class KeptPromises:
         self._services.later(self._pause_ms, self._look)
 
     def _note_opened(self) -> None:
+        if not self._node_state.roles_are_current:
+            return  # Its replica may not know of the setting yet, and acknowledge without it.
         unopened, self._unopened = self._unopened, set()
         for key in sorted(unopened):
             topic = self._node_state.image.topic_by_id(key[0])

@@ -7,7 +7,8 @@ files.
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from tidelog.broker.node.sightings import Sightings
 from tidelog.broker.partitions.logs import Logs
 from tidelog.broker.partitions.table import PartitionTable, TablePorts
 from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
+from tidelog.broker.slices import in_slices
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.driver import ControllerDriver
@@ -31,6 +33,7 @@ from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
     HeartbeatGot,
+    InSyncAsk,
     InSyncGot,
     KeptGot,
     OfflineGot,
@@ -52,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 TICK_MS = 50
 KEEP_IN_ORDER_MS = 500
+ASKS_AT_ONCE = 30  # decisions about single partitions, in one turn: about 3 ms
+INVITED_AT_ONCE = 100  # replicas whose leaders look for members that have come back: about 3 ms
 
 UNHEARD = NodePorts()
 """Ignores all notifications."""
@@ -80,7 +85,7 @@ class Node:
         self.host = self._new_host(chance)
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance, logs)
         self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.serving)
-        self.controller = ControllerDriver.of(self.metadata, config, session)
+        self.controller = ControllerDriver.of(self.metadata, config, session, self._services.soon)
         self.membership = self._new_membership(registration, session)
         self.quorum = QuorumPartitions(
             self.host, storage, logs.path, services, peers, chance,
@@ -98,6 +103,10 @@ class Node:
         self.serving: set[int] = set()  # brokers that are not fenced
         self._able: set[tuple[int, int]] = set()  # (broker, epoch) of those that may join in-sync sets
         self._broker_epochs: dict[int, int] = {}
+        # Questions to the active controller, while that is this node, and whom to answer.
+        self._asks: deque[tuple[ControllerAsk, Callable[[ControllerGot], None]]] = deque()
+        self._decided = 0  # of them, in this turn
+        self._goes_on = False  # The next turn is due.
         self._last_active: int = NO_BROKER  # the last other node that was the active controller
         self.stopped = False
         self._ordered_ms = 0  # when ``keep_in_order`` last ran
@@ -159,6 +168,10 @@ class Node:
 
     def _broker_epoch(self) -> int:
         return self.membership.broker_epoch
+
+    @property
+    def roles_are_current(self) -> bool:
+        return self.partitions.all_assigned
 
     @property
     def lost_peers(self) -> AbstractSet[int]:
@@ -234,6 +247,8 @@ class Node:
     def receive(self, message: NodeMessage) -> None:
         self.sightings.heard(message.sender)
         match message:
+            case Asked(sender, InSyncAsk() as ask):
+                self._decide_received(ask, lambda got: self._answer(sender, got))
             case Asked(sender, ask):
                 self._decide(ask, lambda got: self._answer(sender, got))
             case Answered(_, got):
@@ -259,9 +274,37 @@ class Node:
     def _ask_controller(self, ask: ControllerAsk) -> None:
         leader = self.metadata.leader
         if leader == self.me:
-            self._services.soon(lambda: self._decide(ask, self._controller_answered))
+            self._asks.append((ask, self._controller_answered))
+            self._decide_soon()
         elif leader >= 0:
             self._peers.send(leader, Asked(self.me, ask))
+
+    def _decide_received(self, ask: ControllerAsk, answer: Callable[[ControllerGot], None]) -> None:
+        """At once, or in the next turns: leaders of thousands of partitions may ask together."""
+        if self._asks or self._decided >= ASKS_AT_ONCE:
+            self._asks.append((ask, answer))
+        else:
+            self._decided += 1
+            self._decide(ask, answer)
+        self._decide_soon()
+
+    def _decide_soon(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            self._services.soon(self._decide_some)
+
+    def _decide_some(self) -> None:
+        self._goes_on = False
+        self._decided = 0
+        try:
+            while self._asks and self._decided < ASKS_AT_ONCE:
+                self._decided += 1
+                self._decide(*self._asks.popleft())
+        finally:
+            if self._asks:
+                self._decide_soon()
+            else:
+                self._decided = 0
 
     def _decide(self, ask: ControllerAsk, answer: Callable[[ControllerGot], None]) -> None:
         now_ms = self._services.uptime_ms()
@@ -402,9 +445,14 @@ class Node:
         if lost:
             self.membership.show_life()
         if returned:
-            for driver in list(self.host.drivers.values()):
-                if not returned.isdisjoint(driver.replica.progress):
-                    driver.run(driver.replica.invite())
+            steps = self._invite(list(self.host.drivers.values()), returned)
+            in_slices(self._services, steps, INVITED_AT_ONCE, lambda: None)
+
+    def _invite(self, drivers: Iterable[ReplicaDriver], returned: AbstractSet[int]) -> Iterator[None]:
+        for driver in drivers:
+            if not driver.closed and not returned.isdisjoint(driver.replica.progress):
+                driver.run(driver.replica.invite())
+                yield
 
     def follow(self, image: ClusterImage) -> None:
         """Apply the replica assignments of the metadata."""

@@ -45,6 +45,10 @@ class NodeState(Protocol):
     @property
     def broker_epoch(self) -> int: ...
 
+    @property
+    def roles_are_current(self) -> bool:
+        """Whether every replica here has acted on the image. They do so a few at a time."""
+
 
 class NodePorts(NamedTuple):
     """Callbacks of a node for its environment."""

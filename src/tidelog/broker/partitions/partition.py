@@ -4,7 +4,7 @@ The replica decides what is committed and who leads; the log knows what is on di
 its own except the topic's settings and the waiting fetches. It never blocks and never reads the clock.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -15,7 +15,8 @@ from tidelog.broker.partitions.validation import (
     is_costly,
     recompressed,
 )
-from tidelog.config import TopicConfig
+from tidelog.config import BrokerConfig, TopicConfig
+from tidelog.controller.image import PartitionImage
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import batch as batches
 from tidelog.protocol.markers import Marker, encode_marker
@@ -69,6 +70,21 @@ def _never() -> bool:
     return False
 
 
+class Followed(NamedTuple):
+    """What the metadata says of one partition, as far as its replica has acted on it."""
+
+    partition: PartitionImage
+    overrides: Mapping[str, str]  # of the topic
+    settings: BrokerConfig
+
+    def has_other_settings(self, newer: "Followed") -> bool:
+        return (
+            self.overrides != newer.overrides
+            or self.settings is not newer.settings
+            or self.partition.mode != newer.partition.mode
+        )
+
+
 class Partition:
     __slots__ = (
         "_alone",
@@ -77,6 +93,7 @@ class Partition:
         "_may_be_decided",
         "config",
         "driver",
+        "followed",
         "log",
         "name",
         "on_role",
@@ -108,6 +125,7 @@ class Partition:
         self._committed_bytes = 0  # total bytes ever written, when all of them were last committed
         self.config = config
         self.rules = AppendRules.of(config)
+        self.followed: Followed | None = None  # the newest metadata that it has acted on
         driver.observer = self
 
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:

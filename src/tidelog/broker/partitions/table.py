@@ -1,9 +1,10 @@
 """All partitions of this broker, by topic name and id, updated from the cluster's metadata.
 
 The metadata says which replicas this broker has and what their roles are; the table opens, assigns and drops
-them. Opening and dropping a log uses the disk, so after a change of metadata both are done in slices
-(:mod:`~tidelog.broker.partitions.opening_queue`). Use :meth:`PartitionTable.when_open` to wait until the new
-partitions are open.
+them. Opening and dropping a log uses the disk, and there may be thousands of new roles, so after a change of
+metadata all of this is done in slices (:mod:`~tidelog.broker.partitions.opening_queue`). Until its turn, a
+replica keeps its previous role and settings, as if the metadata had arrived later. Use
+:meth:`PartitionTable.when_open` to wait until the new partitions are open and all roles are assigned.
 """
 
 import logging
@@ -19,7 +20,7 @@ from tidelog.broker.partitions.assigning import Assigner, Named, NoPolls, Polls,
 from tidelog.broker.partitions.assigning import stand_in as confirm_as_stand_in
 from tidelog.broker.partitions.logs import Logs
 from tidelog.broker.partitions.opening_queue import OpeningQueue
-from tidelog.broker.partitions.partition import Partition, limits_of
+from tidelog.broker.partitions.partition import Followed, Partition, limits_of
 from tidelog.broker.partitions.refusals import Refusals
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.config import BrokerConfig, TopicConfig
@@ -78,7 +79,8 @@ class PartitionTable:
         self._rows: dict[TopicKey, Row] = {}  # each row is here twice: by topic name and by topic id
         self._offline: set[TopicPartition] = set()  # logs that could not be opened
         self._topics: dict[UUID, TopicImage] = {}
-        self.queue = OpeningQueue(services, self._open_if_wanted, self._drop)
+        self._ids: dict[str, UUID] = {}  # by name
+        self.queue = OpeningQueue(services, self._assign_if_wanted, self._open_if_wanted, self._drop)
         self.refusals = Refusals(services)
         self._config: BrokerConfig | None = None
         self._orphaning: AbstractSet[int] = frozenset()  # ended, but cannot be fenced
@@ -105,6 +107,11 @@ class PartitionTable:
             return topic
         return msgspec.structs.replace(topic, partitions=partitions)
 
+    def newest_partition(self, topic: TopicImage, index: int) -> PartitionImage:
+        """One partition of it."""
+        partition = topic.partitions[index]
+        return self._assigner(partition).newest((topic.topic_id, index), partition)
+
     def find(self, key: TopicKey, index: int) -> tuple[Partition | None, ErrorCode]:
         """The partition, or None with the error code."""
         row = self._rows.get(key)
@@ -119,12 +126,13 @@ class PartitionTable:
         return partition, ErrorCode.NONE
 
     def _why_missing(self, key: TopicKey, index: int) -> ErrorCode:
-        for topic in self._topics.values():
-            if key in (topic.name, topic.topic_id):
-                if not 0 <= index < len(topic.partitions):
-                    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if TopicPartition(topic.name, index) in self._offline:
-                    return ErrorCode.KAFKA_STORAGE_ERROR
+        topic_id = key if isinstance(key, UUID) else self._ids.get(key)
+        topic = None if topic_id is None else self._topics.get(topic_id)
+        if topic is not None:
+            if not 0 <= index < len(topic.partitions):
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if TopicPartition(topic.name, index) in self._offline:
+                return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def __iter__(self) -> Iterator[Partition]:
@@ -159,6 +167,7 @@ class PartitionTable:
             self._topics[topic.topic_id] = topic
             if known is None:
                 self._rows[topic.name] = self._rows[topic.topic_id] = {}
+                self._ids[topic.name] = topic.topic_id
             self._follow_topic(topic, known, config_changed=config_changed)
         self.queue.begin()
 
@@ -167,32 +176,36 @@ class PartitionTable:
         reconfigured = known is not None and (known.configs != topic.configs or config_changed)
         row = self._rows[topic.topic_id]
         for index, partition in enumerate(topic.partitions):
-            before = old[index] if index < len(old) else None
             mine = row.get(index)
-            if mine is not None and self._me in partition.replicas:
-                self._follow_partition(topic, index, mine, before, reconfigured=reconfigured)
-            elif partition is before:
+            if index < len(old) and partition is old[index] and not (reconfigured and mine is not None):
                 continue
-            elif self._me not in partition.replicas:
+            if self._me not in partition.replicas:
                 self._offline.discard(TopicPartition(topic.name, index))
                 if mine is not None:
                     del row[index]
                     self.queue.drop(topic.topic_id, mine)
+            elif mine is not None:
+                self.queue.assign(topic.topic_id, index)
             elif TopicPartition(topic.name, index) not in self._offline:
                 self.queue.open(topic.topic_id, index)
 
-    def _follow_partition(
-        self, topic: TopicImage, index: int, mine: Partition, before: PartitionImage | None, *,
-        reconfigured: bool,
-    ) -> None:  # fmt: skip
+    def _assign_if_wanted(self, topic_id: UUID, index: int) -> None:
+        topic = self._topics.get(topic_id)
+        # The partition may have changed again or been removed since it was queued.
+        mine = None if topic is None else self._rows[topic_id].get(index)
+        if topic is not None and mine is not None:
+            self._follow_partition(topic, index, mine)
+
+    def _follow_partition(self, topic: TopicImage, index: int, mine: Partition) -> None:
         """Role and settings may both have changed since the last image. A new role must not use old settings,
         and an old role must not use new settings.
         """
         partition = topic.partitions[index]
-        if reconfigured or (before is not None and before.mode != partition.mode):
+        before, mine.followed = mine.followed, Followed(partition, topic.configs, self._settings)
+        if before is None or before.has_other_settings(mine.followed):
             self._end_role(mine, partition)
             self._reconfigure_one(topic, index, mine)
-        if partition is not before:
+        if before is None or partition is not before.partition:
             self._assigner(partition).assign(mine, partition)
             self._update_seal(mine, topic, partition)
 
@@ -230,7 +243,8 @@ class PartitionTable:
         self._orphaning = frozenset(orphaning)
         for topic in self._topics.values():
             for index, mine in self._rows[topic.topic_id].items():
-                partition, driver = topic.partitions[index], mine.driver
+                followed, driver = mine.followed, mine.driver
+                partition = topic.partitions[index] if followed is None else followed.partition
                 driver.stand_in.told(self.is_stand_in(partition))
                 confirm_as_stand_in(driver, partition)
 
@@ -251,8 +265,13 @@ class PartitionTable:
         return frozenset(able) - {self._me}
 
     @property
+    def all_assigned(self) -> bool:
+        """Whether every open replica has the role that the metadata gives it."""
+        return self.queue.all_assigned
+
+    @property
     def all_open(self) -> bool:
-        """Whether all known partitions are open and all removed ones are dropped."""
+        """Whether all known partitions are open with their roles, and all removed ones are dropped."""
         return self.queue.all_open
 
     def when_open(self, callback: Callable[[], None]) -> None:
@@ -315,6 +334,7 @@ class PartitionTable:
         driver.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
         ports = self._ports
         mine = Partition(name, driver, config, ports.alone, self._role_changed, ports.may_be_decided)
+        mine.followed = Followed(image, topic.configs, self._settings)
         self._rows[topic.topic_id][index] = mine
         if log.damage:
             self._came_back_damaged(driver, image)
@@ -342,6 +362,7 @@ class PartitionTable:
         # A topic of the same name may have been created in the same step; its row must stay.
         if self._rows.get(topic.name) is row:
             del self._rows[topic.name]
+            del self._ids[topic.name]
         for partition in row.values():
             self.queue.drop(topic.topic_id, partition)
         for index in range(len(topic.partitions)):

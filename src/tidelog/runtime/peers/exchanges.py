@@ -37,6 +37,7 @@ from tidelog.controller.messages import (
     RegisterAsk,
     RegisterGot,
 )
+from tidelog.protocol import requests
 from tidelog.replication.messages import (
     LeaderBegan,
     SnapshotAsk,
@@ -107,6 +108,12 @@ _BY_TYPE: dict[type, Exchange[Any, Any]] = {
     TailAsk: TAILS,
     TailGot: TAILS,
 }
+
+
+def load_exchanges() -> None:
+    """Import the schemas of all of them. Safe in any thread."""
+    for api_key in BY_API:
+        requests.load(api_key)
 
 
 def exchange_of(message: NodeMessage) -> Exchange[Any, Any]:

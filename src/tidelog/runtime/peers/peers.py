@@ -190,9 +190,13 @@ class WirePeers:
             together.append(message)
 
     def _leave_together(self, to: int, exchange: Exchange[Any, Any]) -> None:
+        """One request at a time: what cannot go with it leaves in the next turn."""
         asks = self._together.pop((to, exchange.api_key))
-        for start in range(0, len(asks), exchange.at_once_max):
-            self._request(to, exchange, asks[start : start + exchange.at_once_max])
+        first, rest = asks[: exchange.at_once_max], asks[exchange.at_once_max :]
+        if rest:
+            self._together[to, exchange.api_key] = rest
+            self._services.soon(lambda: self._leave_together(to, exchange))
+        self._request(to, exchange, first)
 
     def _request(self, to: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage]) -> None:
         channel = self.channel(to, FETCHING if isinstance(asks[0], SnapshotAsk) else CONTROL)

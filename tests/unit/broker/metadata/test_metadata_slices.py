@@ -12,6 +12,7 @@ from tidelog.broker.metadata.snapshots import Applied
 from tidelog.config import TopicConfig
 from tidelog.controller import records
 from tidelog.controller.image import ClusterImage
+from tidelog.errors import StorageError
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.replica import Role
@@ -64,7 +65,58 @@ def test_a_node_that_follows_goes_on_in_a_moment() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_the_active_controller_knows_all_at_once() -> None:
+def test_a_controller_that_was_elected_catches_up_in_slices_before_it_is_active() -> None:
     node = Node(Role.LEADER)
     node.quorum.committed()
-    assert (node.quorum.committed_offset, node.quorum.slices) == (DECISIONS * SIZE, 1)
+    assert (node.quorum.committed_offset, node.quorum.active) == (2 * SIZE, False)
+    node.services.settle()
+    assert node.quorum.committed_offset == DECISIONS * SIZE
+
+
+def test_nobody_sees_half_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "APPLIED_AT_ONCE", SIZE // 6)
+    node = Node(Role.FOLLOWER)
+    node.quorum.committed()
+    node.quorum.committed()
+    assert (node.images, node.quorum.committed_offset) == ([], 0)  # two of three slices
+    node.services.settle()
+    assert [image.next_producer_id for image in node.images] == [
+        1000 * SIZE * (decision + 1) for decision in range(DECISIONS)
+    ]
+    assert node.quorum.slices == 3 * DECISIONS
+    assert sum(node.sizes) == node.log.size_bytes
+
+
+def test_a_snapshot_in_the_middle_of_a_decision_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "APPLIED_AT_ONCE", SIZE // 6)
+    node = Node(Role.FOLLOWER)
+    node.quorum.committed()
+    sent = ClusterImage(next_producer_id=2000 * SIZE)
+    node.quorum.load(sent, 2 * SIZE)
+    assert node.images == [sent]
+    node.services.settle()
+    assert node.images[1].next_producer_id == 3000 * SIZE
+    assert node.quorum.committed_offset == DECISIONS * SIZE
+
+
+def test_a_decision_that_cannot_be_read_is_read_again_from_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata, "APPLIED_AT_ONCE", SIZE // 6)
+    node = Node(Role.FOLLOWER)
+    node.quorum.committed()
+    decode, broken = records.decode, [True]
+
+    def decode_once_broken(value: bytes) -> records.MetadataRecord:
+        if broken:
+            broken.clear()
+            raise StorageError("unreadable")
+        return decode(value)
+
+    monkeypatch.setattr(records, "decode", decode_once_broken)
+    node.services.settle()
+    assert node.images == []
+    node.quorum.committed()
+    node.services.settle()
+    assert node.images[0].next_producer_id == 1000 * SIZE
+    assert node.quorum.committed_offset == DECISIONS * SIZE

@@ -1,14 +1,17 @@
-"""Opening and dropping in slices."""
+"""Assigning, opening and dropping in slices."""
 
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
 from fakes import FakeServices
 
-from tidelog.broker.partitions.opening_queue import PARTITIONS_PER_SLICE, OpeningQueue
+from tidelog.broker.partitions.opening_queue import ASSIGNED_PER_SLICE, PARTITIONS_PER_SLICE, OpeningQueue
 from tidelog.broker.partitions.partition import Partition
+from tidelog.errors import TidelogError
 
 TOPIC = UUID(int=1)
+BROKEN = -1
 
 
 class Work:
@@ -17,17 +20,45 @@ class Work:
         self.done: list[Any] = []
         self.queue = OpeningQueue(
             self.services,
+            self._assign,
             lambda topic_id, index: self.done.append(index),
             lambda topic_id, partition: self.done.append(partition),
         )
 
+    def _assign(self, topic_id: UUID, index: int) -> None:
+        if index == BROKEN:
+            raise TidelogError("cannot be assigned")
+        self.done.append(f"role {index}")
 
-def test_what_goes_comes_first() -> None:
+
+def test_roles_come_first_and_then_what_goes() -> None:
     work = Work()
     work.queue.open(TOPIC, 0)
     work.queue.drop(TOPIC, cast(Partition, "gone"))
+    work.queue.assign(TOPIC, 1)
     work.queue.begin()
-    assert work.done == ["gone", 0]
+    assert work.done == ["role 1", "gone", 0]
+
+
+def test_more_roles_than_logs_in_a_slice() -> None:
+    work, settled = Work(), []
+    for index in range(ASSIGNED_PER_SLICE + 1):
+        work.queue.assign(TOPIC, index)
+    work.queue.begin()
+    work.queue.when_open(lambda: settled.append(len(work.done)))
+    assert (len(work.done), work.queue.all_assigned, settled) == (ASSIGNED_PER_SLICE, False, [])
+    work.services.settle()
+    assert (work.queue.slices, work.queue.all_assigned, settled) == (2, True, [ASSIGNED_PER_SLICE + 1])
+
+
+def test_the_others_go_on_when_one_cannot_be_assigned() -> None:
+    work = Work()
+    work.queue.assign(TOPIC, BROKEN)
+    work.queue.assign(TOPIC, 2)
+    with pytest.raises(TidelogError):
+        work.queue.begin()
+    work.services.settle()
+    assert (work.done, work.queue.all_open) == (["role 2"], True)
 
 
 def test_a_slice_at_once_and_the_others_later() -> None:

@@ -7,7 +7,11 @@ from uuid import UUID
 import pytest
 from fakes import ME, NOW_MS, FakeBroker, records, wanted
 
-from tidelog.broker.partitions.opening_queue import PARTITIONS_PER_SLICE, SLICE_MS_MAX
+from tidelog.broker.partitions.opening_queue import (
+    ASSIGNED_PER_SLICE,
+    PARTITIONS_PER_SLICE,
+    SLICE_MS_MAX,
+)
 from tidelog.controller.records import (
     BrokerConfigChanged,
     PartitionChanged,
@@ -257,6 +261,56 @@ class TestSlices:
         broker.services.settle()
         assert [each.name.partition for each in broker.partitions] == [last]
         assert list(broker.directory.logs) == [TopicPartition("orders", last)]
+
+
+class TestManyRoles:
+    """New roles and settings, handed out in slices."""
+
+    count = ASSIGNED_PER_SLICE + 10
+
+    @pytest.fixture
+    def many(self, broker: FakeBroker) -> FakeBroker:
+        broker.submit(created(count=self.count))
+        broker.services.settle()
+        return broker
+
+    def changed(self, index: int, leader: int, epoch: int) -> PartitionChanged:
+        return PartitionChanged(FIRST, index, leader, epoch, [leader], [], leader, replicas=[ME, 7])
+
+    def leads(self, broker: FakeBroker) -> list[bool]:
+        return [partition.leads for partition in broker.partitions]
+
+    def test_a_slice_at_once_and_the_others_later(self, many: FakeBroker) -> None:
+        many.submit(*[self.changed(index, 7, 1) for index in range(self.count)])
+        assert self.leads(many) == [False] * ASSIGNED_PER_SLICE + [True] * 10
+        assert not many.partitions.all_assigned
+        assert not many.partitions.all_open
+        many.services.settle()
+        assert not any(self.leads(many))
+        assert many.partitions.all_open
+
+    def test_what_changes_twice_is_assigned_as_it_is_last(self, many: FakeBroker) -> None:
+        last = self.count - 1
+        many.submit(*[self.changed(index, 7, 1) for index in range(self.count)])
+        many.submit(self.changed(last, ME, 2))
+        many.services.settle()
+        assert self.leads(many) == [False] * last + [True]
+        assert many.partition("orders", last).replica.epoch == 2
+
+    def test_deleted_before_all_had_their_roles(self, many: FakeBroker) -> None:
+        many.submit(*[self.changed(index, 7, 1) for index in range(self.count)])
+        many.submit(TopicDeleted(FIRST))
+        many.services.settle()
+        assert (len(many.partitions), many.partitions.all_open) == (0, True)
+
+    def test_role_and_settings_come_together(self, many: FakeBroker) -> None:
+        """Neither an old role with new settings, nor a new one with old settings, also where it waits."""
+        changes = [self.changed(index, 7, 1) for index in range(self.count)]
+        many.submit(*changes, TopicConfigChanged(FIRST, {"max.message.bytes": "77"}))
+        waiting = many.partition("orders", self.count - 1)
+        assert (waiting.leads, waiting.rules.max_message_bytes == 77) == (True, False)
+        many.services.settle()
+        assert {(each.leads, each.rules.max_message_bytes) for each in many.partitions} == {(False, 77)}
 
 
 class TestOffline:

@@ -1,0 +1,209 @@
+"""Requests with many elements: worked on in slices, in order, and answered whatever happens."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from fakes import FakeBroker, FakeServices, records
+
+from tidelog.broker.handlers import (
+    delete_records,
+    describe_configs,
+    describe_log_dirs,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from tidelog.broker.promise import Promise
+from tidelog.broker.registry import SERVED
+from tidelog.broker.requests import deciding, submission
+from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.slices import SlicedResponse, respond_in_slices
+from tidelog.errors import ErrorCode
+from tidelog.protocol import messages, requests
+from tidelog.protocol.messages import Fields
+from tidelog.runtime.handling import handle_plain
+
+COUNT = 10
+LIST_OFFSETS = 2
+
+
+class Asker:
+    """What a connection is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def hold(self) -> None:
+        self.told.append("hold")
+
+    def resume(self) -> None:
+        self.told.append("resume")
+
+    def close(self, reason: str) -> None:
+        self.told.append(reason)
+
+
+@pytest.fixture
+def many(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    """A topic of ten partitions; three elements of a request make a slice."""
+    for module, name in (
+        (list_offsets, "LOOK_UPS_PER_SLICE"),
+        (offset_for_leader_epoch, "LOOK_UPS_PER_SLICE"),
+        (delete_records, "DELETIONS_PER_SLICE"),
+        (describe_configs, "DESCRIBED_PER_SLICE"),
+        (describe_log_dirs, "LOOKED_AT_PER_SLICE"),
+        (metadata, "DESCRIBED_PER_SLICE"),
+        (submission, "DECIDED_PER_SLICE"),
+        (produce, "APPENDED_PER_SLICE"),
+        (produce, "AWAITED_PER_SLICE"),
+    ):
+        monkeypatch.setattr(module, name, 3)
+    broker.create("t", COUNT)
+    return broker
+
+
+def steps(done: list[int], count: int, broken: int = -1) -> Iterator[None]:
+    for number in range(count):
+        if number == broken:
+            raise ValueError(number)
+        done.append(number)
+        yield
+
+
+class TestSlices:
+    def test_a_few_steps_are_taken_at_once(self) -> None:
+        done: list[int] = []
+        assert respond_in_slices(FakeServices(), steps(done, 2), 3, lambda: {"all": done}) == {"all": [0, 1]}
+
+    def test_the_connection_goes_on_when_all_steps_are_taken(self) -> None:
+        """It need not wait for what they have begun."""
+        services, done, told, rest = FakeServices(), list[int](), list[Any](), Promise[Fields]()
+        response = respond_in_slices(services, steps(done, 7), 3, lambda: rest)
+        assert isinstance(response, SlicedResponse)
+        assert done == [0, 1, 2]
+        response.when_taken(lambda: told.append("taken"))
+        response.then(told.append)
+        services.settle()
+        assert (done, told) == ([*range(7)], ["taken"])
+        rest.keep({"some": "fields"})
+        assert told == ["taken", {"some": "fields"}]
+
+    def test_a_step_that_fails_is_answered(self, caplog: pytest.LogCaptureFixture) -> None:
+        services, told = FakeServices(), list[Any]()
+        response = respond_in_slices(services, steps([], 7, broken=4), 3, dict)
+        assert isinstance(response, SlicedResponse)
+        response.when_taken(lambda: told.append("taken"))
+        response.then(told.append)
+        services.settle()
+        assert told == ["taken", {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}]
+        assert "a request failed" in caplog.text
+
+
+class TestHandlers:
+    def test_offsets(self, many: FakeBroker) -> None:
+        part = {"current_leader_epoch": -1, "timestamp": -1}
+        topic = {
+            "name": "t",
+            "partitions": [{**part, "partition_index": index} for index in range(COUNT + 1)],
+        }
+        answer = many.call("list_offsets", topics=[topic, topic])
+        expected = [(index, 0) for index in range(COUNT)] + [(COUNT, 3)]
+        for row in answer.topics:
+            assert [(each.partition_index, each.error_code) for each in row.partitions] == expected
+
+    def test_epochs(self, many: FakeBroker) -> None:
+        part = {"current_leader_epoch": -1, "leader_epoch": 0}
+        topic = {"topic": "t", "partitions": [{**part, "partition": index} for index in range(COUNT)]}
+        (row,) = many.call("offset_for_leader_epoch", topics=[topic]).topics
+        assert [each.partition for each in row.partitions] == [*range(COUNT)]
+
+    def test_deletions(self, many: FakeBroker) -> None:
+        topic = {
+            "name": "t",
+            "partitions": [{"partition_index": index, "offset": 0} for index in range(COUNT)],
+        }
+        (row,) = many.call("delete_records", topics=[topic]).topics
+        assert [each.error_code for each in row.partitions] == [0] * COUNT
+
+    def test_settings(self, many: FakeBroker) -> None:
+        wanted = [
+            {"resource_type": 2, "resource_name": name, "configuration_keys": None}
+            for name in ("t", "a", "b", "c", "d", "t")
+        ]
+        rows = many.call("describe_configs", resources=wanted).results
+        assert [row.resource_name for row in rows] == ["t", "a", "b", "c", "d"]
+
+    def test_log_directories(self, many: FakeBroker) -> None:
+        (directory,) = many.call("describe_log_dirs", topics=None).results
+        assert len(directory.topics[0].partitions) == COUNT
+
+    def test_metadata_is_that_of_one_moment(self, many: FakeBroker) -> None:
+        """What happens between two slices is not seen: a reader would find half of it."""
+        pending = many.begin("metadata", topics=None, allow_auto_topic_creation=False)
+        assert not pending.kept
+        many.begin("create_topics", topics=[{"name": "u", "num_partitions": 1, "replication_factor": 1}])
+        many.services.settle()
+        told: list[Any] = []
+        pending.then(told.append)
+        (topic,) = told[0].topics
+        assert (topic.name, len(topic.partitions)) == ("t", COUNT)
+
+    def test_decisions(self, many: FakeBroker) -> None:
+        wanted = [
+            {"name": f"new-{number}" if number != 5 else "t", "num_partitions": 1, "replication_factor": 1}
+            for number in range(COUNT)
+        ]
+        rows = many.call("create_topics", topics=wanted).topics
+        assert [row.error_code for row in rows] == [36 if number == 5 else 0 for number in range(COUNT)]
+
+    def test_decisions_that_share_a_batch(self, many: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(deciding, "DECIDED_TOGETHER", 4)
+        wanted = [{"topic": "t", "partitions": [*range(COUNT), 99]}]
+        (row,) = many.call("elect_leaders", election_type=0, topic_partitions=wanted).replica_election_results
+        errors = [(each.partition_id, each.error_code) for each in row.partition_result]
+        assert errors == [*((index, 84) for index in range(COUNT)), (99, 3)]
+
+
+def produced(broker: FakeBroker, asker: Asker, acks: int = -1, partitions: int = COUNT) -> list[Any]:
+    whole = broker.producing.handle
+    broker.producing.handle = partial(whole, asker=asker)  # type: ignore[method-assign]
+    return broker.produce(*[("t", index, records(b"v")) for index in range(partitions)], acks=acks)
+
+
+class TestProduce:
+    def test_many_batches(self, many: FakeBroker) -> None:
+        asker = Asker()
+        sent = produced(many, asker)
+        assert (sent, asker.told) == ([], ["hold"])
+        assert [many.partition("t", index).log.end_offset for index in range(4)] == [1, 1, 1, 0]
+        many.services.settle()
+        assert asker.told == ["hold", "resume"]
+        (row,) = sent[0].responses
+        assert [each.error_code for each in row.partition_responses] == [0] * COUNT
+
+    def test_a_refusal_without_a_response_closes_the_connection(self, many: FakeBroker) -> None:
+        asker = Asker()
+        sent = produced(many, asker, acks=0, partitions=COUNT + 1)
+        many.services.settle()
+        assert sent == []
+        assert asker.told[0] == "hold"
+        assert asker.told[1].startswith("records sent with acks=0 were refused")
+        assert asker.told[2] == "resume"
+
+
+def test_nothing_else_of_the_connection_is_taken_up_meanwhile(many: FakeBroker) -> None:
+    part = {"current_leader_epoch": -1, "timestamp": -1}
+    topic = {"name": "t", "partitions": [{**part, "partition_index": index} for index in range(COUNT)]}
+    version = SERVED[LIST_OFFSETS].newest
+    body = requests.encode_body(LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": [topic]})
+    asker, frames = Asker(), list[bytes]()
+    context = RequestContext(LIST_OFFSETS, version, 7, "c", "p")
+    messages.load(LIST_OFFSETS, version)
+    handle_plain(many.broker, memoryview(body), 0, context, frames.append, lambda reason: None, None, asker)
+    assert (asker.told, frames) == (["hold"], [])
+    many.services.settle()
+    assert asker.told == ["hold", "resume"]
+    assert len(frames) == 1
