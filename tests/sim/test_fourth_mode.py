@@ -1,15 +1,17 @@
-"""Where a fourth mode goes: one policy, one succession, and a row in each table. Nothing else changes.
+"""Where a fourth mode goes: a policy, a succession, and a row in each table that ARCHITECTURE.md lists.
 
 ``all-replicas``: a record is committed when every assigned replica holds it, and the first replica that is
 whole and alive leads. It stops taking writes with the first failure, so it is no mode to offer; it is here to
 show that the core asks no mode what it is.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tidelog.cli.app import app
 from tidelog.config import modes as settings
 from tidelog.config import promises
 from tidelog.config.modes import ISR
@@ -129,6 +131,13 @@ def fourth(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def _draw(chance: Any, drawn: plan.Plan) -> plan.Plan:
     return drawn._replace(unclean=False)
+
+
+def test_commands_know_it(fourth: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        app(["modes", "--json"])
+    assert fourth in [each["name"] for each in json.loads(capsys.readouterr().out)]
+    assert promises.by_hand(fourth) == "elect --unclean"
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -5,7 +5,7 @@ here looks at a cluster: replicas are numbered by their position, 0 is the leade
 are alive before the faults.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from tidelog.config.modes import COPIES, ISR, LEAST_REPLICAS, PRIMARY_BACKUP, QUORUM
@@ -45,6 +45,8 @@ class Rule(NamedTuple):
     least_replicas: Callable[[Terms], int]  # with which these settings are accepted
     leader: str  # what users call it
     leader_can_be_replaced: bool  # when it is down
+    by_hand: str  # the command of ``tidelog topic`` that makes a replica lead that may lack records
+    serves_without_leader: bool  # Readers are served while there is no leader.
     who_leads: str
     without_leader: str
     acks_1: str  # what acks=1 means
@@ -86,6 +88,8 @@ RULES: dict[str, Rule] = {
         least_replicas=_as_many_as_copies,
         leader="leader",
         leader_can_be_replaced=True,
+        by_hand="elect --unclean",
+        serves_without_leader=False,
         who_leads="a member of the in-sync set, appointed by the controllers",
         without_leader="a new leader at once",
         acks_1="only the leader has the record; it is lost if the leader fails before a follower has it",
@@ -101,6 +105,8 @@ RULES: dict[str, Rule] = {
         least_replicas=_as_many_as_copies,
         leader="primary",
         leader_can_be_replaced=False,
+        by_hand="promote",
+        serves_without_leader=True,
         who_leads="always the first replica; an operator can promote another",
         without_leader="no writes until it is back; backups serve readers",
         acks_1="same as acks=all",
@@ -115,6 +121,8 @@ RULES: dict[str, Rule] = {
         least_replicas=lambda terms: LEAST_REPLICAS[QUORUM],
         leader="leader",
         leader_can_be_replaced=True,
+        by_hand="recover",
+        serves_without_leader=True,
         who_leads="elected by the replicas; the most complete log wins",
         without_leader="a leader election, without writes until it ends",
         acks_1="same as acks=all",
@@ -161,6 +169,13 @@ def survives_reading(terms: Terms) -> int:
 def survives_destruction(terms: Terms) -> int:
     """How many destroyed disks lose no acknowledged record, whichever disks they are."""
     return RULES[terms.mode].keeps(terms)
+
+
+def by_hand(mode: str | None) -> str:
+    """The command of ``tidelog topic`` that makes a replica lead that may lack records. Of a mode that this
+    version does not know, and of a broker that has no modes: Kafka's.
+    """
+    return RULES[mode if mode in RULES else ISR].by_hand
 
 
 def _most(terms: Terms, holds: Callable[[Set[int]], bool]) -> int:
@@ -245,6 +260,20 @@ EXAMPLES: dict[str, Terms] = {
     "quorum": Terms(QUORUM, 3, synced=True),
 }
 """The modes with their usual settings."""
+
+
+def examples() -> dict[str, Terms]:
+    """Heading → a mode with usual settings. Every mode is among them, also one without a row in EXAMPLES."""
+    shown = [*EXAMPLES.values()]
+    shown += [Terms(mode, 3) for mode in RULES if all(terms.mode != mode for terms in shown)]
+    return {_heading(terms, shown): terms for terms in shown}
+
+
+def _heading(terms: Terms, shown: Sequence[Terms]) -> str:
+    if sum(each.mode == terms.mode for each in shown) == 1:
+        return terms.mode
+    return f"{terms.mode}, {terms.copies} {'copy' if terms.copies == 1 else 'copies'}"
+
 
 DLEDGER_OF_FIVE = (Terms(QUORUM, 5, synced=True), Terms(ISR, 5, min_in_sync=majority(5)))
 """Five nodes with five replicas, and the isr settings with the same promises."""

@@ -1,7 +1,6 @@
 """The table of the modes: the policy of each, and what is attached to its replicas.
 
-A mode is added by a row here, a policy, a succession (:mod:`tidelog.controller.successions`) and its settings
-(:mod:`tidelog.config.modes`).
+ARCHITECTURE.md lists everything that makes a mode.
 """
 
 from enum import Enum
@@ -12,7 +11,10 @@ from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
 from tidelog.replication.attachments.seal import NoSeal
 from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
-from tidelog.replication.policies import BY_NAME, Policy
+from tidelog.replication.policies import Policy
+from tidelog.replication.policies.isr import IsrPolicy
+from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
+from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.sealing import Pausing, Sealing
 
 
@@ -35,11 +37,11 @@ class Mode(NamedTuple):
 
 
 MODES: dict[str, Mode] = {
-    ISR: Mode(BY_NAME[ISR], stand_in=AnyMember, successors=Successors),
-    PRIMARY_BACKUP: Mode(BY_NAME[PRIMARY_BACKUP], seal=Pausing, stand_in=Backup),
-    QUORUM: Mode(BY_NAME[QUORUM], Leaders.VOTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
+    ISR: Mode(IsrPolicy(), stand_in=AnyMember, successors=Successors),
+    PRIMARY_BACKUP: Mode(PrimaryBackupPolicy(), seal=Pausing, stand_in=Backup),
+    QUORUM: Mode(QuorumPolicy(), Leaders.VOTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
 }
 """``replication.mode`` → its row."""
 
-METADATA = Mode(BY_NAME[QUORUM], Leaders.VOTED, deletions=LoggedDeletions)
+METADATA = Mode(MODES[QUORUM].policy, Leaders.VOTED, deletions=LoggedDeletions)
 """The metadata log. Its mode never changes, and clients do not read it."""

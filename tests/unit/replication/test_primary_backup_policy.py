@@ -10,10 +10,10 @@ from test_replica import ALL, LEADER_ONLY, Driven
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.effects import Degrade, ProposeInSync
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Replica
 
-POLICY = BY_NAME["primary-backup"]
+POLICY = MODES["primary-backup"].policy
 ENOUGH = ErrorCode.NOT_ENOUGH_REPLICAS
 AFTER = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 

@@ -12,6 +12,7 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.topic.recover import topic_mode
+from tidelog.config.promises import by_hand
 
 DESCRIBE_LOG_DIRS = 35
 NOT_NEEDED = "ELECTION_NOT_NEEDED"
@@ -56,8 +57,8 @@ def elect(
 
 def _check_mode(client: ClusterClient, topic: str) -> None:
     """A backup in the in-sync set may lack records, and a quorum is recovered from its longest log."""
-    other = {"primary-backup": "promote", "quorum": "recover"}.get(mode := topic_mode(client, topic))
-    if other is not None:
+    mode = topic_mode(client, topic)
+    if (other := by_hand(mode)) != "elect --unclean":
         raise CommandFailed(f"Topic '{topic}' has mode {mode}; use `tidelog topic {other}`.")
 
 

@@ -11,7 +11,7 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import flag
 from tidelog.cli.tables import count, print_table
 from tidelog.cli.topic import admin as topic_admin
-from tidelog.config.modes import WITHOUT_MEANING
+from tidelog.config.modes import MODES, WITHOUT_MEANING
 from tidelog.config.topic import REPLICATION_MODE
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         metavar="MODE",
-        help="Replication mode: isr, primary-backup or quorum (sets replication.mode). "
+        help=f"Replication mode: one of {', '.join(MODES)} (sets replication.mode). "
         "`tidelog modes` compares them.",
     ),
 ]

@@ -1,13 +1,10 @@
 """One module per replication mode. The rest of the code never checks which mode a topic has; it uses the
-topic's policy.
+topic's policy. Which mode has which policy is in :mod:`tidelog.replication.modes`.
 """
 
 from typing import Protocol
 
 from tidelog.errors import ErrorCode
-from tidelog.replication.policies.isr import IsrPolicy
-from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
-from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.view import Refuse, Verdict, View
 
 
@@ -41,11 +38,3 @@ class Policy(Protocol):
 
     def acknowledged(self, view: View, end_offset: int, acks: int) -> Verdict:
         """Whether the produce whose last record ends at ``end_offset`` is complete."""
-
-
-BY_NAME: dict[str, Policy] = {
-    "isr": IsrPolicy(),
-    "primary-backup": PrimaryBackupPolicy(),
-    "quorum": QuorumPolicy(),
-}
-"""``replication.mode`` → its policy."""
