@@ -212,7 +212,7 @@ def lead_an_old_epoch_again(patch: pytest.MonkeyPatch) -> None:
     """A process acts on metadata from before it registered, and so leads what an earlier run of it led."""
 
     def changed(self: Node, image: ClusterImage) -> None:
-        self.follow(image)
+        self._apply(image)
         me = image.brokers.get(self.me)
         if me is not None:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)

@@ -58,9 +58,6 @@ KEEP_IN_ORDER_MS = 500
 ASKS_AT_ONCE = 30  # decisions about single partitions, in one turn: about 3 ms
 INVITED_AT_ONCE = 100  # replicas whose leaders look for members that have come back: about 3 ms
 
-UNHEARD = NodePorts()
-"""Ignores all notifications."""
-
 
 class Node:
     def __init__(
@@ -75,7 +72,7 @@ class Node:
         peers: NodePeers,
         chance: Callable[[], float],
         session: SessionTiming,
-        ports: NodePorts = UNHEARD,
+        ports: NodePorts,
     ) -> None:
         self.me = config.node_id
         self.config = config
@@ -238,6 +235,9 @@ class Node:
         """Whether a majority of the controllers is reachable, judging by closed connections."""
         return self.sightings.has_deciders
 
+    def _apply(self, image: ClusterImage) -> None:
+        self.ports.on_metadata(image)
+
     def _may_be_decided(self) -> bool:
         """Whether the other controllers may be a majority without this node."""
         return self.sightings.may_be_decided()
@@ -394,7 +394,7 @@ class Node:
         # Earlier assignments were made to an earlier process of this broker. If this process led in such an
         # epoch again, perhaps with a shorter log, the epoch would have two leaders.
         if me is not None and me.incarnation == self.membership.incarnation:
-            self.follow(image)
+            self._apply(image)
             if not self._registered:
                 self._registered = True
                 self._come_back()
@@ -453,13 +453,6 @@ class Node:
             if not driver.closed and not returned.isdisjoint(driver.replica.progress):
                 driver.run(driver.replica.invite())
                 yield
-
-    def follow(self, image: ClusterImage) -> None:
-        """Apply the replica assignments of the metadata."""
-        if self.ports.on_metadata is not None:
-            self.ports.on_metadata(image)
-        else:
-            self.partitions.follow(image, self.config)
 
     def _proposed(self, driver: ReplicaDriver, proposal: ProposeInSync) -> None:
         self._proposals.proposed(driver, proposal, self._broker_epochs)

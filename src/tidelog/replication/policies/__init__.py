@@ -28,7 +28,9 @@ class Policy(Protocol):
         """The error of a produce that expires while it waits for copies."""
 
     def committed(self, view: View) -> int:
-        """The offset to which the high watermark may advance. The replica never moves it back."""
+        """The offset to which the high watermark may advance. A lower one than the present has no
+        effect.
+        """
 
     def commits_alone(self, view: View) -> bool:
         """Whether an append by the leader is committed without any other replica."""

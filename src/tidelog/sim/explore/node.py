@@ -15,7 +15,7 @@ from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.node.lifecycle import BrokerLifecycle
 from tidelog.broker.node.node import Node
-from tidelog.broker.node.ports import Asked, NodeMessage
+from tidelog.broker.node.ports import Asked, NodeMessage, NodePorts
 from tidelog.broker.partitions.logs import Logs
 from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
@@ -37,7 +37,7 @@ from tidelog.replication.syncing import Synced, Syncer
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.replication.votes import Timing
 from tidelog.replication.voting import Voting
-from tidelog.services import Timer
+from tidelog.services import Timer, ignore
 from tidelog.sim.explore.disk import Disk, SmallLogs
 
 T = TypeVar("T")
@@ -182,7 +182,7 @@ class SmallNode(Node):
         settings = MetadataSettings(Voter(me), VoterSet.of((me,)), Timing())
         super().__init__(
             config, registration, settings, cast(Log, None), disk.storage, SmallLogs(disk), self.clock,
-            self.mail, _no_chance, SessionTiming(),
+            self.mail, _no_chance, SessionTiming(), NodePorts(on_metadata=ignore),
         )  # fmt: skip
         del self.controller  # It is elsewhere.
 
@@ -199,6 +199,10 @@ class SmallNode(Node):
 
     def _ask_controller(self, ask: ControllerAsk) -> None:
         self.mail.send(CONTROLLER, Asked(self.me, ask))
+
+    def _apply(self, image: ClusterImage) -> None:
+        """Without a broker above it. A callback would belong to the node that was copied."""
+        self.partitions.follow(image, self.config)
 
     def _may_be_decided(self) -> bool:
         return False

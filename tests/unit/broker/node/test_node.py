@@ -62,6 +62,7 @@ class LoneNode:
             self,
             lambda: 0.5,
             SessionTiming(),
+            NodePorts(on_metadata=lambda image: self.node.partitions.follow(image, config)),
         )
         self.node.start()
         self.services.advance(1000)
@@ -379,10 +380,9 @@ class TestDamage:
     ) -> None:
         """Also if the log is gone by the next registration; a refused write changes nothing."""
         heard: list[str] = []
-        ports = NodePorts(
+        lone.node.ports = lone.node.ports._replace(
             on_registered=lambda: heard.append("checked"), on_sync_failed=lambda: heard.append("in doubt")
         )
-        lone.node.ports = ports
         partition = lone.create((ME, OTHER))
         error = StorageError("the disk fails")
         lone.node._failed(partition.driver, error)
