@@ -22,8 +22,20 @@ PACKAGES = ("replication", "controller", "broker", "runtime", "sim", "testing")
 CLASSES = frozenset({"Replica", "Election", "Controller"})
 NAMES = frozenset(name for each in CLASSES for name in (each.lower(), f"_{each.lower()}"))
 SURROUNDINGS = frozenset({"log", "_store"})
-PARTS = {"Progress": "replication/progress.py"}
+PARTS = {
+    "Progress": "replication/progress.py",
+    "Watermark": "replication/watermark.py",
+    "PendingProduces": "replication/pending_produces.py",
+    "InSyncProposals": "replication/in_sync_proposals.py",
+    "Degrading": "replication/degrading.py",
+}
 """Classes of objects that a machine owns → where they are defined."""
+EVENTS_OF_PARTS = frozenset(
+    {"accepted", "give_up_from", "give_up_missing", "log_damaged_from", "log_restarted"}
+)
+"""Events of ``Watermark`` that count in any role: the driver of a replica calls them on the part. Every other
+method of a part that changes it is a step of an event of its machine.
+"""
 # What changes a container in place.
 CONTAINER_CHANGES = frozenset(
     {
@@ -60,7 +72,7 @@ CHANGES = CONTAINER_CHANGES | {
     writer
     for name, path in PARTS.items()
     for writer in _writers((ROOT / "src" / "tidelog" / path).read_text(), name)
-    if not writer.startswith("__")
+    if not writer.startswith("__") and writer not in EVENTS_OF_PARTS
 }
 
 

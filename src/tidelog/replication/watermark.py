@@ -14,9 +14,13 @@ class Watermark:
     def __init__(
         self, checkpointed: int, start_offset: int, end_offset: int, synced_end_offset: int, *, is_sure: bool
     ) -> None:
-        # Exclusive. Everything below is committed. It never moves back, unless an unclean election lost
-        # records. After a crash the log may end before the checkpointed value, or start after it: only
-        # committed records are ever deleted.
+        # Exclusive. Everything below is committed. A leader never moves it back. It moves back when
+        #   - an unclean election gave the records up (:meth:`diverged`, :meth:`give_up_from`),
+        #   - the leader's log differs from ours below it while it is not sure, after a power failure,
+        #   - this is a voter that has lost data and is not readmitted: it follows whatever the leader has,
+        #   - the log drops damaged records (:meth:`log_damaged_from`), which others still hold.
+        # After a crash the log may end before the checkpointed value, or start after it: only committed
+        # records are ever deleted.
         self.offset = min(max(checkpointed, start_offset), end_offset)
         # Whether this process has led or has had its log confirmed by a leader, or an earlier process had and
         # the machine has not lost power since. Until then the high watermark is only a checkpoint, and a

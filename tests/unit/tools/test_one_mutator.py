@@ -57,6 +57,9 @@ RULE = load()
         "{setattr(each, 'seen', True) for each in replica.progress.values()}",
         "late = [each for each in replica.progress.values() if each.seen]\nlate[0].seen = False",
         "next(iter(replica.progress.values())).seen = False",
+        "replica.watermark.offset = 3",
+        "replica.watermark.diverged(3, unclean=False)",
+        "def look(of: Watermark) -> None:\n    of.offset = 3",
         "def look(of: Progress) -> None:\n    of.seen = True",
         "object.__setattr__(replica, 'epoch', 3)",
         "replica.__setattr__('epoch', 3)",
@@ -86,6 +89,7 @@ def test_what_is_found(source: str) -> None:
         "progress = list(replica.progress.values())\nprogress.append(5)",
         "late = [each.seen for each in replica.progress.values()]\nlate[0] = False",
         "for each in replica.progress.values():\n    each = other\n    each.seen = False",
+        "replica.watermark.log_restarted(3)",
         "self._look(replica)",
         # What it asks is not a part of it.
         "replica.log.config = config",
