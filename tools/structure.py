@@ -6,16 +6,14 @@ All of them are counted in the syntax trees of the core packages; nothing is imp
 """
 
 import ast
+import importlib.util
 import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
-
-import mode_seam
-import one_mutator
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("log", "replication", "controller", "groups", "transactions", "broker")
@@ -24,6 +22,18 @@ LONG_FILE = 400  # lines
 COPIED_LINES = 3  # A function body of so many lines that is there twice is a duplicate.
 FOLDERS = 3  # that are listed
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _tool(name: str) -> Any:
+    """The module of another tool: this directory is no package."""
+    spec = importlib.util.spec_from_file_location(f"tidelog_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+mode_seam, one_mutator = _tool("mode_seam"), _tool("one_mutator")
 
 
 class ClassSize(NamedTuple):
@@ -166,7 +176,7 @@ def repeated_class_names(sources: Sources) -> list[str]:
 
 
 def duplicate_functions(sources: Sources) -> list[str]:
-    """Functions whose bodies are the same but for names of variables and constants, one name of each group."""
+    """Functions whose bodies are the same but for variables and constants: one name of each group."""
     bodies: defaultdict[str, list[str]] = defaultdict(list)
     for _, node in sources.nodes():
         if isinstance(node, Function):
@@ -191,9 +201,8 @@ def walks(text: str) -> list[Walk]:
     for part in re.split(r"^### ", section, flags=re.M)[1:]:
         title, _, body = part.partition("\n")
         files = set(re.findall(r"`([\w/]+\.py)", body))
-        named = re.findall(r"`(?:[\w/]+\.py: )?((?:\w+\.)?_?[a-z]\w*)`", body)
-        named += re.findall(r"`(?:[\w/]+\.py: )?([A-Z]\w+\.\w+)`", body)
-        found.append(Walk(title, len(set(named)), len(files)))
+        named = re.findall(r"`[\w/]+\.py: ([\w.]+)`|`([A-Z]\w+\.\w+)`", body)
+        found.append(Walk(title, len({first or second for first, second in named}), len(files)))
     return found
 
 
