@@ -44,9 +44,9 @@ def confirm_for_ever(patch: pytest.MonkeyPatch) -> None:
     original = promises._confirmed
 
     def confirmed(
-        partition: PartitionImage, broker_id: int, kept: promises.Kept, rules: Rules
+        partition: PartitionImage, broker_id: int, promise: promises.ConfirmedPromise, rules: Rules
     ) -> PartitionImage:
-        return original(partition, broker_id, kept._replace(promise_epoch=partition.promise_epoch), rules)
+        return original(partition, broker_id, promise._replace(promise_epoch=partition.promise_epoch), rules)
 
     patch.setattr(promises, "_confirmed", confirmed)
 

@@ -21,8 +21,8 @@ from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from tidelog.broker.coordinators.failures import coordinator_error
+from tidelog.broker.future import Future
 from tidelog.broker.partitions.partition import ACKS_ALL, Partition
-from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant
 from tidelog.log.verification import DamagedSegment
@@ -229,14 +229,14 @@ class Shard(Generic[M]):
 
     # -- responding --------------------------------------------------------------------
 
-    def answer(self, waiter: Promise[Any], answer: Any) -> None:
+    def answer(self, waiter: Future[Any], answer: Any) -> None:
         """Send a response that depends on committed state. If this coordinator may have been replaced, it
         first verifies that it was not: its successor may have committed other changes.
         """
         if self.partition.is_sure:
-            waiter.keep(answer)
+            waiter.complete(answer)
         else:
-            self.when_sure(lambda sure: waiter.keep(answer if sure else _replaced()))
+            self.when_sure(lambda sure: waiter.complete(answer if sure else _replaced()))
 
     def when_sure(self, then: Callable[[bool], None]) -> None:
         """See :meth:`Partition.when_sure`."""

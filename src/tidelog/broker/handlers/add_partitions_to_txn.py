@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.requests.transacting import for_old_clients, machine_of
 from tidelog.errors import ErrorCode, TidelogError
@@ -33,13 +33,13 @@ class _Wish(NamedTuple):
     verify_only: bool
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
+def handle(broker: Broker, request: Any, context: RequestContext) -> Future[Fields]:
     wishes = _wishes(request, context.version)
     client_version = EPOCH_BUMP_VERSION if context.version >= ADDED_WITH_RECORDS_FROM else 0
-    answer: Promise[Fields] = Promise()
+    answer: Future[Fields] = Future()
     if len(wishes) == 1:
         _carry_out(broker, wishes[0], client_version).then(
-            lambda errors: answer.keep(_fields(wishes, [errors], context.version))
+            lambda errors: answer.complete(_fields(wishes, [errors], context.version))
         )
         return answer
     results: list[Errors] = [{} for _ in wishes]
@@ -51,7 +51,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fie
             gather.one_done()
 
         _carry_out(broker, wish, client_version).then(done)
-    gather.promise.then(lambda _: answer.keep(_fields(wishes, results, context.version)))
+    gather.future.then(lambda _: answer.complete(_fields(wishes, results, context.version)))
     return answer
 
 
@@ -75,11 +75,11 @@ def _partitions(topics: Any) -> Set[TopicPartition]:
     return frozenset(TopicPartition(topic.name, index) for topic in topics for index in topic.partitions)
 
 
-def _carry_out(broker: Broker, wish: _Wish, client_version: int) -> Promise[Errors]:
-    errors: Promise[Errors] = Promise()
+def _carry_out(broker: Broker, wish: _Wish, client_version: int) -> Future[Errors]:
+    errors: Future[Errors] = Future()
     missing = _missing(broker, wish.partitions)
     if missing:
-        errors.keep(
+        errors.complete(
             {
                 each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if each in missing
@@ -95,15 +95,15 @@ def _carry_out(broker: Broker, wish: _Wish, client_version: int) -> Promise[Erro
                 wish.transactional_id, wish.producer, wish.partitions
             )
             replaced = dict.fromkeys(wish.partitions, ErrorCode.NOT_COORDINATOR)
-            machine.when_sure(lambda sure: errors.keep(verified if sure else replaced))
+            machine.when_sure(lambda sure: errors.complete(verified if sure else replaced))
             return errors
     except TidelogError as refusal:
-        errors.keep(dict.fromkeys(wish.partitions, refusal.code))
+        errors.complete(dict.fromkeys(wish.partitions, refusal.code))
         return errors
 
     def heard(answer: TidelogError | None) -> None:
         code = ErrorCode.NONE if answer is None else answer.code
-        errors.keep(dict.fromkeys(wish.partitions, code))
+        errors.complete(dict.fromkeys(wish.partitions, code))
 
     machine.ask(
         lambda waiter, now: machine.transactions.add_partitions(

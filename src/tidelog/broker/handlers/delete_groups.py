@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
@@ -19,10 +19,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     errors: dict[str, ErrorCode] = {}
     gather = Gather(len(names))
 
-    def respond() -> Promise[Fields]:
-        promise: Promise[Fields] = Promise()
-        gather.promise.then(lambda _: promise.keep(_fields(names, errors)))
-        return promise
+    def respond() -> Future[Fields]:
+        future: Future[Fields] = Future()
+        gather.future.then(lambda _: future.complete(_fields(names, errors)))
+        return future
 
     def delete_each() -> Iterator[None]:
         for group_id in names:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode, TidelogError
@@ -34,10 +34,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
                 answers.append(_Deletion(broker, topic.name, wanted, deadline_ms, gather).answer)
                 yield
 
-    def respond() -> Promise[Fields]:
-        promise: Promise[Fields] = Promise()
-        gather.promise.then(lambda _: promise.keep({"topics": topics}))
-        return promise
+    def respond() -> Future[Fields]:
+        future: Future[Fields] = Future()
+        gather.future.then(lambda _: future.complete({"topics": topics}))
+        return future
 
     return respond_in_slices(broker.services, delete_each(), DELETIONS_PER_SLICE, respond)
 

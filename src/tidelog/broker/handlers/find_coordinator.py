@@ -9,7 +9,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import in_slices
 from tidelog.controller.image import BrokerImage, TopicImage
@@ -30,7 +30,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     key_type = getattr(request, "key_type", GROUP)
     several = getattr(request, "coordinator_keys", None)
     keys = [request.key] if several is None else list(several)
-    promise: Promise[Fields] = Promise()
+    future: Future[Fields] = Future()
 
     def answer(refusal: TidelogError | None) -> None:
         found: list[Fields] = []
@@ -41,7 +41,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
                 yield
 
         def respond() -> None:
-            promise.keep(dict(found[0]) if several is None else {"coordinators": found})
+            future.complete(dict(found[0]) if several is None else {"coordinators": found})
 
         in_slices(broker.services, find_each(), FOUND_PER_SLICE, respond)
 
@@ -52,7 +52,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         broker.coordinators.topics.ensure(
             topic, lambda refusal: _answer_when_led(broker, topic, refusal, answer)
         )
-    return promise
+    return future
 
 
 def _answer_when_led(

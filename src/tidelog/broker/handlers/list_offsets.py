@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode, TidelogError
@@ -50,7 +50,7 @@ LOOK_UPS_PER_SLICE = 300  # about 2 ms
 ANY_REPLICA = -2  # As replica_id, as in Kafka: for tools that inspect this replica, leader or not.
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Promise[Fields]:
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Future[Fields]:
     if request.replica_id == ANY_REPLICA:
         return {"topics": [_ends_of(broker, topic) for topic in request.topics]}
     committed = getattr(request, "isolation_level", 0) == READ_COMMITTED
@@ -64,12 +64,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Pr
                 look_up.run(_settle(answer["partitions"], place, gather))
                 yield
 
-    def respond() -> Fields | Promise[Fields]:
-        if gather.promise.kept:
+    def respond() -> Fields | Future[Fields]:
+        if gather.future.is_complete:
             return {"topics": topics}
-        promise: Promise[Fields] = Promise()
-        gather.promise.then(lambda _: promise.keep({"topics": topics}))
-        return promise
+        future: Future[Fields] = Future()
+        gather.future.then(lambda _: future.complete({"topics": topics}))
+        return future
 
     return respond_in_slices(broker.services, look_up_each(), LOOK_UPS_PER_SLICE, respond)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.group_machine import GroupMachine
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.requests.committing import topic_name
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
@@ -38,8 +38,8 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             gather.one_done()
 
         machine.when_sure(heard)
-    answer: Promise[Fields] = Promise()
-    gather.promise.then(lambda _: answer.keep(found[0] if groups is None else {"groups": found}))
+    answer: Future[Fields] = Future()
+    gather.future.then(lambda _: answer.complete(found[0] if groups is None else {"groups": found}))
     return answer
 
 

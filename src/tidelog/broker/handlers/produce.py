@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.future import Gather
 from tidelog.broker.partitions.partition import Appended, Partition
 from tidelog.broker.partitions.validation import MustOpen
 from tidelog.broker.producing.opening import NOBODY, BatchOpening, Compute, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.producing.transactional import Outcome, TransactionalProduce, is_single
-from tidelog.broker.promise import Gather
 from tidelog.broker.requests.request import HangUp, RequestContext
 from tidelog.broker.slices import in_slices, take_slice
 from tidelog.controller.topics import INTERNAL_TOPICS
@@ -253,7 +253,7 @@ class ProduceHandler:
             send(None)
             return
         gather = Gather(len(waiting))
-        gather.promise.then(lambda _: self._answer(context, send, answers))
+        gather.future.then(lambda _: self._answer(context, send, answers))
 
         def await_each() -> Iterator[None]:
             for partition, appended, results, place in waiting:

@@ -5,12 +5,12 @@ coordinator and must not delay the others.
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from tidelog.broker.future import Gather
 from tidelog.broker.partitions.partition import Appended, Partition
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.broker.partitions.validation import MustOpen
 from tidelog.broker.producing.opening import BatchOpening, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
-from tidelog.broker.promise import Gather
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.transactions.admission import Admission
 from tidelog.broker.transactions.produce import when_admitted
@@ -76,7 +76,7 @@ class TransactionalProduce:
             for place, (index, records) in enumerate(partitions):
                 settle = _settle_at(results, place, gather)
                 self._begin(request, transactional_id, key, index, records, context, settle, asker)
-        gather.promise.then(
+        gather.future.then(
             lambda _: self._responses.send(context, send, answers) if request.acks else send(None)
         )
 

@@ -12,14 +12,14 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
-    KeptAsk,
-    KeptGot,
     OfflineAsk,
     OfflineGot,
+    PromiseConfirmedAsk,
+    PromiseConfirmedGot,
     RegisterAsk,
     RegisterGot,
 )
-from tidelog.controller.promises import Kept
+from tidelog.controller.promises import ConfirmedPromise
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.protocol.wire import Malformed
@@ -32,8 +32,8 @@ LOST = UUID(int=1)  # Kafka's id for a directory that has failed
 HERE = UUID(int=2)  # Kafka's id for a directory without a name: the only one here
 UNWRITABLE = UUID(int=3)  # Not in Kafka: the log has failed, but its synced records are still there.
 LOST_AT = 4 << 64  # Not in Kafka: the log is damaged; the lower bits are the partition epoch of the report.
-# Not in Kafka: a promise that is kept; the lower bits say which one, and its promise epoch.
-KEPT, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
+# Not in Kafka: a promise that is confirmed; the lower bits say which one, and its promise epoch.
+CONFIRMED, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
 
 
 class RegistrationExchange(Exchange[Asked, Answered]):
@@ -233,15 +233,15 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
 
 class FailedLogsExchange(Exchange[Asked, Answered]):
     """In Kafka, brokers report the directory of each replica with this request. Here a broker has only one
-    directory, and reports failed and damaged logs, and promises that are kept.
+    directory, and reports failed and damaged logs, and promises that are confirmed.
     """
 
     api_key = 73
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
-        ask = cast(OfflineAsk | KeptAsk, asks[0].ask)
-        if isinstance(ask, KeptAsk):
-            return _kept_body(ask)
+        ask = cast(OfflineAsk | PromiseConfirmedAsk, asks[0].ask)
+        if isinstance(ask, PromiseConfirmedAsk):
+            return _confirmed_body(ask)
         directories = [
             {
                 "id_": where,
@@ -258,7 +258,7 @@ class FailedLogsExchange(Exchange[Asked, Answered]):
 
     def asks(self, request: Any) -> list[Asked]:
         if request.directories and all(_is_kept(directory.id_) for directory in request.directories):
-            return [Asked(request.broker_id, _kept_ask(request))]
+            return [Asked(request.broker_id, _confirmed_ask(request))]
         if request.directories and all(_is_lost_at(directory.id_) for directory in request.directories):
             return [Asked(request.broker_id, _lost_ask(request))]
         if len(request.directories) != 1 or request.directories[0].id_ not in (LOST, HERE, UNWRITABLE):
@@ -277,22 +277,22 @@ class FailedLogsExchange(Exchange[Asked, Answered]):
         return [Asked(request.broker_id, ask)]
 
     def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
-        error = UNANSWERED if gots[0] is None else cast(OfflineGot | KeptGot, gots[0].got).error
+        error = UNANSWERED if gots[0] is None else cast(OfflineGot | PromiseConfirmedGot, gots[0].got).error
         return {"error_code": error, "directories": []}
 
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
-        ask = cast(OfflineAsk | KeptAsk, asks[0].ask)
+        ask = cast(OfflineAsk | PromiseConfirmedAsk, asks[0].ask)
         error = ErrorCode(answer.error_code)
-        if isinstance(ask, KeptAsk):
-            yield Answered(peer, KeptGot(ask.broker_id, ask.broker_epoch, ask.kept, error))
+        if isinstance(ask, PromiseConfirmedAsk):
+            yield Answered(peer, PromiseConfirmedGot(ask.broker_id, ask.broker_epoch, ask.confirmed, error))
             return
         got = OfflineGot(ask.broker_id, ask.broker_epoch, ask.partitions, error, ask.healed, ask.unwritable)
         yield Answered(peer, got)
 
     def token(self, message: Asked | Answered) -> Hashable:
         said = message.ask if isinstance(message, Asked) else message.got
-        if isinstance(said, KeptAsk | KeptGot):
-            return said.broker_epoch, said.kept
+        if isinstance(said, PromiseConfirmedAsk | PromiseConfirmedGot):
+            return said.broker_epoch, said.confirmed
         said = cast(OfflineAsk | OfflineGot, said)
         return said.broker_epoch, said.partitions, said.healed, said.unwritable
 
@@ -327,12 +327,12 @@ def _lost_ask(request: Any) -> OfflineAsk:
     return OfflineAsk(request.broker_id, request.broker_epoch, tuple(known), partition_epochs=epochs)
 
 
-def _kept_body(ask: KeptAsk) -> Fields:
-    """One directory for each combination of promise epoch and kept promises."""
-    directories: dict[int, list[Kept]] = {}
-    for kept in ask.kept:
-        what = KEPT | SYNCED * kept.synced | COPIED * kept.copied | kept.promise_epoch
-        directories.setdefault(what, []).append(kept)
+def _confirmed_body(ask: PromiseConfirmedAsk) -> Fields:
+    """One directory for each combination of promise epoch and confirmed promises."""
+    directories: dict[int, list[ConfirmedPromise]] = {}
+    for confirmed in ask.confirmed:
+        what = CONFIRMED | SYNCED * confirmed.synced | COPIED * confirmed.copied | confirmed.promise_epoch
+        directories.setdefault(what, []).append(confirmed)
     return {
         "broker_id": ask.broker_id,
         "broker_epoch": ask.broker_epoch,
@@ -342,24 +342,24 @@ def _kept_body(ask: KeptAsk) -> Fields:
                 "topics": [
                     {"topic_id": topic, "partitions": parts}
                     for topic, parts in by_topic(
-                        kept,
+                        confirmed,
                         lambda each: (each.topic_id, each.partition),
                         lambda each: {"partition_index": each.partition},
                     )
                 ],
             }
-            for what, kept in directories.items()
+            for what, confirmed in directories.items()
         ],
     }
 
 
 def _is_kept(directory: UUID | None) -> bool:
-    return directory is not None and directory.int & ~(SYNCED | COPIED | EPOCH_BITS) == KEPT
+    return directory is not None and directory.int & ~(SYNCED | COPIED | EPOCH_BITS) == CONFIRMED
 
 
-def _kept_ask(request: Any) -> KeptAsk:
-    kept = tuple(
-        Kept(
+def _confirmed_ask(request: Any) -> PromiseConfirmedAsk:
+    confirmed = tuple(
+        ConfirmedPromise(
             topic.topic_id,
             part.partition_index,
             directory.id_.int & EPOCH_BITS,
@@ -370,4 +370,4 @@ def _kept_ask(request: Any) -> KeptAsk:
         for topic in directory.topics
         for part in topic.partitions
     )
-    return KeptAsk(request.broker_id, request.broker_epoch, kept)
+    return PromiseConfirmedAsk(request.broker_id, request.broker_epoch, confirmed)

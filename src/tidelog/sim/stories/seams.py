@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidelog.config.modes import QUORUM
-from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk
+from tidelog.controller.messages import InSyncAsk, OfflineAsk, PromiseConfirmedAsk
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchGot
@@ -397,7 +397,7 @@ def _is_seal(message: Any) -> bool:
 
 def _is_confirmed(message: Any) -> bool:
     ask = getattr(message, "ask", None)
-    return isinstance(ask, KeptAsk) and any(kept.copied for kept in ask.kept)
+    return isinstance(ask, PromiseConfirmedAsk) and any(confirmed.copied for confirmed in ask.confirmed)
 
 
 def _is_healed(message: Any) -> bool:

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from controllers import Controllers, quiet
 
+from tidelog.broker.future import Future
 from tidelog.broker.handlers import add_raft_voter, describe_quorum, remove_raft_voter, update_raft_voter
-from tidelog.broker.promise import Promise
 from tidelog.broker.requests.request import RequestContext
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode
@@ -38,7 +38,7 @@ class AtLeader:
     def ask(self, api_key: int, body: Fields) -> Any:
         context = RequestContext(api_key, requests.newest(api_key), 0, None, "a test")
         outcome = HANDLERS[api_key](self, requests.request_of(api_key, body), context)
-        if isinstance(outcome, Promise):
+        if isinstance(outcome, Future):
             told: list[Fields] = []
             outcome.then(told.append)
             self.cluster.until(lambda: told)

@@ -17,14 +17,14 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
-    KeptAsk,
-    KeptGot,
     OfflineAsk,
     OfflineGot,
+    PromiseConfirmedAsk,
+    PromiseConfirmedGot,
     RegisterAsk,
     RegisterGot,
 )
-from tidelog.controller.promises import Kept
+from tidelog.controller.promises import ConfirmedPromise
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages, requests
 from tidelog.replication.messages import (
@@ -73,11 +73,11 @@ TAKEN = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 Pair = tuple[NodeMessage, NodeMessage]
 
 
-KEPT = (
-    Kept(DISK, 1, 3, synced=True),
-    Kept(TOPIC, 0, 3, synced=True),
-    Kept(TOPIC, 2, 3, copied=True),
-    Kept(TOPIC, 3, 70_000, synced=True, copied=True),
+CONFIRMED = (
+    ConfirmedPromise(DISK, 1, 3, synced=True),
+    ConfirmedPromise(TOPIC, 0, 3, synced=True),
+    ConfirmedPromise(TOPIC, 2, 3, copied=True),
+    ConfirmedPromise(TOPIC, 3, 70_000, synced=True, copied=True),
 )
 
 
@@ -146,9 +146,9 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 3)), partition_epochs=(5, 0))),
             Answered(other, OfflineGot(me, 77, ((DISK, 1), (TOPIC, 3)), ErrorCode.INVALID_UPDATE_VERSION)),
         ),
-        "kept promises": (
-            Asked(me, KeptAsk(me, 77, KEPT)),
-            Answered(other, KeptGot(me, 77, KEPT, ErrorCode.STALE_BROKER_EPOCH)),
+        "confirmed promises": (
+            Asked(me, PromiseConfirmedAsk(me, 77, CONFIRMED)),
+            Answered(other, PromiseConfirmedGot(me, 77, CONFIRMED, ErrorCode.STALE_BROKER_EPOCH)),
         ),
         "snapshot": (
             SnapshotAsk(me, METADATA, 5, DISK, SNAPSHOT, 4096, 1 << 20),
