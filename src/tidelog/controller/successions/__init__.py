@@ -138,7 +138,7 @@ def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
     return BY_MODE[partition.mode].stand_in(partition, present)
 
 
-def is_appointed(partition: PartitionImage) -> bool:
+def can_hand_over(partition: PartitionImage) -> bool:
     """Whether the controller may move the leadership to another member."""
     return BY_MODE[partition.mode].hand_over is not None
 
