@@ -125,7 +125,7 @@ def balance(image: ClusterImage, rank: Rank = same_rank) -> list[MetadataRecord]
 
 def strays(image: ClusterImage, available: BrokerAvailability) -> Iterator[PartitionPlace]:
     """Partitions whose leader is drained or shutting down, though another member could lead."""
-    unwilling = available.serving - available.willing
+    unwilling = available.unfenced - available.willing
     if not unwilling:
         return
     for place in every_place(image):

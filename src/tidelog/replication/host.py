@@ -93,9 +93,9 @@ class Host:
         self.drivers: dict[PartitionKey, ReplicaDriver] = {}
         self.syncer = Syncer(services)
         self.ports = ports
-        self.serving = FetchServer(me, self.drivers, services, peers, ports.broker_epoch_of)
+        self.fetch_server = FetchServer(me, self.drivers, services, peers, ports.broker_epoch_of)
         self._loops: dict[int, FetchLoop] = {}
-        self.voting = Voting(me, self.drivers, self._loops, self.serving, services, peers, chance)
+        self.voting = Voting(me, self.drivers, self._loops, self.fetch_server, services, peers, chance)
         self._restless: dict[ReplicaDriver, None] = {}  # ticked until they have settled
         self._fetching_snapshots: list[ReplicaDriver] = []  # those that may fetch a snapshot
         self._ticker: Timer | None = None
@@ -112,7 +112,7 @@ class Host:
             self._ticker.cancel()
         for loop in self._loops.values():
             loop.stop()
-        self.serving.stop()
+        self.fetch_server.stop()
 
     def add(self, driver: ReplicaDriver) -> None:
         self.drivers[driver.key] = driver
@@ -126,7 +126,7 @@ class Host:
         driver.stop(error)
         for loop in self._loops.values():
             loop.forget(driver)
-        self.serving.grown(driver)
+        self.fetch_server.grown(driver)
 
     # --- the clock ------------------------------------------------------------------------------------------
 
@@ -159,26 +159,28 @@ class Host:
         stalled = now_ms - self._ticked_ms > TICK_MS + STALL_MS
         self._ticked_ms = now_ms
         if stalled:
-            self.serving.hurry(now_ms)
+            self.fetch_server.hurry(now_ms)
         self.voting.tick(now_ms, stalled=stalled)
         for driver in self._fetching_snapshots:
             if driver.snapshots.fetching and not driver.closed:
                 driver.snapshots.tick(now_ms)
                 self._go_on(driver)
-        self.serving.tick(now_ms)
+        self.fetch_server.tick(now_ms)
         for loop in list(self._loops.values()):
             loop.tick(now_ms)
 
     def is_followed_by(self, driver: ReplicaDriver, follower: int) -> bool:
-        return self.serving.is_followed_by(driver, follower, self._services.uptime_ms() - HEARD_WITHIN_MS)
+        return self.fetch_server.is_followed_by(
+            driver, follower, self._services.uptime_ms() - HEARD_WITHIN_MS
+        )
 
     def followed_until_ms(self, driver: ReplicaDriver, follower: int) -> int:
-        return self.serving.followed_until_ms(driver, follower)
+        return self.fetch_server.followed_until_ms(driver, follower)
 
     def when_followed(
         self, driver: ReplicaDriver, followers: frozenset[int], then: Callable[[bool], None]
     ) -> None:
-        self.serving.when_followed(driver, followers, then)
+        self.fetch_server.when_followed(driver, followers, then)
 
     def wake(self, driver: ReplicaDriver) -> None:
         """Tick this replica until it has settled."""
@@ -194,7 +196,7 @@ class Host:
             return
         # Tested by type, not with a match statement: these arrive for every produce.
         if type(message) is FetchAsk:
-            self.serving.ask(message)
+            self.fetch_server.ask(message)
         elif type(message) is FetchGot:
             loop = self._loops.get(message.sender)
             if loop is not None:
@@ -219,7 +221,7 @@ class Host:
                 if driver is not None:
                     driver.restorer.got(message)
             case SnapshotAsk():
-                self.serving.ask_snapshot(message)
+                self.fetch_server.ask_snapshot(message)
             case SnapshotGot():
                 self._snapshot_got(message)
 
@@ -235,7 +237,7 @@ class Host:
 
     def broker_restarted(self, broker: int) -> None:
         """It has registered again. Its next fetch request must be complete."""
-        self.serving.begin_anew(broker)
+        self.fetch_server.begin_anew(broker)
         now_ms = self._services.uptime_ms()
         for driver in self.drivers.values():
             driver.follower_restarted(broker, now_ms)
@@ -243,7 +245,7 @@ class Host:
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: its process is probably dead."""
         self.voting.peer_lost(peer, self._services.uptime_ms())
-        self.serving.forget(peer)
+        self.fetch_server.forget(peer)
 
     # --- ReplicaListener ------------------------------------------------------------------------------------
 
@@ -251,19 +253,19 @@ class Host:
         if driver.replica.role is Role.LEADER:
             if not driver.restless:
                 self.wake(driver)
-            self.serving.grown(driver)
+            self.fetch_server.grown(driver)
         else:
             self._go_on(driver)
 
     def committed(self, driver: ReplicaDriver) -> None:
         if driver.replica.role is Role.LEADER:
-            self.serving.grown(driver)
+            self.fetch_server.grown(driver)
         self.ports.on_committed(driver)
 
     def role_changed(self, driver: ReplicaDriver) -> None:
         for loop in self._loops.values():
             loop.forget(driver)
-        self.serving.grown(driver)
+        self.fetch_server.grown(driver)
         self._go_on(driver)
         self.ports.on_role(driver)
 

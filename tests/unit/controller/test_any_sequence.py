@@ -229,14 +229,14 @@ class ClusterMachine(RuleBasedStateMachine):
             # A leader whose log has failed commits nothing more, whatever the minimum is.
             fails = now.leader in now.offline
             assert not now.eligible or fails or len(now.in_sync) < minimum(now, rules)
-            serving = BrokerAvailability.of(self.image).serving
+            unfenced = BrokerAvailability.of(self.image).unfenced
             # The last member that lost power is named outside the set: it asks the others before it leads.
             asks_first = not now.in_sync and not now.eligible and now.leader == now.last_leader
-            assert now.leader in now.in_sync or (asks_first and now.leader in serving)
-            able = serving - set(now.offline)
+            assert now.leader in now.in_sync or (asks_first and now.leader in unfenced)
+            able = unfenced - set(now.offline)
             if now.leader in now.offline:
                 # It takes no writes and is only read, because no other member could lead.
-                assert now.leader in serving
+                assert now.leader in unfenced
                 assert not able.intersection(now.in_sync)
             else:
                 assert able.issuperset(now.in_sync)

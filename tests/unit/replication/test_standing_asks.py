@@ -272,7 +272,7 @@ def test_over_a_thin_line_less_is_asked_for_at_a_time() -> None:
 
 def test_a_leader_that_has_forgotten_is_asked_completely() -> None:
     pair = Pair(3)
-    pair.hosts[LEADER].serving.stop()
+    pair.hosts[LEADER].fetch_server.stop()
     pair.said.clear()
     pair.append(2)
     pair.clock.advance(TIMEOUT_MS + 2 * TICK_MS)
@@ -440,25 +440,25 @@ class TestConfirming:
     def test_what_was_under_way_confirms_nothing_newer(self) -> None:
         """The follower's next ask crosses the answer: it does not know that answer yet."""
         pair = Pair()
-        serving = pair.hosts[LEADER].serving
-        (standing,) = serving._sessions.values()
+        server = pair.hosts[LEADER].fetch_server
+        (standing,) = server._sessions.values()
         pair.clock.advance(20)
         asked_ms, generation = pair.clock.uptime_ms(), standing.generation
         ask = pair.asks()[-1]
-        serving._answer_session(standing, [])
+        server._answer_session(standing, [])
         crossing = ask._replace(generation=generation + 1, since=generation, items=[], heard=0)
-        serving.ask(crossing)
+        server.ask(crossing)
         assert standing.confirmed_ms < asked_ms
-        serving.ask(crossing._replace(generation=generation + 2, since=generation + 1, heard=generation))
+        server.ask(crossing._replace(generation=generation + 2, since=generation + 1, heard=generation))
         assert standing.confirmed_ms == asked_ms
 
     def test_who_never_says_so_costs_no_memory(self) -> None:
         pair = Pair()
-        serving = pair.hosts[LEADER].serving
-        (standing,) = serving._sessions.values()
+        server = pair.hosts[LEADER].fetch_server
+        (standing,) = server._sessions.values()
         for number in range(1000):
             standing.generation = number
-            serving._answer_session(standing, [])
+            server._answer_session(standing, [])
         assert len(standing.answered) <= 100
 
 
@@ -510,14 +510,14 @@ class TestSuccessors:
     def test_not_one_that_said_so_long_ago(self) -> None:
         """The leader was frozen: what has waited in its socket is no news."""
         pair = Pair()
-        leader, serving = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].serving
+        leader, server = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].fetch_server
         leader.successors.named = frozenset({FOLLOWER})
         pair.clock.advance(5000)
-        (standing,) = serving._sessions.values()
+        (standing,) = server._sessions.values()
         ask, generation = pair.asks()[-1], standing.generation
         pair.deaf = True
         pair.clock.advance(3000)
-        serving.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
+        server.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
         assert pair.clock.uptime_ms() - standing.heard_ms < 10
         assert not leader.successors.all_follow()
 
@@ -553,13 +553,13 @@ class TestSuccessors:
 
     def test_an_ask_that_was_under_way_makes_nothing_certain(self) -> None:
         pair = Pair()
-        serving = pair.hosts[LEADER].serving
+        server = pair.hosts[LEADER].fetch_server
         pair.clock.advance(5000)
-        (standing,) = serving._sessions.values()
+        (standing,) = server._sessions.values()
         ask, generation = pair.asks()[-1], standing.generation
         pair.deaf = True
         told = self.certain(pair)
-        serving.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
+        server.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
         assert told == []
         pair.clock.advance(1500)
         assert told == [False]

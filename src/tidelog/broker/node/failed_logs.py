@@ -32,7 +32,7 @@ class NodeAndBrokers(NodeState, Protocol):
     """The state of the node, and which brokers are available."""
 
     @property
-    def serving(self) -> AbstractSet[int]:
+    def unfenced(self) -> AbstractSet[int]:
         """Brokers that are not fenced."""
 
 
@@ -155,7 +155,7 @@ class FailedLogs:
     def _others_hold(self, partition: PartitionImage) -> bool:
         if partition.leader != self._node_state.me:
             return partition.leader >= 0
-        others = self._node_state.serving - {self._node_state.me} - set(partition.offline)
+        others = self._node_state.unfenced - {self._node_state.me} - set(partition.offline)
         return not others.isdisjoint(partition.in_sync)
 
     def _tell_healed(self, key: Key) -> None:

@@ -84,7 +84,7 @@ class Node:
         self._peers = peers
         self.host = self._new_host(chance)
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance, logs)
-        self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.serving)
+        self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.fetch_server)
         self.controller = ControllerDriver.of(self.metadata, config, session, self._services.soon)
         self.membership = self._new_membership(registration, session)
         self.quorum = QuorumPartitions(
@@ -102,7 +102,7 @@ class Node:
         )
         self._proposals = Proposals(self, self.host.drivers, services, self._ask_controller)
         self.sightings = Sightings(self.me, services, lambda: self.metadata.voters.latest, session.session_ms)
-        self.serving: set[int] = set()  # brokers that are not fenced
+        self.unfenced: set[int] = set()  # ids of brokers
         self._able: set[tuple[int, int]] = set()  # (broker, epoch) of those that may join in-sync sets
         self._broker_epochs: dict[int, int] = {}
         # Questions to the active controller, while that is this node, and whom to answer.
@@ -439,8 +439,8 @@ class Node:
         broker epoch is compared as well.
         """
         brokers = [broker for broker in image.brokers.values() if not broker.fenced]
-        serving = {broker.broker_id for broker in brokers}
-        lost, self.serving = self.serving - serving, serving
+        unfenced = {broker.broker_id for broker in brokers}
+        lost, self.unfenced = self.unfenced - unfenced, unfenced
         able = {(broker.broker_id, broker.broker_epoch) for broker in brokers if not broker.leaving}
         returned = {broker_id for broker_id, _ in able - self._able}
         self._able = able

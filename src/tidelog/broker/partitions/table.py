@@ -155,7 +155,7 @@ class PartitionTable:
         """Open new partitions, assign changed ones, drop removed ones, and apply changed settings."""
         config_changed = config is not self._config
         self._config = config
-        self._host.serving.throttle.set_rate(
+        self._host.fetch_server.throttle.set_rate(
             config.leader_replication_throttled_rate, self._services.uptime_ms()
         )
         for topic_id in [topic_id for topic_id in self._topics if topic_id not in image.topic_names]:

@@ -65,7 +65,7 @@ class Cluster(NamedTuple):
     partitions: list[Partition]
 
     @property
-    def serving(self) -> list[Broker]:
+    def unfenced(self) -> list[Broker]:
         return [broker for broker in self.brokers.values() if not broker.fenced]
 
     def of(self, topics: Iterable[str]) -> list[Partition]:
@@ -132,7 +132,7 @@ def moving(client: ClusterClient) -> list[Moving]:
 def drained(client: ClusterClient, cluster: Cluster) -> set[int]:
     """Drained brokers. Each broker is asked, because only it knows its settings."""
     found = set()
-    for broker in cluster.serving:
+    for broker in cluster.unfenced:
         resource = {
             "resource_type": BROKER_RESOURCE,
             "resource_name": str(broker.broker),

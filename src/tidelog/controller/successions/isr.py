@@ -28,7 +28,7 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
         and not partition.eligible
         and not partition.offline
         and not partition.is_moving
-        and available.serving.issuperset(partition.in_sync)
+        and available.unfenced.issuperset(partition.in_sync)
     ):
         return partition
     members = tuple(replica for replica in partition.in_sync if serves(partition, replica, available))
@@ -98,7 +98,7 @@ def _led_by_other(partition: PartitionImage, available: BrokerAvailability, rule
     if rules.unclean_allowed and present:
         leader = available.best(present)
         return led_by(partition, leader, (leader,), (), unclean=True)
-    if partition.leader in available.serving:
+    if partition.leader in available.unfenced:
         # Its log accepts no writes any more, but it is the only replica that can serve readers.
         return partition
     return led_by(partition, NO_BROKER, partition.in_sync, partition.eligible)

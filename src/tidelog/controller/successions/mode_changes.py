@@ -111,7 +111,7 @@ def _seal(partition: PartitionImage, available: BrokerAvailability) -> str | Non
 
 
 def _serves(partition: PartitionImage, replica: int, available: BrokerAvailability) -> bool:
-    return replica in available.serving and replica not in partition.offline
+    return replica in available.unfenced and replica not in partition.offline
 
 
 def _no_move(partition: PartitionImage) -> str | None:

@@ -46,7 +46,7 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
     voters = tuple(voter for voter in partition.replicas if voter in members)
     in_sync = tuple(voter for voter in voters if serves(partition, voter, available))
     eligible = tuple(voter for voter in voters if voter not in in_sync)
-    leader = partition.leader if partition.leader in available.serving else NO_BROKER
+    leader = partition.leader if partition.leader in available.unfenced else NO_BROKER
     settled = msgspec.structs.replace(partition, leader=leader, in_sync=in_sync, eligible=eligible)
     heir = _heir(settled, available)
     return settled if heir == settled.heir else msgspec.structs.replace(settled, heir=heir)
@@ -81,10 +81,10 @@ def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules
     voting, and continues with the records that it has. All others start as new replicas and are added as they
     catch up, so every voter set in an earlier log is void. Records that only the others hold are lost.
     """
-    serving = [replica for replica in partition.target if serves(partition, replica, available)]
-    if not serving:
+    available_replicas = [replica for replica in partition.target if serves(partition, replica, available)]
+    if not available_replicas:
         return msgspec.structs.replace(partition, leader=NO_BROKER)
-    first = serving[0]
+    first = available_replicas[0]
     others = tuple(replica for replica in partition.target if replica != first)
     # Voters that do not know of it yet may still elect a leader; no epoch may be led twice.
     epoch = partition.leader_epoch + EPOCHS_AHEAD

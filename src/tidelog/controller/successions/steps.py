@@ -45,7 +45,7 @@ def minimum(partition: PartitionImage, rules: Rules) -> int:
 
 
 def serves(partition: PartitionImage, replica: int, available: BrokerAvailability) -> bool:
-    return replica in available.serving and replica not in partition.offline
+    return replica in available.unfenced and replica not in partition.offline
 
 
 def led_by(

@@ -134,7 +134,7 @@ class _Host(Host):
     def __init__(self, me: int, services: SmallServices, mail: _Mail, ports: HostPorts) -> None:
         super().__init__(me, services, mail, _no_chance, ports)
         self.syncer = _Syncer(services)
-        self.voting = _Voting(me, self.drivers, {}, self.serving, services, mail, _no_chance)
+        self.voting = _Voting(me, self.drivers, {}, self.fetch_server, services, mail, _no_chance)
 
     def wake(self, driver: ReplicaDriver) -> None: ...
 
@@ -271,7 +271,7 @@ class SmallNode(Node):
         """A follower's request: the response, or None if there is none."""
         session = FollowerSession(ask.sender)
         session.directory = ask.directory
-        refusals = self.host.serving._count(session, ask, self.clock.clock_ms)
+        refusals = self.host.fetch_server._count(session, ask, self.clock.clock_ms)
         self.clock.run()
         if refusals:
             return refusals[0]
