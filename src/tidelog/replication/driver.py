@@ -57,7 +57,7 @@ class ReplicaDriver(Slots):
         self.log = log
         self.services = services
         self.listener = listener
-        # Callbacks of waiting produces, by the token that the replica settles.
+        # Callbacks of waiting produces, by the token that the replica completes.
         self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
         self._last_token = 0
         self.observer: Observer = NullListener()
@@ -67,7 +67,7 @@ class ReplicaDriver(Slots):
         # Followers that may be throttled while they catch up; None: all of them.
         self.throttled: frozenset[int] | None = frozenset()
         self.damage = Damage(self)
-        self.restless = False  # The host ticks this replica; see Replica.settled.
+        self.restless = False  # The host ticks this replica; see Replica.is_quiescent.
         # Since this epoch a leader may lack records that were committed before, so truncating below the high
         # watermark to match it is allowed.
         self.unclean_epoch = -1
@@ -175,9 +175,9 @@ class ReplicaDriver(Slots):
             return
         deadline_ms = self.services.uptime_ms() + timeout_ms
         token = self._last_token = self._last_token + 1
-        settled = self.replica.wait(end_offset, acks, deadline_ms, token)
-        if settled is not None:
-            done(settled.error)
+        completed = self.replica.wait(end_offset, acks, deadline_ms, token)
+        if completed is not None:
+            done(completed.error)
         else:
             self._waiters[token] = done
             self.listener.wake(self)

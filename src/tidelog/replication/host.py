@@ -96,7 +96,7 @@ class Host:
         self.fetch_server = FetchServer(me, self.drivers, services, peers, ports.broker_epoch_of)
         self._loops: dict[int, FetchLoop] = {}
         self.voting = Voting(me, self.drivers, self._loops, self.fetch_server, services, peers, chance)
-        self._restless: dict[ReplicaDriver, None] = {}  # ticked until they have settled
+        self._restless: dict[ReplicaDriver, None] = {}  # ticked until they are quiescent
         self._fetching_snapshots: list[ReplicaDriver] = []  # those that may fetch a snapshot
         self._ticker: Timer | None = None
         self._ticked_ms = 0
@@ -146,7 +146,7 @@ class Host:
                 effects = driver.replica.tick(now_ms)
                 if effects:
                     driver.run(effects)
-                if driver.replica.settled():
+                if driver.replica.is_quiescent():
                     driver.restless = False
                     self._restless.pop(driver, None)
             except Exception as error:
@@ -183,7 +183,7 @@ class Host:
         self.fetch_server.when_followed(driver, followers, then)
 
     def wake(self, driver: ReplicaDriver) -> None:
-        """Tick this replica until it has settled."""
+        """Tick this replica until it is quiescent."""
         if not driver.restless:
             driver.restless = True
             driver.replica.stirred(self._services.uptime_ms())

@@ -4,7 +4,7 @@
 role     enters by               does
 ======== ======================= ==================================================================
 idle     creation                nothing; knows no leader
-leader   :meth:`Replica.lead`    appends, tracks followers, moves the high watermark, settles produces
+leader   :meth:`Replica.lead`    appends, tracks followers, moves the high watermark, completes produces
 follower :meth:`Replica.follow`  fetches, truncates at a divergence, adopts the leader's high watermark
 ======== ======================= ==================================================================
 
@@ -93,7 +93,7 @@ class Replica(Machine):
     SURROUNDINGS = frozenset({"log", "is_doubted"})
 
     __slots__ = (
-        "_degrading", "_held_back", "_led_epoch", "_pending", "_settled_end_offset", "base_epoch", "epoch",
+        "_degrading", "_held_back", "_led_epoch", "_pending", "_quiescent_end_offset", "base_epoch", "epoch",
         "epoch_start_offset", "handing_over", "in_sync", "is_doubted", "leader", "limits", "log",
         "maximal_in_sync", "me", "open_to_observers", "partition_epoch", "policy", "progress", "proposals",
         "replicas", "role", "sealed_end_offset", "uncounted", "watermark",
@@ -146,7 +146,7 @@ class Replica(Machine):
         self._held_back = False  # Whether only this doubt keeps the high watermark from advancing.
         self.handing_over = False  # Another replica is about to lead: produces are refused.
         self._led_epoch: int = NO_EPOCH
-        self._settled_end_offset = 0  # Exclusive: the log end offset when this partition last settled.
+        self._quiescent_end_offset = 0  # Exclusive: the log end offset when it was last quiescent.
         self.proposals = InSyncProposals()
         self._degrading = Degrading()
         self._pending = PendingProduces()
@@ -364,7 +364,7 @@ class Replica(Machine):
         return self._advance_and_look_again() if self.role is Role.LEADER and self.limits.durable else []
 
     def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> CompleteProduce | None:
-        """The result of the produce that ends at ``end_offset``. None: ``token`` is settled later, when the
+        """The result of the produce that ends at ``end_offset``. None: ``token`` is completed later, when the
         produce is acknowledged or refused.
         """
         verdict = self.policy.acknowledged(self, end_offset, acks)
@@ -489,10 +489,10 @@ class Replica(Machine):
         )
         return [Degrade(self._degrading.copies), *self._advance_and_look_again()] if changed else []
 
-    def settled(self) -> bool:
+    def is_quiescent(self) -> bool:
         """Whether this replica needs no ticks: no produce waits, and every member holds everything.
 
-        Followers of a settled partition send no new requests until something is appended. :meth:`stirred`
+        Followers of a quiescent partition send no new requests until something is appended. :meth:`stirred`
         accounts for that then, because their silence means nothing.
         """
         if self.role is not Role.LEADER:
@@ -507,19 +507,19 @@ class Replica(Machine):
             for member in self.maximal_in_sync:
                 if member != self.me and not self.progress[member].holds(end_offset):
                     return False
-        self._settled_end_offset = end_offset
+        self._quiescent_end_offset = end_offset
         return True
 
     def stirred(self, now_ms: int) -> None:
-        """The first append after the partition had settled: followers that were caught up then have been so
+        """The first append after the partition was quiescent: followers that were caught up then have been so
         until now.
         """
         for progress in self.progress.values():
-            if progress.holds(self._settled_end_offset):
+            if progress.holds(self._quiescent_end_offset):
                 progress.caught_up_ms = now_ms
 
     def _advance(self) -> Effects:
-        """Advance the high watermark as far as the policy allows, and settle the produces below it."""
+        """Advance the high watermark as far as the policy allows, and complete the produces below it."""
         committed = self.policy.committed(self)
         if self.sealed_end_offset is not None:
             committed = min(committed, self.sealed_end_offset)

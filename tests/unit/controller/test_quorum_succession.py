@@ -214,8 +214,8 @@ def test_the_preferred_leader_is_asked_for(image: ClusterImage) -> None:
     after = after.apply(leadership.elect(after, "t", 0, rules_of, unclean=False))
     assert (partition(after).leader, partition(after).leader_epoch, partition(after).heir) == (2, 7, 1)
     fenced = after.apply([BrokerFencingChanged(1, True)])
-    settled = fenced.apply(brokers.fence(after, 1, rules_of))
-    assert partition(settled).heir == -1
+    assigned = fenced.apply(brokers.fence(after, 1, rules_of))
+    assert partition(assigned).heir == -1
 
 
 def test_nobody_can_enforce_an_election_while_a_majority_can_vote(image: ClusterImage) -> None:

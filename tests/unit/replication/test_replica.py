@@ -36,7 +36,7 @@ class Driven:
         )
         self.seen: list[Any] = []
         self.answers: list[ErrorCode] = []
-        self.settled: list[int] = []  # The tokens: a produce waits under its end offset.
+        self.completed: list[int] = []  # The tokens: a produce waits under its end offset.
 
     def run(self, effects: list[Any]) -> list[Any]:
         for effect in effects:
@@ -48,7 +48,7 @@ class Driven:
                     self.log.epochs.truncate_from(end)
                 case CompleteProduce(token, error):
                     self.answers.append(error)
-                    self.settled.append(token)
+                    self.completed.append(token)
         self.seen += effects
         return effects
 
@@ -64,8 +64,8 @@ class Driven:
         return effects + self.wait(self.log.end_offset, acks, deadline_ms)
 
     def wait(self, end_offset: int, acks: int = ALL, deadline_ms: int = 10_000) -> list[Any]:
-        settled = self.replica.wait(end_offset, acks, deadline_ms, end_offset)
-        return self.run([] if settled is None else [settled])
+        completed = self.replica.wait(end_offset, acks, deadline_ms, end_offset)
+        return self.run([] if completed is None else [completed])
 
     def fetched(
         self, replica: int, offset: int, last_epoch: int = 1, now_ms: int = 10, epoch: int = 1, start: int = 0

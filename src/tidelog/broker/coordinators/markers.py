@@ -117,7 +117,7 @@ class MarkerSender:
         def done(code: ErrorCode) -> None:
             if order.closed:
                 return
-            if _is_settled(order, partition, code):
+            if _is_done(order, partition, code):
                 order.missing.discard(partition)
                 order.close_if_complete()
             else:
@@ -173,7 +173,7 @@ class MarkerSender:
             again = set()
             for partition in partitions:
                 code = errors.get((order.markers.producer_id, partition), ErrorCode.REQUEST_TIMED_OUT)
-                if _is_settled(order, partition, code):
+                if _is_done(order, partition, code):
                     order.missing.discard(partition)
                 else:
                     again.add(partition)
@@ -202,7 +202,7 @@ def _errors(answer: Any) -> dict[tuple[int, TopicPartition], ErrorCode]:
     }
 
 
-def _is_settled(order: MarkerOrder, partition: TopicPartition, code: ErrorCode) -> bool:
+def _is_done(order: MarkerOrder, partition: TopicPartition, code: ErrorCode) -> bool:
     """Whether the marker need not be sent to this partition again."""
     if code is ErrorCode.NONE:
         return True

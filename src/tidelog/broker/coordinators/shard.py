@@ -215,9 +215,9 @@ class Shard(Generic[M]):
                 self.throw_away()
             return
         self._in_flight.append(waiting)
-        self.partition.when_acknowledged(appended.end_offset, ACKS_ALL, COMMIT_TIMEOUT_MS, self._settled)
+        self.partition.when_acknowledged(appended.end_offset, ACKS_ALL, COMMIT_TIMEOUT_MS, self._write_done)
 
-    def _settled(self, error: ErrorCode) -> None:
+    def _write_done(self, error: ErrorCode) -> None:
         """The oldest write was committed or failed."""
         if not self._in_flight:
             return  # The shard was discarded meanwhile.

@@ -26,7 +26,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
     def delete_each() -> Iterator[None]:
         for group_id in names:
-            _delete(broker, group_id, _settle(errors, group_id, gather))
+            _delete(broker, group_id, _result_setter(errors, group_id, gather))
             yield
 
     return respond_in_slices(broker.services, delete_each(), DELETED_PER_SLICE, respond)
@@ -41,7 +41,7 @@ def _delete(broker: Broker, group_id: str, done: Callable[[ErrorCode | TidelogEr
     machine.ask(lambda waiter, now: machine.groups.delete(group_id, waiter, now)).then(done)
 
 
-def _settle(
+def _result_setter(
     errors: dict[str, ErrorCode], group_id: str, gather: Gather
 ) -> Callable[[ErrorCode | TidelogError], None]:
     def done(answer: ErrorCode | TidelogError) -> None:

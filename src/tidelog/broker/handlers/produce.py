@@ -261,7 +261,7 @@ class ProduceHandler:
                     appended.end_offset,
                     request.acks,
                     request.timeout_ms,
-                    _settle(partition, appended, results, place, gather),
+                    _result_setter(partition, appended, results, place, gather),
                 )
                 yield
 
@@ -314,7 +314,7 @@ class ProduceHandler:
         return partition, appended, None
 
 
-def _settle(
+def _result_setter(
     partition: Partition,
     appended: Appended,
     results: list[ProducePartitionResponse],

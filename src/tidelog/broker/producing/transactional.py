@@ -74,8 +74,8 @@ class TransactionalProduce:
             results = [ProducePartitionResponse(index) for index, _ in partitions]
             answers.append((key, results))
             for place, (index, records) in enumerate(partitions):
-                settle = _settle_at(results, place, gather)
-                self._begin(request, transactional_id, key, index, records, context, settle, asker)
+                complete = _result_setter(results, place, gather)
+                self._begin(request, transactional_id, key, index, records, context, complete, asker)
         gather.future.then(
             lambda _: self._responses.send(context, send, answers) if request.acks else send(None)
         )
@@ -116,7 +116,7 @@ class TransactionalProduce:
         index: int,
         records: memoryview | None,
         context: RequestContext,
-        settle: Callable[[ProducePartitionResponse], None],
+        complete: Callable[[ProducePartitionResponse], None],
         asker: RequestSource,
     ) -> None:
         def append(batch: memoryview | None, in_transaction: bool, known: RequestContext = context) -> None:
@@ -131,11 +131,11 @@ class TransactionalProduce:
                 )
                 return
             if partition is None or appended is None:
-                settle(refusal or ProducePartitionResponse(index))
+                complete(refusal or ProducePartitionResponse(index))
                 return
 
             def done(error: ErrorCode) -> None:
-                settle(outcome_of(partition, index, appended, error))
+                complete(outcome_of(partition, index, appended, error))
 
             partition.when_acknowledged(appended.end_offset, request.acks, request.timeout_ms, done)
 
@@ -150,15 +150,15 @@ class TransactionalProduce:
             records,
             context.version,
             append,
-            lambda refusal: settle(ProducePartitionResponse(index, refusal.code, message=refusal.message)),
+            lambda refusal: complete(ProducePartitionResponse(index, refusal.code, message=refusal.message)),
         )
 
 
-def _settle_at(
+def _result_setter(
     results: list[ProducePartitionResponse], place: int, gather: Gather
 ) -> Callable[[ProducePartitionResponse], None]:
-    def settle(answer: ProducePartitionResponse) -> None:
+    def complete(answer: ProducePartitionResponse) -> None:
         results[place] = answer
         gather.one_done()
 
-    return settle
+    return complete

@@ -71,7 +71,7 @@ def _submit_each(
                 refusals[place] = _try(broker, decide)
                 gather.one_done()
             else:
-                broker.store.submit(decide, _settle(refusals, place, gather))
+                broker.store.submit(decide, _result_setter(refusals, place, gather))
             yield
 
     in_slices(broker.services, decide_each(), DECIDED_PER_SLICE, lambda: None)
@@ -85,7 +85,7 @@ def _try(broker: Broker, decide: Decide) -> TidelogError | None:
     return None
 
 
-def _settle(
+def _result_setter(
     refusals: list[TidelogError | None], place: int, gather: Gather
 ) -> Callable[[TidelogError | None], None]:
     def done(refusal: TidelogError | None) -> None:

@@ -154,7 +154,7 @@ class Admission:
         for asked, names in to_ask.items():
             coordinator = self._coordinator_of(asked.transactional_id)
             if coordinator == NO_BROKER:
-                self._settle_all(asked, names, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                self._complete_all(asked, names, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             elif coordinator == self._broker.broker_id and asked.client is Client.WRITES:
                 self._add_here(asked, names)
             else:
@@ -170,7 +170,7 @@ class Admission:
         """Add the partitions with the coordinator on this broker."""
 
         def heard(answer: TidelogError | None) -> None:
-            self._settle_all(asked, names, ErrorCode.NONE if answer is None else answer.code)
+            self._complete_all(asked, names, ErrorCode.NONE if answer is None else answer.code)
 
         try:
             machine = self._transactions.machine_of(asked.transactional_id)
@@ -203,7 +203,7 @@ class Admission:
 
     def _answered(self, asked: _Asked, names: set[TopicPartition], answer: Any) -> None:
         if isinstance(answer, TidelogError):
-            self._settle_all(asked, names, answer.code)
+            self._complete_all(asked, names, answer.code)
             return
         codes = {
             TopicPartition(topic.name, result.partition_index): ErrorCode(result.partition_error_code)
@@ -212,15 +212,15 @@ class Admission:
             for result in topic.results_by_partition
         }
         for name in sorted(names):
-            self._settle(asked, name, codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR))
+            self._complete(asked, name, codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR))
 
-    def _settle_all(self, asked: _Asked, names: set[TopicPartition], code: ErrorCode) -> None:
+    def _complete_all(self, asked: _Asked, names: set[TopicPartition], code: ErrorCode) -> None:
         for name in sorted(names):
-            self._settle(asked, name, code)
+            self._complete(asked, name, code)
 
     # -- after the response ------------------------------------------------------------
 
-    def _settle(self, asked: _Asked, name: TopicPartition, code: ErrorCode) -> None:
+    def _complete(self, asked: _Asked, name: TopicPartition, code: ErrorCode) -> None:
         waiting = self._waiting.pop((name, asked.producer))
         refusal = _refusal(code, waiting.client)
         if refusal is None and self._is_void(waiting, asked.producer.producer_id):

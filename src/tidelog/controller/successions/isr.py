@@ -35,10 +35,10 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
     if members and len(members) < len(partition.in_sync) and not any(map(available.hears, members)):
         return _wait_for_word(partition, members)
     if members:
-        settled = _led_by_member(partition, members, available, rules)
+        assigned = _led_by_member(partition, members, available, rules)
     else:
-        settled = _led_by_other(partition, available, rules)
-    return _look_for_the_end(settled, available)
+        assigned = _led_by_other(partition, available, rules)
+    return _look_for_the_end(assigned, available)
 
 
 def _wait_for_word(partition: PartitionImage, members: tuple[int, ...]) -> PartitionImage:

@@ -31,8 +31,8 @@ from tidelog.controller.records import Loss
 from tidelog.controller.successions.steps import (
     EPOCHS_AHEAD,
     LeaderReport,
+    NextState,
     Rules,
-    Settle,
     finish_move,
     serves,
 )
@@ -47,9 +47,9 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
     in_sync = tuple(voter for voter in voters if serves(partition, voter, available))
     eligible = tuple(voter for voter in voters if voter not in in_sync)
     leader = partition.leader if partition.leader in available.unfenced else NO_BROKER
-    settled = msgspec.structs.replace(partition, leader=leader, in_sync=in_sync, eligible=eligible)
-    heir = _heir(settled, available)
-    return settled if heir == settled.heir else msgspec.structs.replace(settled, heir=heir)
+    assigned = msgspec.structs.replace(partition, leader=leader, in_sync=in_sync, eligible=eligible)
+    heir = _heir(assigned, available)
+    return assigned if heir == assigned.heir else msgspec.structs.replace(assigned, heir=heir)
 
 
 def _heir(partition: PartitionImage, available: BrokerAvailability) -> int:
@@ -171,7 +171,7 @@ def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionIma
     return msgspec.structs.replace(partition, losses=(*others, loss))
 
 
-def told(partition: PartitionImage, report: LeaderReport, settle: Settle) -> PartitionImage:
+def told(partition: PartitionImage, report: LeaderReport, to_next_state: NextState) -> PartitionImage:
     """The winner of an election reports it. Raises if the report is outdated."""
     leader, epoch, voters, counted = report
     known = (partition.leader_epoch, partition.leader)
@@ -192,7 +192,7 @@ def told(partition: PartitionImage, report: LeaderReport, settle: Settle) -> Par
             new = finish_move(new)
         else:
             new = msgspec.structs.replace(new, voters=tuple(sorted(voters)))
-    return settle(new)
+    return to_next_state(new)
 
 
 def unforgetful(partition: PartitionImage) -> AbstractSet[int]:

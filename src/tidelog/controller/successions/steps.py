@@ -153,11 +153,11 @@ class LeaderReport(NamedTuple):
     counted: tuple[int, ...]  # those of them that have not lost anything
 
 
-Settle = Callable[[PartitionImage], PartitionImage]
+NextState = Callable[[PartitionImage], PartitionImage]
 """Gives the next state of a partition after a change."""
 
 
-def outvoted(partition: PartitionImage, report: LeaderReport, settle: Settle) -> PartitionImage:
+def outvoted(partition: PartitionImage, report: LeaderReport, to_next_state: NextState) -> PartitionImage:
     """Voters had reached a higher epoch than the controllers assumed when they took over: repeat the change
     above the voters' epoch. Voters ignore an epoch below their own, and would not follow.
     """
