@@ -89,7 +89,7 @@ def believe_the_first_answer(patch: pytest.MonkeyPatch) -> None:
 
 def keep_what_was_said_of_the_log(patch: pytest.MonkeyPatch) -> None:
     """Another wish leaves the partition as it is: what was said under the last one still fits."""
-    patch.setattr(mode_changes, "wished", lambda topic, since: iter(()))
+    patch.setattr(mode_changes, "wanted_mode_changed", lambda topic, since: iter(()))
 
 
 def serve_all_it_holds(patch: pytest.MonkeyPatch) -> None:

@@ -62,9 +62,9 @@ def end_moves_by_old_words(patch: pytest.MonkeyPatch) -> None:
     """A move is over when its leader names the target's voters, whenever it said so."""
     original = leader_assignment._told
 
-    def told(image: Any, topic: Any, partition: PartitionImage, wish: Any, *rest: Any) -> Any:
+    def told(image: Any, topic: Any, partition: PartitionImage, proposal: Any, *rest: Any) -> Any:
         return original(
-            image, topic, partition, wish._replace(partition_epoch=partition.partition_epoch), *rest
+            image, topic, partition, proposal._replace(partition_epoch=partition.partition_epoch), *rest
         )
 
     patch.setattr(leader_assignment, "_told", told)

@@ -293,7 +293,9 @@ class Controller(Machine):
     def _change_in_sync(self, ask: InSyncAsk, image: ClusterImage) -> Decided:
         # A refusal, too, counts only when it is committed. If the leader learned of it earlier, it would give
         # up a member that the next controller, which does not know of the refusal, may accept.
-        return Decided(*leader_assignment.change_in_sync(image, ask.wish, self._rules.at(image), self._rank))
+        return Decided(
+            *leader_assignment.change_in_sync(image, ask.proposal, self._rules.at(image), self._rank)
+        )
 
     def _confirm(self, ask: PromiseConfirmedAsk, image: ClusterImage) -> Decided:
         return Decided(
@@ -419,9 +421,9 @@ class Controller(Machine):
                 if granted:
                     self._deadlines.pop(ask.broker_id, None)
                 return HeartbeatGot(ask.broker_id, ask.broker_epoch, error, granted, granted, ask.number)
-            case InSyncAsk(wish):
+            case InSyncAsk(proposal):
                 refusal = verdict if isinstance(verdict, ErrorCode) else ErrorCode.NONE
-                return InSyncGot(wish, error or refusal)
+                return InSyncGot(proposal, error or refusal)
             case PromiseConfirmedAsk(broker_id, broker_epoch, confirmed):
                 return PromiseConfirmedGot(broker_id, broker_epoch, confirmed, error)
             case OfflineAsk(broker_id, broker_epoch, partitions, healed, unwritable):

@@ -11,7 +11,7 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.controller.store import MetadataStore
 from tidelog.errors import ErrorCode, TidelogError
 
-Answer = Callable[[ControllerGot], None]
+OnReply = Callable[[ControllerGot], None]
 Soon = Callable[[Callable[[], None]], None]
 
 
@@ -26,7 +26,7 @@ class ControllerDriver:
         self._store = store
         self._soon = soon
         self._goes_on = False  # More partitions are looked at in a moment.
-        self._waiting: dict[int, Answer] = {}
+        self._waiting: dict[int, OnReply] = {}
         self._last_token = 0
 
     @classmethod
@@ -57,9 +57,9 @@ class ControllerDriver:
     def keep_in_order(self, now_ms: int) -> None:
         self.run(self._controller.keep_in_order(now_ms))
 
-    def handle(self, ask: ControllerAsk, now_ms: int, answer: Answer) -> None:
+    def handle(self, ask: ControllerAsk, now_ms: int, on_reply: OnReply) -> None:
         token = self._last_token = self._last_token + 1
-        self._waiting[token] = answer
+        self._waiting[token] = on_reply
         self.run(self._controller.handle(ask, now_ms, token))
 
     def run(self, effects: Effects) -> None:

@@ -50,11 +50,11 @@ class HeartbeatGot(NamedTuple):
 
 
 class InSyncAsk(NamedTuple):
-    wish: InSyncProposal
+    proposal: InSyncProposal
 
 
 class InSyncGot(NamedTuple):
-    wish: InSyncProposal
+    proposal: InSyncProposal
     error: ErrorCode
 
 

@@ -74,9 +74,9 @@ class Cluster:
         return answers[0]
 
     def register(self, broker: int, run: int = 1, **more: Any) -> RegisterGot:
-        wish = {"directory": UUID(int=broker), "forgot": False, "rack": None, **more}
+        wanted = {"directory": UUID(int=broker), "forgot": False, "rack": None, **more}
         got: RegisterGot = self.ask(
-            RegisterAsk(broker, UUID(int=100 * broker + run), f"host-{broker}", 9092, **wish)
+            RegisterAsk(broker, UUID(int=100 * broker + run), f"host-{broker}", 9092, **wanted)
         )
         return got
 
@@ -111,7 +111,7 @@ class Cluster:
 
     def join(self, *members: int, index: int = 0) -> InSyncGot:
         now = self.partition(index)
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             now.leader,
             self.epoch(now.leader),
             TOPIC_ID,
@@ -120,7 +120,7 @@ class Cluster:
             now.partition_epoch,
             members,
         )
-        got: InSyncGot = self.ask(InSyncAsk(wish))
+        got: InSyncGot = self.ask(InSyncAsk(proposal))
         return got
 
 

@@ -137,8 +137,8 @@ def test_a_mode_that_syncs_promises_it_with_its_step() -> None:
 def test_a_mode_that_does_not_sync_takes_the_promise_back() -> None:
     world = World({}, "quorum")
     world.set(replication_mode="isr")
-    wish = InSyncProposal(A, 0, ID, 0, 5, world.now.partition_epoch, (A, B, C), (-1, -1, -1), sealed=True)
-    records = change_in_sync(world.image, wish, world.rules.at(world.image)).records
+    proposal = InSyncProposal(A, 0, ID, 0, 5, world.now.partition_epoch, (A, B, C), (-1, -1, -1), sealed=True)
+    records = change_in_sync(world.image, proposal, world.rules.at(world.image)).records
     world.image = world.image.apply(records)
     assert (world.now.mode, world.now.unsynced) == ("isr", ())
     assert world.set(replication_mode="quorum").unsynced == (A, B, C)

@@ -50,8 +50,8 @@ def told(
     image: ClusterImage, leader: int, epoch: int, *voters: int, healed: tuple[int, ...] = (), known: int = -1
 ) -> ClusterImage:
     healed = healed or (-1,) * len(voters)
-    wish = InSyncProposal(leader, 0, topic_id(1), 0, epoch, known, voters, healed, elected=True)
-    return image.apply(change_in_sync(image, wish, rules_of).records)
+    proposal = InSyncProposal(leader, 0, topic_id(1), 0, epoch, known, voters, healed, elected=True)
+    return image.apply(change_in_sync(image, proposal, rules_of).records)
 
 
 def test_the_winner_of_an_election_is_written_down(image: ClusterImage) -> None:

@@ -57,15 +57,15 @@ class InternalTopics:
 
     def _create(self, name: str) -> None:
         broker = self._broker
-        wish = _wish(name, broker.config, len(broker.image.brokers))
-        create_topic(broker, wish, lambda error: self._created(name, error))
+        new = _new_topic(name, broker.config, len(broker.image.brokers))
+        create_topic(broker, new, lambda error: self._created(name, error))
 
     def _created(self, name: str, error: TidelogError | None) -> None:
         for done in self._waiting.pop(name, []):
             done(error)
 
 
-def _wish(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
+def _new_topic(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
     shape = _shape(name, config)
     replicas = min(shape.replicas, max(1, brokers))
     configs = {

@@ -20,7 +20,7 @@ EPOCH_BUMP_FROM = 5
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     client_version = EPOCH_BUMP_VERSION if context.version >= EPOCH_BUMP_FROM else 0
-    wish = EndRequest(
+    end = EndRequest(
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch), request.committed, client_version
     )
     try:
@@ -28,7 +28,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     except TidelogError as refusal:
         return {"error_code": refusal.code}
     ended = machine.ask(
-        lambda waiter, now: machine.transactions.end(request.transactional_id, wish, waiter, now)
+        lambda waiter, now: machine.transactions.end(request.transactional_id, end, waiter, now)
     )
     answer: Future[Fields] = Future()
 

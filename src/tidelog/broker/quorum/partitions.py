@@ -291,10 +291,10 @@ class QuorumPartitions:
         driver, partition = self._host.drivers[key], self._images[key]
         self._ahead[key] = now_ms + REPEAT_MS
         epoch, known = driver.replica.epoch, partition.partition_epoch
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             self._me, self._cluster.broker_epoch(), key[0], key[1], epoch, known, (), elected=True
         )
-        self._cluster.ask_controller(InSyncAsk(wish))
+        self._cluster.ask_controller(InSyncAsk(proposal))
 
     def forget(self, driver: ReplicaDriver) -> None:
         """Forget a replica that is closed or no longer votes."""
@@ -414,7 +414,7 @@ class QuorumPartitions:
             # marks the list as incomplete. The elected leader has everything that is committed.
             known = sorted({*partition.in_sync, *partition.eligible, self._me})
             members = (*((each, -1) for each in known), (NO_BROKER, FORGOT))
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             self._me,
             self._cluster.broker_epoch(),
             key[0],
@@ -425,7 +425,7 @@ class QuorumPartitions:
             tuple(healed for _, healed in members),
             elected=True,
         )
-        self._cluster.ask_controller(InSyncAsk(wish))
+        self._cluster.ask_controller(InSyncAsk(proposal))
 
     def tick(self, now_ms: int) -> None:
         """Called periodically: continues pending reports and changes."""

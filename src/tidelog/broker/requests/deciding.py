@@ -21,24 +21,24 @@ DECIDED_TOGETHER = 50  # about 4 ms, in a topic of 10,000 partitions
 
 def submit_together(
     broker: Broker,
-    wishes: Sequence[Decide],
+    decisions: Sequence[Decide],
     answer: Callable[[TidelogError | None, list[TidelogError | None]], Fields],
 ) -> Future[Fields]:
     """Decide each change after those before it. ``answer`` gets the error that applies to all of them, if
     any, and the error of each.
     """
     future: Future[Fields] = Future()
-    refusals: list[TidelogError | None] = [None] * len(wishes)
+    refusals: list[TidelogError | None] = [None] * len(decisions)
     failures: list[TidelogError] = []
-    starts = range(0, max(len(wishes), 1), DECIDED_TOGETHER)
+    starts = range(0, max(len(decisions), 1), DECIDED_TOGETHER)
     gather = Gather(len(starts))
     gather.future.then(lambda _: future.complete(answer(failures[0] if failures else None, refusals)))
 
     def decide(start: int, image: ClusterImage) -> list[MetadataRecord]:
         records: list[MetadataRecord] = []
-        for place, wish in enumerate(wishes[start : start + DECIDED_TOGETHER], start):
+        for place, decide_one in enumerate(decisions[start : start + DECIDED_TOGETHER], start):
             try:
-                decided = wish(image)
+                decided = decide_one(image)
             except TidelogError as refusal:
                 refusals[place] = refusal
                 continue

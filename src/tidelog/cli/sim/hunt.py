@@ -165,7 +165,7 @@ class Hunt:
             self._report.add_story(failure, lines)
 
     def _command(self, outcome: "Outcome") -> str:
-        from tidelog.sim.wishes import command
+        from tidelog.sim.overrides import command
 
         return command(outcome.mode, outcome.seed, self._wanted[outcome.mode])
 

@@ -171,7 +171,7 @@ def waiting(topic: TopicImage, available: BrokerAvailability) -> Iterator[Pendin
             yield PendingChange(index, partition.mode, mode, reason or "the controllers")
 
 
-def wished(topic: TopicImage, *, since: TopicImage) -> Iterator[PartitionChanged]:
+def wanted_mode_changed(topic: TopicImage, *, since: TopicImage) -> Iterator[PartitionChanged]:
     """The wanted mode has changed: a leader that has paused for the last one may continue, or pause again.
     With this record its earlier report of the holders of its log is void, however late it arrives.
     """

@@ -153,23 +153,23 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
     at_once_max = 100  # about 3 ms to encode; the controller decides fewer at once
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
-        def partition(wish: InSyncProposal) -> Fields:
+        def partition(proposal: InSyncProposal) -> Fields:
             return {
-                "partition_index": wish.partition,
-                "leader_epoch": wish.leader_epoch,
+                "partition_index": proposal.partition,
+                "leader_epoch": proposal.leader_epoch,
                 "new_isr_with_epochs": [
                     {"broker_id": member, "broker_epoch": epoch}
-                    for member, epoch in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
+                    for member, epoch in zip_longest(proposal.members, proposal.member_epochs, fillvalue=-1)
                 ],
-                "partition_epoch": wish.partition_epoch,
-                "leader_recovery_state": SEALED if wish.sealed else int(wish.elected),
+                "partition_epoch": proposal.partition_epoch,
+                "leader_recovery_state": SEALED if proposal.sealed else int(proposal.elected),
             }
 
-        wishes = [cast(InSyncAsk, asked.ask).wish for asked in asks]
-        topics = by_topic(wishes, _wish_key, partition)
+        proposals = [cast(InSyncAsk, asked.ask).proposal for asked in asks]
+        topics = by_topic(proposals, _proposal_key, partition)
         return {
-            "broker_id": wishes[0].broker_id,
-            "broker_epoch": wishes[0].broker_epoch,
+            "broker_id": proposals[0].broker_id,
+            "broker_epoch": proposals[0].broker_epoch,
             "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics],
         }
 
@@ -198,21 +198,24 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
 
     def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
         def partition(pair: tuple[InSyncProposal, ErrorCode]) -> Fields:
-            wish, error = pair
+            proposal, error = pair
             return {
-                "partition_index": wish.partition,
+                "partition_index": proposal.partition,
                 "error_code": error,
-                "leader_id": wish.broker_id,
-                "leader_epoch": wish.leader_epoch,
-                "isr": wish.members,
-                "partition_epoch": wish.partition_epoch,
+                "leader_id": proposal.broker_id,
+                "leader_epoch": proposal.leader_epoch,
+                "isr": proposal.members,
+                "partition_epoch": proposal.partition_epoch,
             }
 
         pairs = [
-            (cast(InSyncAsk, asked.ask).wish, cast(InSyncGot, answered.got).error if answered else UNANSWERED)
+            (
+                cast(InSyncAsk, asked.ask).proposal,
+                cast(InSyncGot, answered.got).error if answered else UNANSWERED,
+            )
             for asked, answered in zip(asks, gots, strict=True)
         ]
-        topics = by_topic(pairs, lambda pair: _wish_key(pair[0]), partition)
+        topics = by_topic(pairs, lambda pair: _proposal_key(pair[0]), partition)
         return {"topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics]}
 
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
@@ -223,12 +226,12 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
             for part in topic.partitions
         }
         for asked in asks:
-            wish = cast(InSyncAsk, asked.ask).wish
-            yield Answered(peer, InSyncGot(wish, top or errors.get(_wish_key(wish), UNANSWERED)))
+            proposal = cast(InSyncAsk, asked.ask).proposal
+            yield Answered(peer, InSyncGot(proposal, top or errors.get(_proposal_key(proposal), UNANSWERED)))
 
     def token(self, message: Asked | Answered) -> Hashable:
         said = message.ask if isinstance(message, Asked) else message.got
-        return cast(InSyncAsk | InSyncGot, said).wish
+        return cast(InSyncAsk | InSyncGot, said).proposal
 
 
 class FailedLogsExchange(Exchange[Asked, Answered]):
@@ -297,8 +300,8 @@ class FailedLogsExchange(Exchange[Asked, Answered]):
         return said.broker_epoch, said.partitions, said.healed, said.unwritable
 
 
-def _wish_key(wish: InSyncProposal) -> tuple[UUID, int]:
-    return wish.topic_id, wish.partition
+def _proposal_key(proposal: InSyncProposal) -> tuple[UUID, int]:
+    return proposal.topic_id, proposal.partition
 
 
 def _offline_directories(ask: OfflineAsk) -> dict[UUID, list[tuple[UUID, int]]]:

@@ -277,7 +277,7 @@ def _is_confirmed_by(message: object, *nodes: int) -> bool:
 
 def _is_seal(message: object) -> bool:
     ask = getattr(message, "ask", None)
-    return isinstance(ask, InSyncAsk) and ask.wish.sealed
+    return isinstance(ask, InSyncAsk) and ask.proposal.sealed
 
 
 STORIES = (

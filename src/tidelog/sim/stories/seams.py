@@ -46,7 +46,7 @@ class SeamStory(DurabilityStory, Memory):
         heard: list[Word] = []
 
         def listen(sender: int, receiver: int, message: Any) -> bool:
-            if _proposal(message) and message.ask.wish.elected:
+            if _proposal(message) and message.ask.proposal.elected:
                 heard.append((sender, receiver, message))
             return False
 
@@ -392,7 +392,7 @@ def _proposal(message: Any) -> bool:
 
 
 def _is_seal(message: Any) -> bool:
-    return _proposal(message) and bool(message.ask.wish.sealed)
+    return _proposal(message) and bool(message.ask.proposal.sealed)
 
 
 def _is_confirmed(message: Any) -> bool:

@@ -63,20 +63,20 @@ def test_what_would_be_refused_is_refused_at_once(broker: FakeBroker) -> None:
 
 @pytest.mark.parametrize("mode", ["isr", "primary-backup", "quorum"])
 def test_a_draft_is_what_would_be_placed_at_once(broker: FakeBroker, mode: str) -> None:
-    image, wish = cluster(), NewTopic("t", 50, 3, {}, {"replication.mode": mode})
-    draft = topics.draft_creation(image, wish, broker.config)
+    image, new = cluster(), NewTopic("t", 50, 3, {}, {"replication.mode": mode})
+    draft = topics.draft_creation(image, new, broker.config)
     assert [*draft.steps()] == [None] * 50
-    at_once = topics.create(image, wish, broker.config, UUID(int=1))
-    drafted = topics.create(image, wish, broker.config, UUID(int=1), draft)
+    at_once = topics.create(image, new, broker.config, UUID(int=1))
+    drafted = topics.create(image, new, broker.config, UUID(int=1), draft)
     assert drafted == at_once
     assert drafted.assignments is draft.placed
 
 
 def test_a_draft_does_not_count_where_the_brokers_have_changed(broker: FakeBroker) -> None:
-    wish = NewTopic("t", 50, 3)
-    draft = topics.draft_creation(cluster(3), wish, broker.config)
+    new = NewTopic("t", 50, 3)
+    draft = topics.draft_creation(cluster(3), new, broker.config)
     list(draft.steps())
-    made = topics.create(cluster(4), wish, broker.config, UUID(int=1), draft)
+    made = topics.create(cluster(4), new, broker.config, UUID(int=1), draft)
     assert any(4 in replicas for replicas in made.assignments)
 
 

@@ -51,7 +51,7 @@ DISK = UUID(int=0xD15C)
 SNAPSHOT = SnapshotId(1 << 33, 4)
 
 
-def wish(broker: int = 1, index: int = 0, members: tuple[int, ...] = (1, 2)) -> InSyncProposal:
+def proposal(broker: int = 1, index: int = 0, members: tuple[int, ...] = (1, 2)) -> InSyncProposal:
     return InSyncProposal(broker, 77, TOPIC, index, 5, 6, members, tuple(10 + each for each in members))
 
 
@@ -127,8 +127,8 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             Answered(other, HeartbeatGot(me, 78, ErrorCode.NOT_CONTROLLER, False, True)),
         ),
         "in-sync set": (
-            Asked(me, InSyncAsk(wish(me, 0, (1, 2, 3)))),
-            Answered(other, InSyncGot(wish(me, 0, (1, 2, 3)), ErrorCode.INELIGIBLE_REPLICA)),
+            Asked(me, InSyncAsk(proposal(me, 0, (1, 2, 3)))),
+            Answered(other, InSyncGot(proposal(me, 0, (1, 2, 3)), ErrorCode.INELIGIBLE_REPLICA)),
         ),
         "failed logs": (
             Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), True)),
@@ -228,19 +228,19 @@ def _answers(node: LoopbackNode) -> list[str]:
 
 
 @on_loop
-async def test_votes_and_wishes_of_one_moment_share_a_request() -> None:
+async def test_votes_and_proposals_of_one_moment_share_a_request() -> None:
     async with LoopbackCluster(2) as (one, two):
         ask = VoteAsk(9, 1, Tail(8, 1000), True)
         for index in range(100):
             one.peers.send(2, VoteAsked(1, (TOPIC, index), ask))
-            one.peers.send(2, Asked(1, InSyncAsk(wish(1, index))))
+            one.peers.send(2, Asked(1, InSyncAsk(proposal(1, index))))
 
         def answer(message: NodeMessage) -> None:
             if isinstance(message, VoteAsked):
                 got = VoteAnswered(2, message.key, VoteGot(2, 9, True, -1, True))
                 two.peers.send(1, got)
             elif isinstance(message, Asked) and isinstance(message.ask, InSyncAsk):
-                two.peers.send(1, Answered(2, InSyncGot(message.ask.wish, ErrorCode.NONE)))
+                two.peers.send(1, Answered(2, InSyncGot(message.ask.proposal, ErrorCode.NONE)))
 
         two.on_message = answer
         await until(lambda: len(one.received) == 200)
