@@ -43,7 +43,7 @@ def refuse_before_the_commit(patch: pytest.MonkeyPatch) -> None:
             return
 
         def tell(error: ErrorCode) -> None:
-            if token in self._waiting:
+            if token in self._pending:
                 self.run([Reply(token, InSyncGot(ask.proposal, error))])
 
         def decide(image: ClusterImage) -> Any:

@@ -26,7 +26,7 @@ class ControllerDriver:
         self._store = store
         self._soon = soon
         self._goes_on = False  # More partitions are looked at in a moment.
-        self._waiting: dict[int, OnReply] = {}
+        self._pending: dict[int, OnReply] = {}
         self._last_token = 0
 
     @classmethod
@@ -59,13 +59,13 @@ class ControllerDriver:
 
     def handle(self, ask: ControllerAsk, now_ms: int, on_reply: OnReply) -> None:
         token = self._last_token = self._last_token + 1
-        self._waiting[token] = on_reply
+        self._pending[token] = on_reply
         self.run(self._controller.handle(ask, now_ms, token))
 
     def run(self, effects: Effects) -> None:
         for effect in effects:
             if isinstance(effect, Reply):
-                self._waiting.pop(effect.token)(effect.got)
+                self._pending.pop(effect.token)(effect.got)
             else:
                 self._submit(effect)
 

@@ -533,10 +533,10 @@ class DataDirectory:
         return self.was_clean or all(name is None or name in self._opened for name in names)
 
     def _sync_all(self, run_all: RunAll) -> None:
-        waiting = [log for log in self.logs.values() if log.needs_sync]
-        for start in range(0, len(waiting), _SYNCED_AT_ONCE):
+        unsynced = [log for log in self.logs.values() if log.needs_sync]
+        for start in range(0, len(unsynced), _SYNCED_AT_ONCE):
             tickets = []
-            for log in waiting[start : start + _SYNCED_AT_ONCE]:
+            for log in unsynced[start : start + _SYNCED_AT_ONCE]:
                 with suppress(StorageError):  # The log remembers, or its own closing tries again.
                     tickets.append((log, log.begin_sync()))
             run_all([ticket.run for _, ticket in tickets])

@@ -57,7 +57,7 @@ class ReplicaDriver(Slots):
         self.log = log
         self.services = services
         self.listener = listener
-        # Callbacks of waiting produces, by the token that the replica completes.
+        # Callbacks of pending produces, by the token that the replica completes.
         self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
         self._last_token = 0
         self.observer: Observer = NullListener()
@@ -107,7 +107,7 @@ class ReplicaDriver(Slots):
         self.observer.role_changed()
 
     def set_limits(self, limits: Limits, uncounted: frozenset[int] | None = None) -> None:
-        """The topic's settings have changed. Waiting produces may be complete now, or may need a sync
+        """The topic's settings have changed. Pending produces may be complete now, or may need a sync
         first.
         """
         self.run(self.replica.set_limits(limits, uncounted))

@@ -66,7 +66,7 @@ class Limits(NamedTuple):
     min_in_sync: int = 1
     lag_max_ms: int = 10_000
     durable: bool = False  # Whether acknowledged records must be synced.
-    waiting_max: int = 10_000  # maximum number of waiting produces
+    pending_max: int = 10_000  # maximum number of pending produces
     degrade_after_ms: int = -1  # Without enough copies for this long, fewer are enough; -1: never.
 
     @property
@@ -282,7 +282,7 @@ class Replica(Machine):
         return effects
 
     def cannot_write(self, error: ErrorCode) -> Effects:
-        """The role ends, or the disk accepts no writes; then reads are still served. Waiting produces fail
+        """The role ends, or the disk accepts no writes; then reads are still served. Pending produces fail
         with ``error``, because this replica cannot complete them any more.
         """
         self._held_back = False
@@ -347,7 +347,7 @@ class Replica(Machine):
         if self.role is not Role.LEADER or self.sealed_end_offset is not None or self.handing_over:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         queue = self._pending.queues.get(acks)
-        if queue is not None and len(queue) >= self.limits.waiting_max:
+        if queue is not None and len(queue) >= self.limits.pending_max:
             return ErrorCode.REQUEST_TIMED_OUT
         refusal = self.policy.before_append(self, acks)
         return ErrorCode.NONE if refusal is None else refusal.code
@@ -490,7 +490,7 @@ class Replica(Machine):
         return [Degrade(self._degrading.copies), *self._advance_and_look_again()] if changed else []
 
     def is_quiescent(self) -> bool:
-        """Whether this replica needs no ticks: no produce waits, and every member holds everything.
+        """Whether this replica needs no ticks: no produce is pending, and every member holds everything.
 
         Followers of a quiescent partition send no new requests until something is appended. :meth:`stirred`
         accounts for that then, because their silence means nothing.
@@ -538,7 +538,7 @@ class Replica(Machine):
         return effects
 
     def _advance_and_look_again(self) -> Effects:
-        """The same, when more has changed than what followers hold: any waiting produce may be refused now,
+        """The same, when more has changed than what followers hold: any pending produce may be refused now,
         or need fewer copies than before.
         """
         effects = self._advance()

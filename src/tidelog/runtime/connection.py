@@ -56,14 +56,14 @@ class PendingRequest(Protocol):
 class Slot:
     """A request's place in the order of responses."""
 
-    __slots__ = ("parts", "waiting")
+    __slots__ = ("parts", "pending")
 
     loose: ClassVar[bool] = False  # the response may be sent out of order
     writes: ClassVar[bool] = False  # later requests may have to wait for it
 
     def __init__(self) -> None:
         self.parts: Sequence[Part | bytes] | None = None  # None until finished
-        self.waiting: PendingRequest | None = None
+        self.pending: PendingRequest | None = None
 
 
 class LooseSlot(Slot):
@@ -150,8 +150,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._opening:
             self._release_memory()  # Otherwise a thread still uses it, and it is released later.
         for slot in (*self.slots, *self._loose):
-            if slot.waiting is not None:
-                slot.waiting.cancel()
+            if slot.pending is not None:
+                slot.pending.cancel()
         self.slots.clear()
         self._loose.clear()
         self._server.forget(self)
@@ -169,11 +169,11 @@ class Connection(asyncio.BufferedProtocol):
     def _broken(self, reason: str) -> None:
         self.close(f"it broke while sending: {reason}", quiet=True)
 
-    def finish_waiting(self) -> None:
+    def finish_pending(self) -> None:
         """Send the responses to waiting fetches now: the broker or the connection is about to close."""
         for slot in (*self.slots, *self._loose):
-            if slot.waiting is not None:
-                slot.waiting.finish_now()
+            if slot.pending is not None:
+                slot.pending.finish_now()
 
     def end(self) -> None:
         """Close after the transport's data is sent."""
@@ -213,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ended = True
         if self.node is not None:
             return False
-        self.finish_waiting()
+        self.finish_pending()
         return not self.idle
 
     def _take_requests(self) -> None:
@@ -438,8 +438,8 @@ class Connection(asyncio.BufferedProtocol):
         return request
 
     @staticmethod
-    def _wait(slot: Slot, waiting: PendingRequest | None) -> None:
-        slot.waiting = waiting if slot.parts is None else None
+    def _wait(slot: Slot, pending: PendingRequest | None) -> None:
+        slot.pending = pending if slot.parts is None else None
 
     def _is_node(self, gate: "Gate", client_id: str | None) -> bool:
         """Whether the client is another node of the cluster. Its connection may be idle for any time."""
@@ -471,7 +471,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         slot.parts = parts
-        slot.waiting = None
+        slot.pending = None
         if self._awaited and slot.writes:
             self._written()
         if slot.loose:

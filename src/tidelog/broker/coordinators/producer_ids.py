@@ -21,20 +21,20 @@ class ProducerIds:
     def __init__(self, broker: BrokerPorts) -> None:
         self._broker = broker
         self._block = range(0)
-        self._waiting: deque[Future[Grant]] = deque()
+        self._pending: deque[Future[Grant]] = deque()
         self._reserving = False
 
     def next(self) -> Future[Grant]:
         future: Future[Grant] = Future()
-        self._waiting.append(future)
+        self._pending.append(future)
         self._serve()
         return future
 
     def _serve(self) -> None:
-        while self._waiting and self._block:
+        while self._pending and self._block:
             first, self._block = self._block[0], self._block[1:]
-            self._waiting.popleft().complete(first)
-        if self._waiting and not self._reserving:
+            self._pending.popleft().complete(first)
+        if self._pending and not self._reserving:
             self._reserving = True
             body = {"broker_id": self._broker.broker_id}
             ask_controller(self._broker, ALLOCATE_PRODUCER_IDS, body, self._reserved)
@@ -52,6 +52,6 @@ class ProducerIds:
             self._serve()
 
     def _refuse_all(self, refusal: TidelogError) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for future in waiting:
+        pending, self._pending = self._pending, deque()
+        for future in pending:
             future.complete(refusal)

@@ -195,7 +195,7 @@ class Shard(Generic[M]):
         self._write(records, [done for _, done in queue])
 
     def _write(
-        self, records: Sequence[KeyValue], waiting: list[Done], producer_id: int = -1, epoch: int = -1
+        self, records: Sequence[KeyValue], pending: list[Done], producer_id: int = -1, epoch: int = -1
     ) -> None:
         now_ms = self.services.now_ms()
         batch = encode_batch(
@@ -209,12 +209,12 @@ class Shard(Generic[M]):
                 memoryview(batch), now_ms, VERSIONS[1], coordinators=True, in_transaction=True
             )
         except TidelogError as refusal:
-            for done in waiting:
+            for done in pending:
                 done(coordinator_error(refusal.code))
             if self.partition.log.failure is not None:
                 self.throw_away()
             return
-        self._in_flight.append(waiting)
+        self._in_flight.append(pending)
         self.partition.when_acknowledged(appended.end_offset, ACKS_ALL, COMMIT_TIMEOUT_MS, self._write_done)
 
     def _write_done(self, error: ErrorCode) -> None:
@@ -262,8 +262,8 @@ class Shard(Generic[M]):
             self.machine.stop()
         queue, self._queue = self._queue, []
         in_flight, self._in_flight = self._in_flight, deque()
-        for waiting in in_flight:
-            for done in waiting:
+        for pending in in_flight:
+            for done in pending:
                 done(ErrorCode.NOT_COORDINATOR)
         for _, done in queue:
             done(ErrorCode.NOT_COORDINATOR)

@@ -237,7 +237,7 @@ class ProduceHandler:
         outcomes: dict[tuple[int, int], Outcome],
     ) -> None:
         answers: TopicAnswers = []
-        waiting: list[tuple[Partition, Appended, list[ProducePartitionResponse], int]] = []
+        pending: list[tuple[Partition, Appended, list[ProducePartitionResponse], int]] = []
         for number, (key, partitions) in enumerate(request.topics):
             results: list[ProducePartitionResponse] = []
             answers.append((key, results))
@@ -245,18 +245,18 @@ class ProduceHandler:
                 partition, appended, refusal = outcomes[number, place]
                 results.append(refusal or ProducePartitionResponse(index))
                 if partition is not None and appended is not None:
-                    waiting.append((partition, appended, results, place))
+                    pending.append((partition, appended, results, place))
         if request.acks == 0:
             failed = [answer for _, results in answers for answer in results if answer.error]
             if failed:
                 raise HangUp(f"records sent with acks=0 were refused: {failed[0].error.name}")
             send(None)
             return
-        gather = Gather(len(waiting))
+        gather = Gather(len(pending))
         gather.future.then(lambda _: self._answer(context, send, answers))
 
         def await_each() -> Iterator[None]:
-            for partition, appended, results, place in waiting:
+            for partition, appended, results, place in pending:
                 partition.when_acknowledged(
                     appended.end_offset,
                     request.acks,

@@ -41,7 +41,7 @@ class VoterChange(NamedTuple):
 
     change: Change
     deadline_ms: int
-    waiting_for: str  # the error message after the timeout
+    timeout_message: str  # the error message after the timeout
     done: Done
 
 
@@ -61,7 +61,7 @@ class MetadataVoters(LogVoters):
         election.set_needed(self.is_needed())
 
     @property
-    def waiting(self) -> int:
+    def pending(self) -> int:
         """The number of requested changes that are not written yet."""
         return len(self._requested)
 
@@ -133,7 +133,7 @@ class MetadataVoters(LogVoters):
             change_request for change_request in self._requested if change_request.deadline_ms <= now_ms
         ]:
             self._requested.remove(change_request)
-            change_request.done(TidelogError(change_request.waiting_for, ErrorCode.REQUEST_TIMED_OUT))
+            change_request.done(TidelogError(change_request.timeout_message, ErrorCode.REQUEST_TIMED_OUT))
 
     def _grant(self) -> None:
         """Write the first pending change that is possible now."""
@@ -207,11 +207,11 @@ class MetadataVoters(LogVoters):
                 )
             return latest.including(voter) if self._has_caught_up(voter.voter_id, voter.directory) else None
 
-        waiting_for = (
+        timeout_message = (
             f"node {voter.voter_id} has not caught up with the metadata log in time; is it running, and does "
             "its controller.quorum.voters list this cluster's controllers?"
         )
-        self._request(change, timeout_ms, waiting_for, done)
+        self._request(change, timeout_ms, timeout_message, done)
 
     def remove(self, voter: Voter, timeout_ms: int, done: Done) -> None:
         def change(latest: VoterSet) -> VoterSet | None:
@@ -234,12 +234,12 @@ class MetadataVoters(LogVoters):
 
         self._request(change, timeout_ms, NOT_ENOUGH, done)
 
-    def _request(self, change: Change, timeout_ms: int, waiting_for: str, done: Done) -> None:
+    def _request(self, change: Change, timeout_ms: int, timeout_message: str, done: Done) -> None:
         if self._driver.replica.role is not Role.LEADER:
             done(_not_leading())
             return
         deadline_ms = self._services.uptime_ms() + timeout_ms
-        self._requested.append(VoterChange(change, deadline_ms, waiting_for, done))
+        self._requested.append(VoterChange(change, deadline_ms, timeout_message, done))
         self.tick()
 
 

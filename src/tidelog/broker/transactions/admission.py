@@ -54,7 +54,7 @@ class _Asked(NamedTuple):
     client: Client
 
 
-class _Waiting:
+class _PendingBatches:
     """The batches of one producer that wait to begin a transaction in one partition."""
 
     __slots__ = ("client", "leader_epoch", "log_end_offset", "numbered", "partition", "then")
@@ -87,7 +87,7 @@ class Admission:
     def __init__(self, broker: BrokerPorts, transactions: Coordinator[TransactionMachine]) -> None:
         self._broker = broker
         self._transactions = transactions
-        self._waiting: dict[tuple[TopicPartition, ProducerIdAndEpoch], _Waiting] = {}
+        self._pending: dict[tuple[TopicPartition, ProducerIdAndEpoch], _PendingBatches] = {}
         self._to_ask: dict[_Asked, set[TopicPartition]] = {}  # collected in this turn of the event loop
 
     def decide(
@@ -96,7 +96,7 @@ class Admission:
         """Whether the producer may write to the partition in its transaction: True, or the error. False if
         the coordinator must be asked first; see :meth:`admit`.
         """
-        if (partition.name, producer) in self._waiting:
+        if (partition.name, producer) in self._pending:
             return False
         if partition.log.producers.is_in_transaction(*producer):
             return True
@@ -136,11 +136,11 @@ class Admission:
         if decision is not False:
             then(decision if isinstance(decision, TidelogError) else None)
             return
-        waiting = self._waiting.get((partition.name, producer))
-        if waiting is None:
-            waiting = self._waiting[partition.name, producer] = _Waiting(partition, client, numbered)
+        pending = self._pending.get((partition.name, producer))
+        if pending is None:
+            pending = self._pending[partition.name, producer] = _PendingBatches(partition, client, numbered)
             self._ask_soon(_Asked(transactional_id, producer, client), partition.name)
-        waiting.then.append(then)
+        pending.then.append(then)
 
     # -- asking the coordinator --------------------------------------------------------
 
@@ -221,14 +221,14 @@ class Admission:
     # -- after the response ------------------------------------------------------------
 
     def _complete(self, asked: _Asked, name: TopicPartition, code: ErrorCode) -> None:
-        waiting = self._waiting.pop((name, asked.producer))
-        refusal = _refusal(code, waiting.client)
-        if refusal is None and self._is_void(waiting, asked.producer.producer_id):
+        pending = self._pending.pop((name, asked.producer))
+        refusal = _refusal(code, pending.client)
+        if refusal is None and self._is_void(pending, asked.producer.producer_id):
             refusal = TidelogError("the transaction has ended meanwhile", ErrorCode.INVALID_TXN_STATE)
-        first, *others = waiting.then
+        first, *others = pending.then
         first(refusal)
-        written = waiting.partition.log.producers.is_in_transaction(*asked.producer)
-        if refusal is None and waiting.numbered and not written:
+        written = pending.partition.log.producers.is_in_transaction(*asked.producer)
+        if refusal is None and pending.numbered and not written:
             # The first batch was refused, so the others would leave a gap in the sequence.
             refusal = TidelogError(
                 "the batch before this one was refused", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -237,16 +237,16 @@ class Admission:
             then(refusal)
 
     @staticmethod
-    def _is_void(waiting: _Waiting, producer_id: int) -> bool:
+    def _is_void(pending: _PendingBatches, producer_id: int) -> bool:
         """Whether the transaction ended before the coordinator's response arrived."""
-        partition = waiting.partition
-        if partition.leader_epoch != waiting.leader_epoch:
+        partition = pending.partition
+        if partition.leader_epoch != pending.leader_epoch:
             return True
-        if waiting.client is Client.WRITES:
+        if pending.client is Client.WRITES:
             # Its marker has a newer epoch, by which the partition recognizes late batches. A marker that
             # arrived meanwhile is that of the previous transaction, for which the coordinator has waited.
             return False
-        return partition.log.producers.marker_offset(producer_id) >= waiting.log_end_offset
+        return partition.log.producers.marker_offset(producer_id) >= pending.log_end_offset
 
 
 def _refusal(code: ErrorCode, client: Client) -> TidelogError | None:

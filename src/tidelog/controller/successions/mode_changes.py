@@ -161,7 +161,7 @@ class PendingChange(NamedTuple):
     waits_for: str
 
 
-def waiting(topic: TopicImage, available: BrokerAvailability) -> Iterator[PendingChange]:
+def pending(topic: TopicImage, available: BrokerAvailability) -> Iterator[PendingChange]:
     """The steps that are left for a change of mode, and what each waits for."""
     wanted = mode_of(topic.configs)
     for index, partition in enumerate(topic.partitions):

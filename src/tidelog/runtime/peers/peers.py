@@ -108,9 +108,9 @@ class WirePeers:
 
     def _lost(self, peer: int) -> None:
         self._peer_lost(peer)
-        probe = self._around.loop.create_task(self._confirm_death(peer))
-        self._death_checks.add(probe)
-        probe.add_done_callback(self._death_checks.discard)
+        check = self._around.loop.create_task(self._confirm_death(peer))
+        self._death_checks.add(check)
+        check.add_done_callback(self._death_checks.discard)
 
     def _one_address(self, peer: int) -> Sequence[Address]:
         address = self._around.address_of(peer)
