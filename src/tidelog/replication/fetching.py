@@ -191,7 +191,7 @@ class FetchLoop:
                 continue  # Resumed by :meth:`want` when that changes.
             items.append(_item(driver))
             self._asked[driver] = generation
-            if not replica.watermark.is_sure:
+            if not replica.watermark.log_confirmed:
                 self._unsure[driver] = None
             if self._forgotten:
                 self._forgotten.pop(driver.key, None)

@@ -107,7 +107,7 @@ class Replica(Machine):
         limits: Limits,
         high_watermark: int = 0,
         *,
-        is_sure: bool = False,
+        log_confirmed: bool = False,
         epoch: int = NO_EPOCH,
         replicas: tuple[int, ...] = (),
         base_epoch: int = NO_EPOCH,
@@ -126,7 +126,11 @@ class Replica(Machine):
         self.partition_epoch = -1
         self.epoch_start_offset = 0
         self.watermark = Watermark(
-            high_watermark, log.start_offset, log.end_offset, log.synced_end_offset, is_sure=is_sure
+            high_watermark,
+            log.start_offset,
+            log.end_offset,
+            log.synced_end_offset,
+            log_confirmed=log_confirmed,
         )
         self.progress: dict[int, Progress] = {}
         # Replicas that are about to be removed. Their copies do not count where copies are counted.
@@ -172,7 +176,7 @@ class Replica(Machine):
     def readable_end_offset(self) -> int:
         """Exclusive: readers get the records below it."""
         watermark = self.watermark
-        if watermark.is_sure:
+        if watermark.log_confirmed:
             return watermark.offset
         return watermark.readable_end_offset(self.log.start_offset)
 
@@ -571,7 +575,7 @@ class Replica(Machine):
     def cuts_committed(self, leader_epoch_end: tuple[int, int]) -> bool:
         """Whether we would truncate records that we know to be committed."""
         target = common_end_offset(self.log, leader_epoch_end)
-        return self.watermark.is_sure and target < self.watermark.offset
+        return self.watermark.log_confirmed and target < self.watermark.offset
 
     def received(self, epoch: int, leader_high_watermark: int) -> Effects:
         """The leader's records are in our log. Adopt its high watermark as far as our log reaches."""

@@ -320,10 +320,10 @@ class TestDivergence:
     def test_who_was_sure_before_it_was_killed_is_sure(self) -> None:
         log = Driven(me=2).log
         log.write(1, 8)
-        for is_sure in (False, True):
-            replica = Replica(2, log, BY_NAME["isr"], Limits(), 5, is_sure=is_sure)
+        for log_confirmed in (False, True):
+            replica = Replica(2, log, BY_NAME["isr"], Limits(), 5, log_confirmed=log_confirmed)
             replica.follow(3, 1, (1, 2, 3), 0)
-            if is_sure:
+            if log_confirmed:
                 with pytest.raises(InvariantViolation, match="below the high watermark"):
                     replica.diverged(3, (1, 4))
             else:
@@ -350,7 +350,7 @@ class TestDivergence:
         replica.follow(3, 1, (1, 2, 3), 0)
         log.start_offset = log.end_offset = 7
         replica.watermark.log_restarted(7)
-        assert not replica.watermark.is_sure
+        assert not replica.watermark.log_confirmed
         assert (replica.high_watermark, replica.readable_end_offset) == (7, 7)
 
     def test_they_get_all_when_the_leader_has_taken_the_ask(self) -> None:
@@ -365,7 +365,7 @@ class TestDivergence:
     def test_who_was_sure_serves_everything_at_once(self) -> None:
         log = Driven(me=2).log
         log.write(1, 8)
-        assert Replica(2, log, BY_NAME["isr"], Limits(), 5, is_sure=True).readable_end_offset == 5
+        assert Replica(2, log, BY_NAME["isr"], Limits(), 5, log_confirmed=True).readable_end_offset == 5
 
     def test_a_follower_knows_what_it_lacks(self) -> None:
         driven = Driven(me=2)

@@ -591,7 +591,7 @@ class TestSuccessors:
 def forget_surety(pair: Pair) -> ReplicaDriver:
     """As after a power failure."""
     follower = pair.at(FOLLOWER, pair.keys[0])
-    follower.replica.watermark.is_sure = False
+    follower.replica.watermark.log_confirmed = False
     assert follower.replica.readable_end_offset == 0
     return follower
 
@@ -603,7 +603,7 @@ def test_who_has_everything_is_sure_when_its_ask_stands() -> None:
     follower = forget_surety(pair)
     pair.begin_epoch(1)
     pair.clock.advance(MAX_WAIT_MS + 2 * TICK_MS)
-    assert follower.replica.watermark.is_sure
+    assert follower.replica.watermark.log_confirmed
     assert follower.replica.readable_end_offset == 1
 
 
@@ -617,9 +617,9 @@ def test_an_answer_to_another_ask_makes_nobody_sure() -> None:
     [loop] = pair.hosts[FOLLOWER]._loops.values()
     asked = loop._asked[follower]
     loop._agree(asked + 1)
-    assert not follower.replica.watermark.is_sure
+    assert not follower.replica.watermark.log_confirmed
     loop._agree(asked)
-    assert follower.replica.watermark.is_sure
+    assert follower.replica.watermark.log_confirmed
 
 
 def test_a_follower_begins_where_its_leader_does_before_it_commits() -> None:

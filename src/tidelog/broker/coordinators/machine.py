@@ -69,12 +69,12 @@ class CoordinatorMachine(Generic[E]):
         return answer
 
     @property
-    def is_sure(self) -> bool:
-        return self._shard.partition.is_sure
+    def leads_for_certain(self) -> bool:
+        return self._shard.partition.leads_for_certain
 
-    def when_sure(self, then: Callable[[bool], None]) -> None:
+    def when_certain(self, then: Callable[[bool], None]) -> None:
         """Call ``then`` with whether this broker was still the coordinator when this was called."""
-        self._shard.when_sure(then)
+        self._shard.when_certain(then)
 
     # -- effects -----------------------------------------------------------------------
 

@@ -233,14 +233,14 @@ class Shard(Generic[M]):
         """Send a response that depends on committed state. If this coordinator may have been replaced, it
         first verifies that it was not: its successor may have committed other changes.
         """
-        if self.partition.is_sure:
+        if self.partition.leads_for_certain:
             waiter.complete(answer)
         else:
-            self.when_sure(lambda sure: waiter.complete(answer if sure else _replaced()))
+            self.when_certain(lambda certain: waiter.complete(answer if certain else _replaced()))
 
-    def when_sure(self, then: Callable[[bool], None]) -> None:
-        """See :meth:`Partition.when_sure`."""
-        self.partition.when_sure(then)
+    def when_certain(self, then: Callable[[bool], None]) -> None:
+        """See :meth:`Partition.when_certain`."""
+        self.partition.when_certain(then)
 
     # -- the end -----------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ def _carry_out(broker: Broker, item: _RequestItem, client_version: int) -> Futur
                 item.transactional_id, item.producer, item.partitions
             )
             replaced = dict.fromkeys(item.partitions, ErrorCode.NOT_COORDINATOR)
-            machine.when_sure(lambda sure: errors.complete(verified if sure else replaced))
+            machine.when_certain(lambda certain: errors.complete(verified if certain else replaced))
             return errors
     except TidelogError as refusal:
         errors.complete(dict.fromkeys(item.partitions, refusal.code))

@@ -73,7 +73,7 @@ class PartitionTable:
         self._me = host.me
         self._host = host
         self._logs = logs
-        logs.is_sure = self._is_sure
+        logs.is_log_confirmed = self._is_log_confirmed
         self._services = services
         self._ports = ports
         self._rows: dict[TopicKey, Row] = {}  # each row is here twice: by topic name and by topic id
@@ -323,7 +323,7 @@ class PartitionTable:
             MODES[image.mode].policy,
             self._limits(config, image),
             self._logs.high_watermark(name),
-            is_sure=self._logs.was_sure(name) and not log.damage,
+            log_confirmed=self._logs.was_log_confirmed(name) and not log.damage,
         )
         driver = ReplicaDriver(
             (topic.topic_id, index), log, replica, self._services, self._host,
@@ -349,9 +349,9 @@ class PartitionTable:
         else:
             driver.damage.came_back()
 
-    def _is_sure(self, name: TopicPartition) -> bool:
+    def _is_log_confirmed(self, name: TopicPartition) -> bool:
         mine = self._rows.get(name.topic, {}).get(name.partition)
-        return mine is not None and mine.replica.watermark.is_sure
+        return mine is not None and mine.replica.watermark.log_confirmed
 
     def _role_changed(self, partition: Partition) -> None:
         for listener in self.on_role:

@@ -113,7 +113,7 @@ class Admission:
         """Ask the coordinator on this broker. None if it must first verify that it was not replaced."""
         try:
             machine = self._transactions.machine_of(transactional_id)
-            if not machine.is_sure:
+            if not machine.leads_for_certain:
                 return None
             return machine.transactions.verify_partitions(transactional_id, producer, {name})[name]
         except TidelogError as refusal:
