@@ -14,7 +14,7 @@ import pytest
 from tidelog.broker.handlers.fetch import PendingFetch
 from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.node.node import Node
-from tidelog.broker.partitions.assigning import Named, Voted
+from tidelog.broker.partitions.assigning import AppointedAssigner, ElectedAssigner
 from tidelog.broker.partitions.partition import Partition
 from tidelog.controller import brokers, leader_assignment, logs
 from tidelog.controller.image import ClusterImage
@@ -301,7 +301,7 @@ def forget_the_assignment(patch: pytest.MonkeyPatch) -> None:
 
         return assign
 
-    for assigner in (Named, Voted):
+    for assigner in (AppointedAssigner, ElectedAssigner):
         patch.setattr(assigner, "assign", missing(assigner.assign))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tidelog.broker.partitions.assigning import Voted
+from tidelog.broker.partitions.assigning import ElectedAssigner
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.controller import leader_assignment, promises, reassignment, successions
@@ -115,16 +115,16 @@ def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
 
 def tell_of_old_losses_after_a_start_only(patch: pytest.MonkeyPatch) -> None:
     """A replica that begins to vote in a running process says nothing of what it lost before."""
-    original = Voted.assign
+    original = ElectedAssigner.assign
 
-    def assign(self: Voted, mine: Partition, partition: PartitionImage) -> None:
+    def assign(self: ElectedAssigner, mine: Partition, partition: PartitionImage) -> None:
         on_lost, opened = self._on_lost, mine.replica.epoch >= 0
         if opened:
             self._on_lost = lambda topic_id, index: None
         original(self, mine, partition)
         self._on_lost = on_lost
 
-    patch.setattr(Voted, "assign", assign)
+    patch.setattr(ElectedAssigner, "assign", assign)
 
 
 def trust_who_was_brought(patch: pytest.MonkeyPatch) -> None:

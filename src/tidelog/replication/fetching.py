@@ -52,7 +52,7 @@ class FetchLoop:
         services: Services,
         peers: Peers,
         broker_epoch: Callable[[], int],
-        leader_named: Callable[[ReplicaDriver, int, int], None],
+        leader_hinted: Callable[[ReplicaDriver, int, int], None],
         contradicted: Callable[[ReplicaDriver, int, InvariantViolation], None],
         first_generation: int,
     ) -> None:
@@ -61,7 +61,7 @@ class FetchLoop:
         self._services = services
         self._peers = peers
         self._broker_epoch = broker_epoch
-        self._leader_named = leader_named  # called with the leader that a refusal names, if any
+        self._leader_hinted = leader_hinted  # called with the leader that a refusal mentions, if any
         self._contradicted = contradicted  # called when the leader's log contradicts ours
         self._partitions: dict[PartitionKey, ReplicaDriver] = {}
         # The tables below are keyed by replica, not by partition key, which is slow to hash.
@@ -352,7 +352,7 @@ class FetchLoop:
             elif part.offset == driver.log.end_offset:
                 driver.leader_ends_before(part.log_start_offset)
             return
-        self._leader_named(driver, part.leader, part.epoch)
+        self._leader_hinted(driver, part.leader, part.epoch)
 
 
 def _item(driver: ReplicaDriver) -> FetchItem:

@@ -277,7 +277,7 @@ class Host:
         if loop is None:
             loop = FetchLoop(
                 self.me, replica.leader, self._services, self._peers, self.ports.broker_epoch,
-                self.voting.leader_named, self.ports.on_contradiction, int(self._chance() * GENERATIONS) + 1,
+                self.voting.leader_hinted, self.ports.on_contradiction, int(self._chance() * GENERATIONS) + 1,
             )  # fmt: skip
             self._loops[replica.leader] = loop
         loop.want(driver)
@@ -289,7 +289,7 @@ class Host:
         if driver.snapshots.got(got) and got.epoch == driver.replica.epoch:
             self.voting.leader_heard(driver, got.sender, got.epoch)
         elif got.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self.voting.leader_named(driver, got.leader, got.epoch)
+            self.voting.leader_hinted(driver, got.leader, got.epoch)
         self._go_on(driver)
 
     def proposed(self, driver: ReplicaDriver, proposal: ProposeInSync) -> None:

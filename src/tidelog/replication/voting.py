@@ -155,13 +155,13 @@ class Voting:
         if voter is not None and leader != NO_BROKER:
             voter.elect(voter.election.leader_heard(leader, epoch, self._services.uptime_ms()))
 
-    def leader_named(self, driver: ReplicaDriver, leader: int, epoch: int) -> None:
+    def leader_hinted(self, driver: ReplicaDriver, leader: int, epoch: int) -> None:
         voter = self._voters.get(driver)
         if voter is None or epoch < voter.election.epoch:
             return
         now_ms, election = self._services.uptime_ms(), voter.election
         if leader != NO_BROKER:
-            voter.elect(election.leader_named(leader, epoch, now_ms))
+            voter.elect(election.leader_hinted(leader, epoch, now_ms))
         elif epoch == election.epoch:
             self.leader_lost(driver, election.leader, now_ms)  # The leader has resigned.
 

@@ -197,5 +197,5 @@ class TestProgress:
 def test_every_mode_has_its_policy() -> None:
     found: dict[str, Policy] = BY_NAME
     assert found.keys() == MODES.keys()
-    assert (found["isr"].tracks_in_sync, MODES["isr"].leaders) == (True, Leaders.NAMED)
-    assert (found["quorum"].tracks_in_sync, MODES["quorum"].leaders) == (False, Leaders.VOTED)
+    assert (found["isr"].tracks_in_sync, MODES["isr"].leaders) == (True, Leaders.APPOINTED)
+    assert (found["quorum"].tracks_in_sync, MODES["quorum"].leaders) == (False, Leaders.ELECTED)

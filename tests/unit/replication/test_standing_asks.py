@@ -468,14 +468,14 @@ class TestSuccessors:
     def test_a_quiet_follower_still_follows(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.clock.advance(5000)
         assert leader.successors.all_follow()
 
     def test_under_load_too(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.clock.advance(400)
         for _ in range(20):
             pair.append()
@@ -485,7 +485,7 @@ class TestSuccessors:
     def test_not_one_that_is_silent(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.deaf = True
         pair.clock.advance(3000)
         assert not leader.successors.all_follow()
@@ -493,12 +493,12 @@ class TestSuccessors:
     def test_not_one_that_has_turned_to_somebody_else(self) -> None:
         pair = Pair(2)
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.at(FOLLOWER, pair.keys[0]).follow(3, 7, (1, 2), 3)
         pair.clock.advance(3000)
         assert not leader.successors.all_follow()
         other = pair.at(LEADER, pair.keys[1])
-        other.successors.named = frozenset({FOLLOWER})
+        other.successors.candidates = frozenset({FOLLOWER})
         assert other.successors.all_follow()
 
     def test_nobody_can_replace_the_last_one(self) -> None:
@@ -511,7 +511,7 @@ class TestSuccessors:
         """The leader was frozen: what has waited in its socket is no news."""
         pair = Pair()
         leader, server = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].fetch_server
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.clock.advance(5000)
         (standing,) = server._sessions.values()
         ask, generation = pair.asks()[-1], standing.generation
@@ -525,7 +525,7 @@ class TestSuccessors:
         """What is said of the leader, later."""
         told: list[bool] = []
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         leader.successors.when_all_follow(told.append)
         return told
 

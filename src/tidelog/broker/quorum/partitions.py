@@ -83,7 +83,9 @@ class QuorumPartitions:
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections reported by other brokers
         self._untold: dict[Key, int] = {}  # Led here, but not in the metadata yet: when to report again.
-        self._ahead: dict[Key, int] = {}  # Voted in a higher epoch than the named one: when to report again.
+        self._ahead: dict[
+            Key, int
+        ] = {}  # Voted in a higher epoch than the appointed one: when to report again.
         self._changing: dict[Key, None] = {}  # Led here, with pending changes of voters.
         self._lost: dict[Key, int] = {}  # Missing logs: the partition epoch in which that was found.
         self._hand_overs: dict[Key, HandOver] = {}
@@ -128,7 +130,7 @@ class QuorumPartitions:
     def _name_leader(self, voter: Elected, partition: PartitionImage) -> None:
         if partition.leader not in (NO_BROKER, self._me):
             now_ms, epoch = self._services.uptime_ms(), partition.leader_epoch
-            voter.elect(voter.election.leader_named(partition.leader, epoch, now_ms, sure=True))
+            voter.elect(voter.election.leader_hinted(partition.leader, epoch, now_ms, certain=True))
 
     def _found(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
         """The replica starts to vote: it was opened, or its partition changed to this mode."""

@@ -282,9 +282,9 @@ class SmallNode(Node):
         """The leader's response; an empty one is a heartbeat."""
         driver = cast(ReplicaDriver, self.driver)
         if part is not None:
-            named, epoch = self.host.voting.leader_named, self.host.ports.broker_epoch
+            hinted, epoch = self.host.voting.leader_hinted, self.host.ports.broker_epoch
             broken = self.host.ports.on_contradiction
-            loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, named, broken, 0)
+            loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, hinted, broken, 0)
             loop._take(driver, part, self.clock.clock_ms)
         if part is None or not part.error:
             self.host.voting.leader_heard(driver, leader, driver.replica.epoch)

@@ -38,7 +38,7 @@ class Unsure:
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             partition = self.fake.partition(name)
             partition._alone = lambda: True
-            partition.driver.successors.named = frozenset()
+            partition.driver.successors.candidates = frozenset()
 
     def ask(self, api: str, version: int | None = None, **values: Any) -> Future[Any]:
         future = self.fake.begin(api, version, **values)
