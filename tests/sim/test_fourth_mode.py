@@ -120,7 +120,7 @@ def fourth(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     row(settings.DEFAULTS, ALL, {})
     row(settings.LEAST_REPLICAS, ALL, 1)
     row(settings.COPIES, ALL, max)
-    row(promises.RULES, ALL, promises.RULES[ISR]._replace(writes_go_on=lambda terms, dead: not dead))
+    row(promises.RULES, ALL, promises.RULES[ISR]._replace(writes_continue=lambda terms, dead: not dead))
     # What the simulator draws for it and checks.
     row(plan.BY_MODE, ALL, ModePlan(lambda drawn: {}, lambda chance, replicas: {}, _draw))
     row(PROMISES, ALL, AllReplicasPromise)

@@ -61,11 +61,11 @@ class SlicedResponse(Future[Fields]):
         """Call back when all steps are taken, or one has failed. There may be more to wait for."""
         self._when_taken = callback
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """The next slice. Whatever goes wrong, the request is answered."""
         try:
             if take_slice(self._services, self._steps, self._per_slice):
-                self._services.soon(self.go_on)
+                self._services.soon(self.resume)
                 return
             outcome = self._respond()
         except Exception as error:
@@ -91,7 +91,7 @@ def respond_in_slices(
     if not take_slice(services, steps, per_slice):
         return respond()
     response = SlicedResponse(services, steps, per_slice, respond)
-    services.soon(response.go_on)
+    services.soon(response.resume)
     return response
 
 

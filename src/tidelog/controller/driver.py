@@ -25,7 +25,7 @@ class ControllerDriver:
         self._controller = controller
         self._store = store
         self._soon = soon
-        self._goes_on = False  # More partitions are looked at in a moment.
+        self._is_scheduled = False  # More partitions are looked at in a moment.
         self._pending: dict[int, OnReply] = {}
         self._last_token = 0
 
@@ -82,10 +82,10 @@ class ControllerDriver:
             self.run(self._controller.committed(effect, verdict, code))
 
         self._store.submit(decide, done)
-        if self._controller.has_more_to_review and not self._goes_on:
-            self._goes_on = True
-            self._soon(self._go_on)
+        if self._controller.has_more_to_review and not self._is_scheduled:
+            self._is_scheduled = True
+            self._soon(self._resume)
 
-    def _go_on(self) -> None:
-        self._goes_on = False
+    def _resume(self) -> None:
+        self._is_scheduled = False
         self.run(self._controller.review())

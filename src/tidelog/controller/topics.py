@@ -146,7 +146,7 @@ def _place(
                 "give either a replica assignment or partitions and replication factor, not both"
             )
         placed = placement.check_manual(new.assignments, sorted(image.brokers), first_partition=0)
-        _check_somebody_serves(image, placed, mode, first_partition=0)
+        _check_available(image, placed, mode, first_partition=0)
         return placed
     partitions, replicas = _counts(image, new, config)
     sites = _sites(image)
@@ -195,7 +195,7 @@ def _away(image: ClusterImage, assignments: Sequence[Sequence[int]]) -> list[int
     return sorted(fenced.intersection(chain.from_iterable(assignments)))
 
 
-def _check_somebody_serves(
+def _check_available(
     image: ClusterImage, assignments: Sequence[Sequence[int]], mode: str, *, first_partition: int
 ) -> None:
     for number, replicas in enumerate(assignments, first_partition):
@@ -263,7 +263,7 @@ def _place_more(
     placed = placement.check_manual(
         manual, sorted(image.brokers), first_partition=existing, replicas=replicas
     )
-    _check_somebody_serves(image, placed, topic.partitions[0].mode, first_partition=existing)
+    _check_available(image, placed, topic.partitions[0].mode, first_partition=existing)
     return placed
 
 

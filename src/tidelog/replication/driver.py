@@ -213,7 +213,7 @@ class ReplicaDriver(Slots):
         if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
             return
         if self._lies_before(leader_start_offset):
-            self.begin_anew_at(leader_start_offset)
+            self.restart_at_leader_start(leader_start_offset)
         try:
             if records:
                 batches = memoryview(records)
@@ -240,7 +240,7 @@ class ReplicaDriver(Slots):
 
     def accepted(self) -> None:
         """The leader has accepted a fetch from our log end offset."""
-        if self.follows_somebody and not self.restorer.gathers:
+        if self.has_leader and not self.restorer.gathers:
             self.run(self.replica.watermark.accepted(self.log.start_offset))
 
     def _advance_start(self, leader_high_watermark: int, leader_start_offset: int) -> None:
@@ -304,7 +304,7 @@ class ReplicaDriver(Slots):
             return False
         return log.end_offset > self.replica.high_watermark and not self.snapshots.stand_for_start
 
-    def begin_anew_at(self, leader_start_offset: int) -> None:
+    def restart_at_leader_start(self, leader_start_offset: int) -> None:
         """Drop everything and continue at the leader's log start. We may have acknowledged the dropped
         records, so our vote must not become easier to get: the epoch of our last record is kept.
         """
@@ -347,7 +347,7 @@ class ReplicaDriver(Slots):
         self.replica.set_base_epoch(snapshot.epoch)
         return True
 
-    def go_on(self) -> None:
+    def resume_fetching(self) -> None:
         """Resume fetching."""
         self.listener.grown(self)
 
@@ -379,7 +379,7 @@ class ReplicaDriver(Slots):
     # --- damage ---------------------------------------------------------------------------------------------
 
     @property
-    def follows_somebody(self) -> bool:
+    def has_leader(self) -> bool:
         return self.replica.role is Role.FOLLOWER and self.replica.leader >= 0
 
     def drop_from(self, offset: int) -> None:

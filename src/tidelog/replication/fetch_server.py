@@ -99,7 +99,7 @@ class FetchServer:
         """Its connection closed, so it does not wait for a response any more."""
         self._sessions.pop(follower, None)
 
-    def begin_anew(self, follower: int) -> None:
+    def drop_session(self, follower: int) -> None:
         """The pending request may be from an earlier process of this broker. A new process that sent it
         before it had registered gets an error, so that it fetches again at once. Otherwise it would wait for
         a response that never comes, and delay everything that waits until it knows the metadata.
@@ -152,7 +152,7 @@ class FetchServer:
         if session is not None and session.parked:
             self._answer_session(session, [])
         if session is None or not ask.since:
-            session = self._sessions[ask.sender] = _anew(session, ask.sender)
+            session = self._sessions[ask.sender] = _empty_session(session, ask.sender)
         return session
 
     def when_followed(
@@ -367,12 +367,12 @@ class FetchServer:
         self._peers.send(to, FetchGot(self._me, generation, error, parts))
 
 
-def _anew(session: FollowerSession | None, sender: int) -> FollowerSession:
+def _empty_session(session: FollowerSession | None, sender: int) -> FollowerSession:
     """A session without requested partitions. Responses sent earlier may still be confirmed."""
-    anew = FollowerSession(sender)
+    empty = FollowerSession(sender)
     if session is not None:
-        anew.answered, anew.confirmed_ms = session.answered, session.confirmed_ms
-    return anew
+        empty.answered, empty.confirmed_ms = session.answered, session.confirmed_ms
+    return empty
 
 
 def _part(

@@ -127,7 +127,7 @@ class FetchLoop:
         """The connection closed: no pending request will be answered. Returns the partitions whose replicas
         vote.
         """
-        self._begin_anew()
+        self._reset_session()
         self._given_up.clear()
         self._patience_ms, self._max_bytes = TIMEOUT_MS, self._most_bytes
         self._heard_at.clear()
@@ -158,9 +158,9 @@ class FetchLoop:
         missing = {**self._given_up, **self._unanswered}
         oldest_ms = now_ms - TIMEOUT_MAX_MS
         self._given_up = {number: sent_ms for number, sent_ms in missing.items() if sent_ms > oldest_ms}
-        self._begin_anew()
+        self._reset_session()
 
-    def _begin_anew(self) -> None:
+    def _reset_session(self) -> None:
         """Make the next request complete."""
         for driver in self._electing:
             self._heard_at[driver] = self.heard_ms(driver)
@@ -227,7 +227,7 @@ class FetchLoop:
     def answered(self, got: FetchGot, now_ms: int) -> None:
         if got.error is not ErrorCode.NONE:
             if got.generation in self._unanswered:
-                self._begin_anew()
+                self._reset_session()
                 self._soon()
             return
         if not self._has_asked(got.generation):
@@ -348,7 +348,7 @@ class FetchLoop:
         if part.error is ErrorCode.OFFSET_OUT_OF_RANGE and part.epoch == driver.replica.epoch:
             if part.log_start_offset > driver.log.end_offset:
                 # The leader no longer has the records that come next for us: restart at its log start.
-                driver.begin_anew_at(part.log_start_offset)
+                driver.restart_at_leader_start(part.log_start_offset)
             elif part.offset == driver.log.end_offset:
                 driver.leader_ends_before(part.log_start_offset)
             return

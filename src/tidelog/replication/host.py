@@ -164,7 +164,7 @@ class Host:
         for driver in self._fetching_snapshots:
             if driver.snapshots.fetching and not driver.closed:
                 driver.snapshots.tick(now_ms)
-                self._go_on(driver)
+                self._resume_fetching(driver)
         self.fetch_server.tick(now_ms)
         for loop in list(self._loops.values()):
             loop.tick(now_ms)
@@ -237,7 +237,7 @@ class Host:
 
     def broker_restarted(self, broker: int) -> None:
         """It has registered again. Its next fetch request must be complete."""
-        self.fetch_server.begin_anew(broker)
+        self.fetch_server.drop_session(broker)
         now_ms = self._services.uptime_ms()
         for driver in self.drivers.values():
             driver.follower_restarted(broker, now_ms)
@@ -255,7 +255,7 @@ class Host:
                 self.wake(driver)
             self.fetch_server.grown(driver)
         else:
-            self._go_on(driver)
+            self._resume_fetching(driver)
 
     def committed(self, driver: ReplicaDriver) -> None:
         if driver.replica.role is Role.LEADER:
@@ -266,10 +266,10 @@ class Host:
         for loop in self._loops.values():
             loop.forget(driver)
         self.fetch_server.grown(driver)
-        self._go_on(driver)
+        self._resume_fetching(driver)
         self.ports.on_role(driver)
 
-    def _go_on(self, driver: ReplicaDriver) -> None:
+    def _resume_fetching(self, driver: ReplicaDriver) -> None:
         replica = driver.replica
         if replica.role is not Role.FOLLOWER or replica.leader in (NO_BROKER, self.me):
             return
@@ -290,7 +290,7 @@ class Host:
             self.voting.leader_heard(driver, got.sender, got.epoch)
         elif got.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self.voting.leader_hinted(driver, got.leader, got.epoch)
-        self._go_on(driver)
+        self._resume_fetching(driver)
 
     def proposed(self, driver: ReplicaDriver, proposal: ProposeInSync) -> None:
         self.ports.on_proposal(driver, proposal)

@@ -189,7 +189,7 @@ class Replica(Machine):
         self.limits = limits
         if uncounted is not None:
             self.uncounted = uncounted
-        return self._advance_and_look_again() if self.role is Role.LEADER else []
+        return self._advance_and_recheck() if self.role is Role.LEADER else []
 
     def set_policy(self, policy: Policy) -> None:
         """The partition has another replication mode. Its role in that mode is set next."""
@@ -248,7 +248,7 @@ class Replica(Machine):
         self.progress = {replica: Progress(now_ms) for replica in replicas if replica != self.me}
         self._set_members(in_sync)
         effects.append(BeginEpoch(epoch, self.epoch_start_offset))
-        return effects + self._advance_and_look_again()
+        return effects + self._advance_and_recheck()
 
     def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> Effects:
         """Follow ``leader`` (-1: no leader) in ``epoch``."""
@@ -312,7 +312,7 @@ class Replica(Machine):
             del self.progress[replica]
         self.proposals.decided(in_sync, partition_epoch, unchanged=unchanged)
         self._set_members(in_sync)
-        return self._advance_and_look_again() + self._invite_one()
+        return self._advance_and_recheck() + self._invite_one()
 
     def restarted(self, replica: int, now_ms: int) -> None:
         """A new process acts for this replica: what it holds is not known yet."""
@@ -365,7 +365,7 @@ class Replica(Machine):
 
     def synced(self) -> Effects:
         """More of the log is durable than before."""
-        return self._advance_and_look_again() if self.role is Role.LEADER and self.limits.durable else []
+        return self._advance_and_recheck() if self.role is Role.LEADER and self.limits.durable else []
 
     def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> CompleteProduce | None:
         """The result of the produce that ends at ``end_offset``. None: ``token`` is completed later, when the
@@ -463,7 +463,7 @@ class Replica(Machine):
             return []
         self.proposals.refused(self.in_sync)
         self.maximal_in_sync = frozenset(self.in_sync)
-        return self._advance_and_look_again() + self._invite_one()
+        return self._advance_and_recheck() + self._invite_one()
 
     def tick(self, now_ms: int) -> Effects:
         """Remove members that lag, and expire produces."""
@@ -471,7 +471,7 @@ class Replica(Machine):
         if self.role is not Role.LEADER:
             return effects
         if self._held_back:
-            effects += self._advance_and_look_again()
+            effects += self._advance_and_recheck()
         if self.limits.may_degrade:
             effects += self._degrade(now_ms)
         if self.policy.drops_laggards and self.proposals.pending is None:
@@ -491,7 +491,7 @@ class Replica(Machine):
         changed = self._degrading.look(
             self, limits.min_in_sync, limits.degrade_after_ms, self.log.end_offset, now_ms
         )
-        return [Degrade(self._degrading.copies), *self._advance_and_look_again()] if changed else []
+        return [Degrade(self._degrading.copies), *self._advance_and_recheck()] if changed else []
 
     def is_quiescent(self) -> bool:
         """Whether this replica needs no ticks: no produce is pending, and every member holds everything.
@@ -541,12 +541,12 @@ class Replica(Machine):
             self._pending.complete(self.policy, self, committed, effects)
         return effects
 
-    def _advance_and_look_again(self) -> Effects:
+    def _advance_and_recheck(self) -> Effects:
         """The same, when more has changed than what followers hold: any pending produce may be refused now,
         or need fewer copies than before.
         """
         effects = self._advance()
-        self._pending.look_again(self.policy, self, effects)
+        self._pending.recheck(self.policy, self, effects)
         return effects
 
     # --- following ------------------------------------------------------------------------------------------

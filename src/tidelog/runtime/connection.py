@@ -136,7 +136,9 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.ip = str(address[0]) if address else "?"
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
-        self._sender = Sender(self._transport, self._server.broker.services, self._go_on, self._broken)
+        self._sender = Sender(
+            self._transport, self._server.broker.services, self._resume_if_possible, self._broken
+        )
         self.last_active = self._server.loop.time()
         refusal = self._server.admit(self)
         if refusal:
@@ -263,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
     def memory_freed(self) -> None:
         """Other connections have released memory."""
         self._short_of_memory = False
-        self._go_on()
+        self._resume_if_possible()
 
     def _release_memory(self) -> None:
         if self._held_bytes:
@@ -275,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
             self._stopped_reading = True
             self._transport.pause_reading()
 
-    def _go_on(self) -> None:
+    def _resume_if_possible(self) -> None:
         """Continue, unless there is still a reason to wait."""
         if self._transport is None or self._closed or self._must_wait():
             return
@@ -396,7 +398,7 @@ class Connection(asyncio.BufferedProtocol):
         self._opening -= 1
         if not self._opening:
             self._release_memory()
-            self._go_on()
+            self._resume_if_possible()
 
     def _load(self, api_key: int, version: int) -> bool:
         """Load the schema of this version in a thread. Returns False if that is not possible. Meanwhile no
@@ -478,14 +480,14 @@ class Connection(asyncio.BufferedProtocol):
             self._finish_loose(slot, parts)
         elif not self._busy and self.slots and self.slots[0] is slot:
             self._flush_answers()
-            self._go_on()
+            self._resume_if_possible()
 
     def _written(self) -> None:
         """A write is finished for which a request waits."""
         self._awaited -= 1
         if not self._awaited and not self._busy:
             # Later: the caller must not be re-entered by the next request.
-            self._server.loop.call_soon(self._go_on)
+            self._server.loop.call_soon(self._resume_if_possible)
 
     def _finish_loose(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         if self._closed or slot not in self._loose:
@@ -496,7 +498,7 @@ class Connection(asyncio.BufferedProtocol):
             self._flush_answers()
             if self._stopped_reading:
                 # Later: the caller must not be re-entered by the next request.
-                self._server.loop.call_soon(self._go_on)
+                self._server.loop.call_soon(self._resume_if_possible)
 
     def _flush_answers(self) -> None:
         slots = self.slots

@@ -150,11 +150,11 @@ class TransactionShard:
         waiter: Waiter,
         now: Now,
     ) -> Effects:
-        nobody = Transaction(
+        empty = Transaction(
             transactional_id, NO_PRODUCER_ID, NO_EPOCH, timeout_ms, TransactionState.EMPTY, frozenset(),
             NO_TIME, now.wall_ms,
         )  # fmt: skip
-        entry = self._entries[transactional_id] = TransactionEntry(nobody)
+        entry = self._entries[transactional_id] = TransactionEntry(empty)
         entry.pending = TransactionState.EMPTY
 
         def then(granted: int | TidelogError, now: Now) -> Effects:
@@ -162,7 +162,7 @@ class TransactionShard:
             if isinstance(granted, TidelogError):
                 del self._entries[transactional_id]
                 return [Respond(waiter, granted)]
-            entry.transaction = nobody._replace(producer_id=granted)
+            entry.transaction = empty._replace(producer_id=granted)
             return self._start_producer(entry, expected, timeout_ms, None, waiter, now)
 
         return [TakeProducerId(then)]

@@ -15,7 +15,7 @@ from tidelog.replication.election import Election
 from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Limits, Replica
-from tidelog.replication.sealing import LOOK_AGAIN_MS, Pausing, seal_at_end
+from tidelog.replication.sealing import RECHECK_MS, Pausing, seal_at_end
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Timing
@@ -70,7 +70,7 @@ class Voter:
 
     def look(self) -> None:
         self.clock.settle()
-        self.clock.advance(2 * LOOK_AGAIN_MS)
+        self.clock.advance(2 * RECHECK_MS)
 
     @property
     def takes_records(self) -> bool:

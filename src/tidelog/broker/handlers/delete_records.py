@@ -17,7 +17,7 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields, milliseconds
 
 TO_HIGH_WATERMARK = -1
-LOOK_AGAIN_MS = 10
+RECHECK_MS = 10
 DELETIONS_PER_SLICE = 100  # about 3 ms, where segments go
 
 
@@ -68,7 +68,7 @@ class _Deletion:
         elif self._services.uptime_ms() >= self._deadline_ms:
             self._done(-1, ErrorCode.REQUEST_TIMED_OUT)
         else:
-            self._services.later(LOOK_AGAIN_MS, lambda: self._look(partition, offset, last, epoch))
+            self._services.later(RECHECK_MS, lambda: self._look(partition, offset, last, epoch))
 
     def _done(self, low_watermark: int, error: ErrorCode) -> None:
         self.answer["low_watermark"] = low_watermark

@@ -138,9 +138,9 @@ class PendingFetch:
         self._still_missing -= size
         if self._still_missing <= 0:
             # Not immediately: the same Produce request may append to other partitions of this fetch as well.
-            self._broker.services.soon(lambda: self._guarded(self._look_again))
+            self._broker.services.soon(lambda: self._guarded(self._recheck))
 
-    def _look_again(self) -> None:
+    def _recheck(self) -> None:
         """Respond if there is enough data now. The sizes passed to ``data_arrived`` are upper bounds."""
         answers, size, final = self._read()
         self._still_missing = self._request.min_bytes - size

@@ -18,7 +18,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.future import Gather
 from tidelog.broker.partitions.partition import Appended, Partition
 from tidelog.broker.partitions.validation import MustOpen
-from tidelog.broker.producing.opening import NOBODY, BatchOpening, Compute, Costly, RequestSource
+from tidelog.broker.producing.opening import NO_SOURCE, BatchOpening, Compute, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.producing.transactional import Outcome, TransactionalProduce, is_single
 from tidelog.broker.requests.request import HangUp, RequestContext
@@ -55,7 +55,7 @@ class ProduceHandler:
         position: int,
         context: RequestContext,
         send: Send,
-        asker: RequestSource = NOBODY,
+        asker: RequestSource = NO_SOURCE,
     ) -> Shape | None:
         """Send the response through ``send``. The returned shape can be passed to :meth:`handle_repeated` if
         the next request has the same shape.
@@ -87,7 +87,7 @@ class ProduceHandler:
         records: memoryview,
         context: RequestContext,
         send: Send,
-        asker: RequestSource = NOBODY,
+        asker: RequestSource = NO_SOURCE,
     ) -> None:
         """Handle a request that differs from an earlier one only in its records."""
         partition, _ = self._broker.partitions.find(shape.key, shape.index)
@@ -205,11 +205,11 @@ class ProduceHandler:
         steps = append_each()
         if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
             asker.hold()
-            self._broker.services.soon(lambda: self._go_on(steps, context, asker, conclude))
+            self._broker.services.soon(lambda: self._resume(steps, context, asker, conclude))
         else:
             conclude()
 
-    def _go_on(
+    def _resume(
         self,
         steps: Iterator[None],
         context: RequestContext,
@@ -219,7 +219,7 @@ class ProduceHandler:
         """The next batches. The connection is held, so that a producer's batches keep their order."""
         try:
             if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
-                self._broker.services.soon(lambda: self._go_on(steps, context, asker, conclude))
+                self._broker.services.soon(lambda: self._resume(steps, context, asker, conclude))
                 return
             conclude()
         except HangUp as error:

@@ -22,7 +22,7 @@ TIMEOUT_MS = 10_000  # of requests without a timeout
 TIMEOUT_MAX_MS = 60_000
 RETRY_MS = 30
 KNOWN_WITHIN_MS = 3000
-LOOK_AGAIN_MS = 2
+RECHECK_MS = 2
 
 _ASK_AGAIN = frozenset(
     {ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER}
@@ -136,7 +136,7 @@ def when_known(
     known: Callable[[], bool],
     done: Callable[[], None],
     timeout_ms: int = KNOWN_WITHIN_MS,
-    again_ms: int = LOOK_AGAIN_MS,
+    again_ms: int = RECHECK_MS,
 ) -> None:
     """Call ``done`` when ``known()`` is true, that is, when this broker's metadata is recent enough; or after
     the timeout.

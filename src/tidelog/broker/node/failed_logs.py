@@ -122,14 +122,14 @@ class FailedLogs:
             elif self._node_state.me not in topic.partitions[index].damaged:
                 if driver.damage.is_cut or self._steps_aside(driver, topic.partitions[index]):
                     self.went_offline(topic_id, index, damaged=True)
-            elif driver.damage.is_cut or driver.follows_somebody or driver.stand_in.gathers_when_it_leads:
+            elif driver.damage.is_cut or driver.has_leader or driver.stand_in.gathers_when_it_leads:
                 del self._damaged[driver]
                 self._before_drop(driver, lambda driver=driver: self._drop(driver))  # type: ignore[misc]
 
     def _drop(self, driver: ReplicaDriver) -> None:
         if driver.damage.is_cut:
             driver.damage.is_known()
-        elif driver.follows_somebody or driver.stand_in.gathers_when_it_leads:
+        elif driver.has_leader or driver.stand_in.gathers_when_it_leads:
             driver.damage.repair()
         else:
             self._damaged[driver] = None  # The leader was lost meanwhile.

@@ -21,7 +21,7 @@ from tidelog.replication.messages import PartitionKey
 from tidelog.services import Services
 from tidelog.types import NO_EPOCH
 
-LOOK_AGAIN_MS = 10
+RECHECK_MS = 10
 REPEAT_MS = 500
 AT_ONCE_MAX = 1000
 
@@ -50,7 +50,7 @@ class PromiseConfirmations:
         self._unopened: set[Key] = set()  # Logs are opened a few at a time; these are checked later.
         self._seen: dict[UUID, TopicImage] = {}
         self._looking = False
-        self._pause_ms = LOOK_AGAIN_MS
+        self._pause_ms = RECHECK_MS
         self._asked: tuple[ConfirmedPromise, ...] = ()
         self._asked_ms = 0
 
@@ -62,7 +62,7 @@ class PromiseConfirmations:
                 for index, partition in enumerate(topic.partitions):
                     if self._concerns(partition):
                         self._note((topic_id, index), partition)
-        self._pause_ms = LOOK_AGAIN_MS
+        self._pause_ms = RECHECK_MS
         if (self._open or self._unopened) and not self._looking:
             self._looking = True
             self._services.soon(self._look)

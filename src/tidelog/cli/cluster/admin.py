@@ -17,7 +17,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
 DRAIN_SETTING = "broker.drain"
-NOBODY = -1
+NO_LEADER = -1
 REQUEST_MS = 10_000
 METADATA_LOG = "__cluster_metadata"
 
@@ -198,7 +198,7 @@ def status(client: ClusterClient) -> dict[str, Any]:
             for each in cluster.brokers.values()
         ],
         "partitions": len(cluster.partitions),
-        "offline": sum(partition.leader == NOBODY for partition in cluster.partitions),
+        "offline": sum(partition.leader == NO_LEADER for partition in cluster.partitions),
         "under_replicated": sum(partition.under_replicated for partition in cluster.partitions),
         "moving": len(moving(client)),
     }
@@ -211,9 +211,10 @@ def describe(client: ClusterClient) -> dict[str, Any]:
         **status(client),
         "quorum": quorum(client),
         "troubled": [
-            partition._asdict() | {"state": "offline" if partition.leader == NOBODY else "under-replicated"}
+            partition._asdict()
+            | {"state": "offline" if partition.leader == NO_LEADER else "under-replicated"}
             for partition in cluster.partitions
-            if partition.leader == NOBODY or partition.under_replicated
+            if partition.leader == NO_LEADER or partition.under_replicated
         ],
         "moves": [each._asdict() for each in moving(client)],
     }

@@ -32,7 +32,7 @@ class Succession(NamedTuple):
     is_led: Callable[[PartitionImage, BrokerAvailability], bool] = steps.is_led
     is_restoring: Callable[[PartitionImage], bool] = steps.is_restoring
     # The replica that serves readers while there is no leader.
-    stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.nobody
+    stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.no_stand_in
     # How the controller moves leadership from one member to another; None: it cannot.
     hand_over: Callable[[PartitionImage, int], PartitionImage] | None = None
     lost: Callable[..., PartitionImage] = steps.lost

@@ -120,7 +120,7 @@ def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
     return partition.leader in partition.in_sync
 
 
-def nobody(partition: PartitionImage, present: AbstractSet[int]) -> int:
+def no_stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
     return NO_BROKER
 
 

@@ -35,7 +35,7 @@ from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.runtime.peers.inbound import Inbound
 from tidelog.runtime.peers.presence import Presence
-from tidelog.runtime.peers.sockets import nobody_listens
+from tidelog.runtime.peers.sockets import refuses_connections
 from tidelog.services import Services, ignore
 from tidelog.types import SnapshotId
 
@@ -133,7 +133,7 @@ class WirePeers:
     async def _is_nowhere(self, peer: int) -> bool:
         addresses = self._addresses_of(peer)
         for address in addresses:
-            if not await nobody_listens(*address):
+            if not await refuses_connections(*address):
                 return False
         return bool(addresses)
 

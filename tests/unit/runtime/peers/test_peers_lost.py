@@ -87,7 +87,7 @@ class TestLosingANode:
             probed += 1
             return probed == 3
 
-        monkeypatch.setattr(peers, "nobody_listens", at_last)
+        monkeypatch.setattr(peers, "refuses_connections", at_last)
         async with LoopbackCluster(2) as (one, two):
             beating(two)
             await ask_until_answered(one)
