@@ -23,8 +23,10 @@ Key = tuple[UUID, int]
 
 
 class Assigner(Protocol):
-    def ends_role(self, driver: ReplicaDriver) -> bool:
-        """The metadata has a later epoch than the replica. Returns whether that ends the replica's role."""
+    def end_votes(self, driver: ReplicaDriver) -> bool:
+        """The metadata has a later epoch than the replica: end its election if the controllers appoint the
+        leader. Returns whether the replica's role ends, too.
+        """
 
     def assign(self, mine: Partition, partition: PartitionImage) -> None:
         """Apply the current metadata of the partition."""
@@ -82,7 +84,7 @@ class AppointedAssigner:
         self._polls = polls
         self._table = table
 
-    def ends_role(self, driver: ReplicaDriver) -> bool:
+    def end_votes(self, driver: ReplicaDriver) -> bool:
         self._polls.dissolve(driver)
         return True
 
@@ -134,7 +136,7 @@ class ElectedAssigner:
         self._on_offline = on_offline
         self._on_lost = on_lost
 
-    def ends_role(self, driver: ReplicaDriver) -> bool:
+    def end_votes(self, driver: ReplicaDriver) -> bool:
         return not self._quorum.has(driver)
 
     def assign(self, mine: Partition, partition: PartitionImage) -> None:

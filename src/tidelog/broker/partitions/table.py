@@ -216,7 +216,7 @@ class PartitionTable:
         acknowledgement, it would treat its own tail, which its successor never had, as committed.
         """
         driver, replica = mine.driver, mine.replica
-        if partition.leader_epoch <= replica.epoch or not self._assigner(partition).ends_role(driver):
+        if partition.leader_epoch <= replica.epoch or not self._assigner(partition).end_votes(driver):
             return
         if replica.role is Role.LEADER:
             driver.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
