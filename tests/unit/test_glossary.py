@@ -19,11 +19,6 @@ KAFKA_NAMES = (
     "runtime/peers/",
 )  # Named by Kafka's requests, and by the messages they carry.
 
-# Class names that mean the same in each of their modules.
-SHARED = {
-    "PendingRequest": "a request of a client or of a node without its response",
-}
-
 # Names from before the glossary. The list only gets shorter: delete what has been renamed.
 _PENDING = """
 """
@@ -76,12 +71,7 @@ def _doubles() -> set[str]:
     for module, name in _names():
         if name[0].isupper():
             modules[name].add(module)
-    return {
-        f"{module}:{name}"
-        for name, defined in modules.items()
-        for module in defined
-        if len(defined) > 1 and name not in SHARED
-    }
+    return {f"{module}:{name}" for name, defined in modules.items() for module in defined if len(defined) > 1}
 
 
 def _misused() -> set[str]:

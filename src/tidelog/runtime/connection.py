@@ -17,7 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
@@ -28,6 +28,7 @@ from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 from tidelog.runtime import handling
 from tidelog.runtime.peers import names
+from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
 from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
@@ -43,14 +44,6 @@ READY_MAX = 64  # parts of responses; so many are sent before another request is
 
 # Same as calling the class, but three times faster.
 _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__new__, RequestContext)
-
-
-class PendingRequest(Protocol):
-    """A request that waits, for instance for data."""
-
-    def cancel(self) -> None: ...
-
-    def finish_now(self) -> None: ...
 
 
 class Slot:

@@ -8,7 +8,7 @@ requests stays bounded.
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from tidelog.broker.node.ports import NodeMessage
 from tidelog.broker.requests.request import HangUp, RequestContext
@@ -37,14 +37,6 @@ Reply = Callable[[Sequence[Part | bytes]], None]
 
 FOREIGN_MAX = 64  # clusters that are logged; a limit, because clients can invent more
 ANSWER_WITHIN_MS = 15_000  # longer than the controllers' timeout for a decision
-
-
-class PendingRequest(Protocol):
-    """A request whose response is pending."""
-
-    def cancel(self) -> None: ...
-
-    def finish_now(self) -> None: ...
 
 
 class Inbound:
