@@ -90,8 +90,8 @@ def decode_replicas(text: bytes) -> dict[TopicPartition, ReplicaNote]:
     notes = {}
     try:
         for line in _rows(text):
-            topic, partition, topic_id, sure = line.split()
-            notes[TopicPartition(topic, int(partition))] = ReplicaNote(UUID(hex=topic_id), sure == "sure")
+            topic, partition, topic_id, state = line.split()
+            notes[TopicPartition(topic, int(partition))] = ReplicaNote(UUID(hex=topic_id), state == "sure")
     except ValueError:
         raise CorruptBatch("the replica checkpoint is damaged") from None
     return notes

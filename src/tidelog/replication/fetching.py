@@ -89,7 +89,7 @@ class FetchLoop:
         # When the leader was last heard, for voting partitions without a pending request.
         self._heard_at: dict[ReplicaDriver, int] = {}
         # May have a pending request, which shows that the leader agrees with our log.
-        self._unsure: dict[ReplicaDriver, None] = {}
+        self._unconfirmed: dict[ReplicaDriver, None] = {}
         self._missed = False  # A response did not arrive in time.
         self._paused_until_ms = 0
         self._scheduled = False
@@ -192,7 +192,7 @@ class FetchLoop:
             items.append(_item(driver))
             self._asked[driver] = generation
             if not replica.watermark.log_confirmed:
-                self._unsure[driver] = None
+                self._unconfirmed[driver] = None
             if self._forgotten:
                 self._forgotten.pop(driver.key, None)
         self._ready.clear()
@@ -240,7 +240,7 @@ class FetchLoop:
         self._heard_ms = now_ms
         self._heard_generation = max(self._heard_generation, got.generation)
         broken = self._take_parts(got, now_ms)
-        if self._unsure:
+        if self._unconfirmed:
             self._agree(got.generation)
         if self._ready or not self._unanswered:
             self._soon()
@@ -264,10 +264,10 @@ class FetchLoop:
         news, and our log is a prefix of the leader's, or it would have refused. This is the only confirmation
         for a partition without new records.
         """
-        for driver in list(self._unsure):
+        for driver in list(self._unconfirmed):
             asked = self._asked.get(driver)
             if asked is None or asked == generation:
-                del self._unsure[driver]
+                del self._unconfirmed[driver]
             if asked == generation:
                 driver.accepted()
 

@@ -20,7 +20,7 @@ def test_the_listener_hears_it_whenever_it_comes(early: bool) -> None:
     assert heard == [5]
 
 
-def test_is_kept_once() -> None:
+def test_is_completed_once() -> None:
     future: Future[int] = Future()
     future.complete(1)
     with pytest.raises(InvariantViolation):

@@ -93,7 +93,7 @@ def _find(broker: Broker, key_type: int, key: str, refusal: TidelogError | None)
 def _found(broker: Broker, topic: str, key: str) -> Fields:
     coordinator = broker.coordinators.of(topic)
     index = None if coordinator is None else coordinator.partition_of(key)
-    leader = None if index is None else _serving_leader(broker, topic, index)
+    leader = None if index is None else _available_leader(broker, topic, index)
     if leader is None:
         raise TidelogError(
             f"the partition of {topic} for this key has no leader",
@@ -109,7 +109,7 @@ def _found(broker: Broker, topic: str, key: str) -> Fields:
     }
 
 
-def _serving_leader(broker: Broker, topic: str, index: int) -> BrokerImage | None:
+def _available_leader(broker: Broker, topic: str, index: int) -> BrokerImage | None:
     found = broker.image.topics.get(topic)
     if found is None:
         return None

@@ -25,7 +25,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     wanted = [request] if groups is None else list(groups)
     found = [_group(broker, group, require_stable, context.version) for group in wanted]
     uncertain = {
-        number: machine for number in range(len(wanted)) if (machine := _unsure(broker, wanted[number]))
+        number: machine for number in range(len(wanted)) if (machine := _uncertain(broker, wanted[number]))
     }
     if not uncertain:
         return found[0] if groups is None else {"groups": found}
@@ -43,7 +43,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return answer
 
 
-def _unsure(broker: Broker, wanted: Any) -> GroupMachine | None:
+def _uncertain(broker: Broker, wanted: Any) -> GroupMachine | None:
     """The machine of the group if it may have been replaced by one with newer commits; otherwise None."""
     try:
         machine = machine_of(broker, wanted.group_id, may_be_empty=True)

@@ -189,12 +189,12 @@ class MetadataVoters(LogVoters):
             seen = self._driver.voter.seen.get(voter.voter_id)
             if seen is None or seen.directory in (None, voter.directory):
                 continue
-            anew = msgspec.structs.replace(voter, directory=seen.directory)
+            fresh = msgspec.structs.replace(voter, directory=seen.directory)
             if self._election.is_silent(voter.voter_id, now_ms) and self._has_caught_up(
-                anew.voter_id, anew.directory
+                fresh.voter_id, fresh.directory
             ):
                 logger.warning("controller %s came back with another disk; readmitting it", voter.voter_id)
-                return self.latest.without(voter.voter_id, anew)
+                return self.latest.without(voter.voter_id, fresh)
         return None
 
     # --- changes on request ---------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ class QuorumPartitions:
     def _hear(self, voter: Elected, partition: PartitionImage) -> None:
         """Follow the leader in the metadata, if that election is later than the one this voter knows."""
         election, epoch = voter.election, partition.leader_epoch
-        voter.doubtful_epoch, voter.named_epoch = partition.doubtful_epoch, epoch
+        voter.doubtful_epoch, voter.metadata_epoch = partition.doubtful_epoch, epoch
         if epoch > election.epoch or (epoch == election.epoch and election.leader == NO_BROKER):
             self._name_leader(voter, partition)
 
@@ -178,7 +178,7 @@ class QuorumPartitions:
         )
         ballots = PartitionBallots(self._book, key)
         voter = Elected(driver, election, ballots, doubtful_epoch=partition.doubtful_epoch)
-        voter.named_epoch = partition.leader_epoch
+        voter.metadata_epoch = partition.leader_epoch
         voter.notes_fetches = False
         driver.attach(voter)
         voters = PartitionVoters(driver, election, history, file, self._services, lambda: self._images[key])
@@ -285,7 +285,7 @@ class QuorumPartitions:
         key = _key(driver)
         if key in self._elected:
             self._elected[key].doubtful_epoch = partition.doubtful_epoch
-            self._elected[key].named_epoch = partition.leader_epoch
+            self._elected[key].metadata_epoch = partition.leader_epoch
             self._images[key] = partition
             self._ahead.setdefault(key, 0)
 

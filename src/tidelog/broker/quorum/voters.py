@@ -66,13 +66,13 @@ class PartitionVoters(LogVoters):
         """Voter sets are saved to the file before the log has them. A replica that had a set in its log but
         acted on an earlier one could form a majority with others that do not know the later set.
         """
-        unsure, self._arriving = bool(self._arriving), []  # The earlier ones could not be appended.
+        incomplete, self._arriving = bool(self._arriving), []  # The earlier ones could not be appended.
         began = self._partition().mode_epoch
         for start, end in _control_batches(data):
             # Sets from before the last change to this mode are ignored, as in the file.
             if batches.parse_leader_epoch(data, start) >= began:
                 self._arriving += sets_in(data[start:end])
-        if self._arriving or unsure:
+        if self._arriving or incomplete:
             self._file.save((*self.history.entries, *self._arriving))
 
     def arrived(self) -> None:

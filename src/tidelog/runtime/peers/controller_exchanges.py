@@ -260,7 +260,7 @@ class FailedLogsExchange(Exchange[Asked, Answered]):
         return {"broker_id": ask.broker_id, "broker_epoch": ask.broker_epoch, "directories": directories}
 
     def asks(self, request: Any) -> list[Asked]:
-        if request.directories and all(_is_kept(directory.id_) for directory in request.directories):
+        if request.directories and all(_is_confirmed(directory.id_) for directory in request.directories):
             return [Asked(request.broker_id, _confirmed_ask(request))]
         if request.directories and all(_is_lost_at(directory.id_) for directory in request.directories):
             return [Asked(request.broker_id, _lost_ask(request))]
@@ -356,7 +356,7 @@ def _confirmed_body(ask: PromiseConfirmedAsk) -> Fields:
     }
 
 
-def _is_kept(directory: UUID | None) -> bool:
+def _is_confirmed(directory: UUID | None) -> bool:
     return directory is not None and directory.int & ~(SYNCED | COPIED | EPOCH_BITS) == CONFIRMED
 
 
