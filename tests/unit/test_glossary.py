@@ -26,10 +26,7 @@ PENDING = frozenset(_PENDING.split())
 
 # Functions, fields and aliases with a retired word. The list only gets shorter, too.
 _ANSWERING = """
-ANSWER_WITHIN_MS TopicAnswers _ANSWER _ANSWER_BYTES_MAX _ANSWER_START _answer _answer_builder
-_answer_join _answer_many _answer_reader _answer_session _answer_sync _answer_when_led
-_answer_without_records _decode_answer _flexible_answer _flush_answers _take_answers answer answer_fetch
-answer_of answer_vote answers decode_answer encode_answer
+_answer answer answers
 """
 ANSWERING = frozenset(_ANSWERING.split())
 

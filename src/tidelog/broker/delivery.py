@@ -26,7 +26,7 @@ def deliver(broker: Broker, api_key: int, body: Fields, done: Done, version: int
     context = RequestContext(api_key, version, 0, None, "this broker")
 
     def answer(fields: Fields) -> None:
-        done(requests.answer_of(api_key, fields, version))
+        done(requests.response_of(api_key, fields, version))
 
     handler = SERVED[api_key].handler
     try:

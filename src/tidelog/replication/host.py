@@ -301,7 +301,7 @@ class Host:
     def ask_vote(self, driver: ReplicaDriver, effect: AskVote) -> None:
         self._peers.send(effect.voter, VoteAsked(self.me, driver.key, effect.ask))
 
-    def answer_vote(self, driver: ReplicaDriver, effect: RespondToVote) -> None:
+    def respond_to_vote(self, driver: ReplicaDriver, effect: RespondToVote) -> None:
         self._peers.send(effect.asker, VoteAnswered(self.me, driver.key, effect.got))
 
     def tell_leader(self, driver: ReplicaDriver, effect: TellLeader) -> None:

@@ -215,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         """Start every complete request and send finished responses; repeat while that makes room."""
         while True:
             self._take_while_allowed()
-            self._flush_answers()
+            self._flush_responses()
             if not self._stopped_reading or self._must_wait() or self._transport is None or self._closed:
                 return
             self._stopped_reading = False
@@ -279,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
             self._take_requests()
         else:
-            self._flush_answers()
+            self._flush_responses()
 
     # --- handling -------------------------------------------------------------------------------------------
 
@@ -472,7 +472,7 @@ class Connection(asyncio.BufferedProtocol):
         if slot.loose:
             self._finish_loose(slot, parts)
         elif not self._busy and self.slots and self.slots[0] is slot:
-            self._flush_answers()
+            self._flush_responses()
             self._resume_if_possible()
 
     def _written(self) -> None:
@@ -488,12 +488,12 @@ class Connection(asyncio.BufferedProtocol):
         del self._loose[slot]
         self._ready += parts
         if not self._busy:
-            self._flush_answers()
+            self._flush_responses()
             if self._stopped_reading:
                 # Later: the caller must not be re-entered by the next request.
                 self._server.loop.call_soon(self._resume_if_possible)
 
-    def _flush_answers(self) -> None:
+    def _flush_responses(self) -> None:
         slots = self.slots
         ready, self._ready = self._ready, []
         while slots and slots[0].parts is not None:

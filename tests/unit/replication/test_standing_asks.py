@@ -445,7 +445,7 @@ class TestConfirming:
         pair.clock.advance(20)
         asked_ms, generation = pair.clock.uptime_ms(), standing.generation
         ask = pair.asks()[-1]
-        server._answer_session(standing, [])
+        server._respond_to_session(standing, [])
         crossing = ask._replace(generation=generation + 1, since=generation, items=[], heard=0)
         server.ask(crossing)
         assert standing.confirmed_ms < asked_ms
@@ -458,7 +458,7 @@ class TestConfirming:
         (standing,) = server._sessions.values()
         for number in range(1000):
             standing.generation = number
-            server._answer_session(standing, [])
+            server._respond_to_session(standing, [])
         assert len(standing.answered) <= 100
 
 

@@ -50,12 +50,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         answer(InvalidRequest(f"coordinators of type {key_type} are not supported"))
     else:
         broker.coordinators.topics.ensure(
-            topic, lambda refusal: _answer_when_led(broker, topic, refusal, answer)
+            topic, lambda refusal: _respond_when_led(broker, topic, refusal, answer)
         )
     return future
 
 
-def _answer_when_led(
+def _respond_when_led(
     broker: Broker, topic: str, refusal: TidelogError | None, answer: Callable[[TidelogError | None], None]
 ) -> None:
     """Clients send FindCoordinator when they have lost their coordinator, so the response must not name the

@@ -26,7 +26,7 @@ from tidelog.broker.slices import in_slices, take_slice
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
-from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, Shape, TopicAnswers, TopicKey
+from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, Shape, TopicKey, TopicResponses
 from tidelog.services import ignore
 
 PLAIN_FROM_VERSION = 5
@@ -200,7 +200,7 @@ class ProduceHandler:
                     lambda known: self._handle_many(request, known, send, asker, known_outcomes),
                 )
             else:
-                self._answer_many(request, context, send, known_outcomes)
+                self._respond_to_many(request, context, send, known_outcomes)
 
         steps = append_each()
         if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
@@ -229,14 +229,14 @@ class ProduceHandler:
             asker.close("a request that could not be answered")
         asker.resume()
 
-    def _answer_many(
+    def _respond_to_many(
         self,
         request: ProduceRequest,
         context: RequestContext,
         send: Send,
         outcomes: dict[tuple[int, int], Outcome],
     ) -> None:
-        answers: TopicAnswers = []
+        answers: TopicResponses = []
         pending: list[tuple[Partition, Appended, list[ProducePartitionResponse], int]] = []
         for number, (key, partitions) in enumerate(request.topics):
             results: list[ProducePartitionResponse] = []

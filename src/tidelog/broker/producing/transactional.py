@@ -15,7 +15,7 @@ from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.transactions.admission import Admission
 from tidelog.broker.transactions.produce import when_admitted
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, TopicAnswers, TopicKey
+from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, TopicKey, TopicResponses
 
 Outcome = tuple[Partition | None, Appended | None, ProducePartitionResponse | None]
 """The partition of a batch, and its position or the error."""
@@ -68,7 +68,7 @@ class TransactionalProduce:
         if is_single(request):
             self._one(request, transactional_id, context, send, asker)
             return
-        answers: TopicAnswers = []
+        answers: TopicResponses = []
         gather = Gather(sum(len(partitions) for _, partitions in request.topics))
         for key, partitions in request.topics:
             results = [ProducePartitionResponse(index) for index, _ in partitions]

@@ -209,7 +209,7 @@ class Elected(Appointed):
                 case AskVote() as effect:
                     driver.listener.ask_vote(driver, effect)
                 case RespondToVote() as effect:
-                    driver.listener.answer_vote(driver, effect)
+                    driver.listener.respond_to_vote(driver, effect)
                 case TellLeader() as effect:
                     driver.listener.tell_leader(driver, effect)
                 case Lead(epoch):

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 Reply = Callable[[Sequence[Part | bytes]], None]
 
 FOREIGN_MAX = 64  # clusters that are logged; a limit, because clients can invent more
-ANSWER_WITHIN_MS = 15_000  # longer than the controllers' timeout for a decision
+RESPOND_WITHIN_MS = 15_000  # longer than the controllers' timeout for a decision
 
 
 class Inbound:
@@ -75,7 +75,7 @@ class Inbound:
     ) -> "PendingFollowerFetch | None":
         head, items, forgotten, cluster_id = follower_fetch.decode_ask(request, position, FetchItem)
         if self._is_foreign(cluster_id):
-            refusal = follower_fetch.encode_answer(
+            refusal = follower_fetch.encode_response(
                 context.correlation_id, ErrorCode.INCONSISTENT_CLUSTER_ID, ()
             )
             reply(cast(list[Part | bytes], refusal))
@@ -98,7 +98,7 @@ class Inbound:
             previous.finish_now()
         return pending
 
-    def answer_fetch(self, to: int, got: FetchGot) -> None:
+    def respond_to_fetch(self, to: int, got: FetchGot) -> None:
         pending = self._fetches.get((to, got.generation))
         if pending is not None:
             pending.answer(got.error, got.parts)
@@ -129,7 +129,7 @@ class Inbound:
         for place, ask in enumerate(asks):
             token = (ask.sender, context.api_key, exchange.token(ask))
             self._pending.setdefault(token, deque()).append((pending, place))
-        pending.timer = self._services.later(ANSWER_WITHIN_MS, pending.finish_now)
+        pending.timer = self._services.later(RESPOND_WITHIN_MS, pending.finish_now)
         try:
             for ask in asks:
                 self.receive(ask)
@@ -197,7 +197,7 @@ class PendingFollowerFetch:
         if self._done:
             return
         self.cancel()
-        pieces = follower_fetch.encode_answer(
+        pieces = follower_fetch.encode_response(
             self._correlation_id, error, cast("list[follower_fetch.Part[Readable]]", parts)
         )
         # Regions of files are passed to the sender unchanged, other parts as bytes.

@@ -149,7 +149,7 @@ class WirePeers:
         if isinstance(message, FetchAsk):
             self._fetch(to, message)
         elif isinstance(message, FetchGot):
-            self.inbound.answer_fetch(to, message)
+            self.inbound.respond_to_fetch(to, message)
         elif isinstance(message, Question):
             self._ask(to, message)
         else:
@@ -208,7 +208,7 @@ class WirePeers:
     # --- responses ------------------------------------------------------------------------------------------
 
     def fetch_answered(self, peer: int, generation: int, answer: memoryview) -> None:
-        error, parts = follower_fetch.decode_answer(answer, skip_tags(answer, 4), _part)
+        error, parts = follower_fetch.decode_response(answer, skip_tags(answer, 4), _part)
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
             # Not passed to the node, which would only retry immediately.
             self._on_foreign(peer)
@@ -229,7 +229,7 @@ class WirePeers:
     def exchange_answered(
         self, peer: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage], answer: memoryview
     ) -> None:
-        decoded = requests.decode_answer(exchange.api_key, answer)
+        decoded = requests.decode_response(exchange.api_key, answer)
         if getattr(decoded, "error_code", None) == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._on_foreign(peer)
         for got in exchange.gots(peer, asks, decoded):

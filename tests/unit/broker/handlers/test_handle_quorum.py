@@ -43,7 +43,7 @@ class AtLeader:
             outcome.then(told.append)
             self.cluster.until(lambda: told)
             outcome = told[0]
-        return requests.answer_of(api_key, outcome)
+        return requests.response_of(api_key, outcome)
 
     def describe(self, topic: str = "__cluster_metadata") -> Any:
         body = {"topics": [{"topic_name": topic, "partitions": [{"partition_index": 0}]}]}

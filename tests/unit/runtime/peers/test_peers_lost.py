@@ -295,7 +295,7 @@ class TestNonsense:
             other = framed(struct.pack(">i", 77) + b"\0" * 20)
 
             def answer(data: bytes) -> bytes:
-                own = follower_fetch.encode_answer(
+                own = follower_fetch.encode_response(
                     int.from_bytes(correlation_of(data), "big"), ErrorCode.NONE, ()
                 )
                 return other + b"".join(own)

@@ -289,7 +289,7 @@ async def test_an_older_ask_is_let_go_when_a_newer_one_comes() -> None:
 
 @on_loop
 async def test_what_nobody_answers_is_answered_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidelog.runtime.peers.inbound.ANSWER_WITHIN_MS", 30)
+    monkeypatch.setattr("tidelog.runtime.peers.inbound.RESPOND_WITHIN_MS", 30)
     silent = [PAIRS[name] for name in ("pre-vote", "registration", "in-sync set")]
     async with LoopbackCluster(2) as (one, two):
         for ask, _ in silent:
@@ -363,5 +363,5 @@ def test_any_votes_together(asks: list[VoteAsked]) -> None:
     assert sorted(found, key=repr) == sorted(asks, key=repr)
     gots = [VoteAnswered(2, ask.key, VoteGot(2, ask.ask.epoch, True, -1, ask.ask.pre)) for ask in found]
     frame = messages.encode(52, 2, 1, exchange.answer(found, gots))
-    back = list(exchange.gots(2, asks, requests.decode_answer(52, memoryview(frame)[4:])))
+    back = list(exchange.gots(2, asks, requests.decode_response(52, memoryview(frame)[4:])))
     assert sorted(back, key=repr) == sorted(gots, key=repr)
