@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tidelog.cli.modes import QUESTIONS
-from tidelog.config.promises import EXAMPLES, Terms, describe, may_lose, reads_go_on, writes_go_on
+from tidelog.config.promises import EXAMPLES, Terms, describe, may_lose, reads_continue, writes_continue
 from tidelog.controller.successions.mode_changes import STEPS
 from tidelog.replication.modes import MODES
 from tidelog.replication.progress import Progress
@@ -120,7 +120,10 @@ def _outcome(terms: Terms, dead: tuple[str, ...]) -> str:
         return "–"
     going_on = [
         word
-        for word, goes in (("writes", writes_go_on(terms, places)), ("reads", reads_go_on(terms, places)))
+        for word, goes in (
+            ("writes", writes_continue(terms, places)),
+            ("reads", reads_continue(terms, places)),
+        )
         if goes
     ]
     lost = "; data loss possible if lost for good" if may_lose(terms, destroyed=places) else ""

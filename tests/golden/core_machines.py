@@ -90,7 +90,7 @@ class SmallLog:
 class ReplicaDriver(Driver):
     shown = (
         "role", "epoch", "leader", "high_watermark", "in_sync", "maximal_in_sync", "sealed_end_offset",
-        "handing_over", "watermark.is_sure", "watermark.agreed", "watermark.committed_seen",
+        "handing_over", "watermark.log_confirmed", "watermark.agreed", "watermark.committed_seen",
     )  # fmt: skip
 
     def __init__(self, mode: str, limits: Limits, me: int = 1) -> None:

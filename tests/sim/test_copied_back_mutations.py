@@ -12,7 +12,7 @@ def propose_unsynced(self: Restoring) -> None:
     driver, mandate = self._driver, self.mandate
     replica = driver.replica
     if replica.proposals.pending is None or replica.partition_epoch != mandate.partition_epoch:
-        self._follow_nobody()
+        self._follow_none()
         driver.run(replica.propose_itself())
 
 

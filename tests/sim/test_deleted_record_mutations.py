@@ -48,7 +48,7 @@ def read_less_than_the_start(patch: pytest.MonkeyPatch) -> None:
     """A log that begins anew counts as synced up to where it was opened."""
 
     def readable_end_offset(self: Watermark, start_offset: int) -> int:
-        return self.offset if self.is_sure else min(self.offset, self._synced_before)
+        return self.offset if self.log_confirmed else min(self.offset, self._synced_before)
 
     patch.setattr(Watermark, "readable_end_offset", readable_end_offset)
 

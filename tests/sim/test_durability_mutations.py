@@ -44,9 +44,9 @@ def confirm_for_ever(patch: pytest.MonkeyPatch) -> None:
     original = promises._confirmed
 
     def confirmed(
-        partition: PartitionImage, broker_id: int, kept: promises.Kept, rules: Rules
+        partition: PartitionImage, broker_id: int, promise: promises.ConfirmedPromise, rules: Rules
     ) -> PartitionImage:
-        return original(partition, broker_id, kept._replace(promise_epoch=partition.promise_epoch), rules)
+        return original(partition, broker_id, promise._replace(promise_epoch=partition.promise_epoch), rules)
 
     patch.setattr(promises, "_confirmed", confirmed)
 
@@ -89,7 +89,7 @@ def believe_the_first_answer(patch: pytest.MonkeyPatch) -> None:
 
 def keep_what_was_said_of_the_log(patch: pytest.MonkeyPatch) -> None:
     """Another wish leaves the partition as it is: what was said under the last one still fits."""
-    patch.setattr(mode_changes, "wished", lambda topic, since: iter(()))
+    patch.setattr(mode_changes, "wanted_mode_changed", lambda topic, since: iter(()))
 
 
 def serve_all_it_holds(patch: pytest.MonkeyPatch) -> None:

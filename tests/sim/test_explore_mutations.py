@@ -64,7 +64,7 @@ def stand_in_with_everything(patch: pytest.MonkeyPatch) -> None:
 
 def refusals_leave_no_trace(patch: pytest.MonkeyPatch) -> None:
     """A copy of a refused proposal that is still under way can be taken later."""
-    patch.setattr("tidelog.controller.leader_assignment._refused", lambda image, wish: [])
+    patch.setattr("tidelog.controller.leader_assignment._refused", lambda image, proposal: [])
 
 
 # --- rules that always held ---------------------------------------------------------------------------------

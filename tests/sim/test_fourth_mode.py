@@ -70,12 +70,12 @@ def _is_one_missing(view: View) -> bool:
 
 def next_state(partition: PartitionImage, standing: BrokerAvailability, rules: Rules) -> PartitionImage:
     """As in ``isr`` with a minimum of all replicas; but the first member leads."""
-    settled = isr.next_state(partition, standing, _strict(partition, rules))
-    if settled.leader not in settled.in_sync:
-        return settled
-    ready = [member for member in settled.replicas if member in settled.in_sync]
-    first = next((member for member in ready if member in standing.willing), settled.leader)
-    return led_by(settled, first, settled.in_sync, settled.eligible)
+    assigned = isr.next_state(partition, standing, _strict(partition, rules))
+    if assigned.leader not in assigned.in_sync:
+        return assigned
+    ready = [member for member in assigned.replicas if member in assigned.in_sync]
+    first = next((member for member in ready if member in standing.willing), assigned.leader)
+    return led_by(assigned, first, assigned.in_sync, assigned.eligible)
 
 
 def force(partition: PartitionImage, standing: BrokerAvailability, rules: Rules) -> PartitionImage:
@@ -122,7 +122,7 @@ def fourth(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     row(settings.DEFAULTS, ALL, {})
     row(settings.LEAST_REPLICAS, ALL, 1)
     row(settings.COPIES, ALL, max)
-    row(promises.RULES, ALL, promises.RULES[ISR]._replace(writes_go_on=lambda terms, dead: not dead))
+    row(promises.RULES, ALL, promises.RULES[ISR]._replace(writes_continue=lambda terms, dead: not dead))
     # What the simulator draws for it and checks.
     row(plan.BY_MODE, ALL, ModePlan(lambda drawn: {}, lambda chance, replicas: {}, _draw))
     row(PROMISES, ALL, AllReplicasPromise)

@@ -146,7 +146,7 @@ def backup_takes_over(patch: pytest.MonkeyPatch) -> None:
 
     def next_state(partition: Any, standing: Any, rules: Any) -> Any:
         new = original(partition, standing, rules)
-        able = [member for member in new.in_sync if member in standing.serving]
+        able = [member for member in new.in_sync if member in standing.unfenced]
         if new.leader >= 0 or not able:
             return new
         return msgspec.structs.replace(new, leader=able[0], leader_epoch=new.leader_epoch + 1)

@@ -50,10 +50,10 @@ def judge_who_leads(patch: pytest.MonkeyPatch) -> None:
     """A leader whose log is offline takes nobody in."""
 
     def check_members(
-        image: ClusterImage, partition: PartitionImage, wish: leader_assignment.InSyncProposal
+        image: ClusterImage, partition: PartitionImage, proposal: leader_assignment.InSyncProposal
     ) -> None:
-        for member in wish.members:
-            if leader_assignment.why_ineligible(image, partition, wish, member):
+        for member in proposal.members:
+            if leader_assignment.why_ineligible(image, partition, proposal, member):
                 raise leader_assignment._Ineligible(f"broker {member}")
 
     patch.setattr(leader_assignment, "_check_members", check_members)

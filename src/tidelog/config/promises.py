@@ -39,7 +39,7 @@ class Terms(NamedTuple):
 class Rule(NamedTuple):
     """The part of a promise that differs from mode to mode."""
 
-    writes_go_on: Callable[[Terms, Set[int]], bool]
+    writes_continue: Callable[[Terms, Set[int]], bool]
     keeps: Callable[[Terms], int]  # how many replicas may lose their data without losing a record
     leader_holds_all: bool  # The leader holds every acknowledged record.
     least_replicas: Callable[[Terms], int]  # with which these settings are accepted
@@ -82,7 +82,7 @@ _STRICT = "strict within a partition"
 
 RULES: dict[str, Rule] = {
     ISR: Rule(
-        writes_go_on=_enough_left,
+        writes_continue=_enough_left,
         keeps=_all_but_one_copy,
         leader_holds_all=True,
         least_replicas=_as_many_as_copies,
@@ -99,7 +99,7 @@ RULES: dict[str, Rule] = {
         nodes_for=lambda failures: failures + 1,
     ),
     PRIMARY_BACKUP: Rule(
-        writes_go_on=_primary_and_enough_left,
+        writes_continue=_primary_and_enough_left,
         keeps=_all_but_one_copy,
         leader_holds_all=True,
         least_replicas=_as_many_as_copies,
@@ -115,7 +115,7 @@ RULES: dict[str, Rule] = {
         nodes_for=lambda failures: failures + 1,  # provided that the primary does not fail
     ),
     QUORUM: Rule(
-        writes_go_on=_enough_left,
+        writes_continue=_enough_left,
         keeps=_minority,
         leader_holds_all=False,
         least_replicas=lambda terms: LEAST_REPLICAS[QUORUM],
@@ -136,12 +136,12 @@ RULES: dict[str, Rule] = {
 # --- questions ----------------------------------------------------------------------------------------------
 
 
-def writes_go_on(terms: Terms, dead: Set[int]) -> bool:
+def writes_continue(terms: Terms, dead: Set[int]) -> bool:
     """Whether acks=all writes are still acknowledged with these replicas dead, after a failover at most."""
-    return RULES[terms.mode].writes_go_on(terms, dead)
+    return RULES[terms.mode].writes_continue(terms, dead)
 
 
-def reads_go_on(terms: Terms, dead: Set[int]) -> bool:
+def reads_continue(terms: Terms, dead: Set[int]) -> bool:
     """Committed records can be read while any replica is alive."""
     return len(dead) < terms.replicas
 
@@ -159,7 +159,7 @@ def may_lose(
 
 def survives_writing(terms: Terms) -> int:
     """How many failures are tolerated for writes, whichever replicas fail."""
-    return _most(terms, lambda dead: writes_go_on(terms, dead))
+    return _most(terms, lambda dead: writes_continue(terms, dead))
 
 
 def survives_reading(terms: Terms) -> int:

@@ -119,8 +119,8 @@ def _change(
         # A replica that returns may not know yet that it was removed; it drops its log when it learns of
         # that.
         new = in_a_new_epoch(new)
-    settled = promised(present, rules, next_state(new, available, rules), rules)
-    return [] if settled == present else [record_of(place.topic.topic_id, place.number, settled)]
+    assigned = promised(present, rules, next_state(new, available, rules), rules)
+    return [] if assigned == present else [record_of(place.topic.topic_id, place.number, assigned)]
 
 
 def _original(partition: PartitionImage) -> tuple[int, ...]:

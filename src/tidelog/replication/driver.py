@@ -57,7 +57,7 @@ class ReplicaDriver(Slots):
         self.log = log
         self.services = services
         self.listener = listener
-        # Callbacks of waiting produces, by the token that the replica settles.
+        # Callbacks of pending produces, by the token that the replica completes.
         self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
         self._last_token = 0
         self.observer: Observer = NullListener()
@@ -67,7 +67,7 @@ class ReplicaDriver(Slots):
         # Followers that may be throttled while they catch up; None: all of them.
         self.throttled: frozenset[int] | None = frozenset()
         self.damage = Damage(self)
-        self.restless = False  # The host ticks this replica; see Replica.settled.
+        self.restless = False  # The host ticks this replica; see Replica.is_quiescent.
         # Since this epoch a leader may lack records that were committed before, so truncating below the high
         # watermark to match it is allowed.
         self.unclean_epoch = -1
@@ -107,7 +107,7 @@ class ReplicaDriver(Slots):
         self.observer.role_changed()
 
     def set_limits(self, limits: Limits, uncounted: frozenset[int] | None = None) -> None:
-        """The topic's settings have changed. Waiting produces may be complete now, or may need a sync
+        """The topic's settings have changed. Pending produces may be complete now, or may need a sync
         first.
         """
         self.run(self.replica.set_limits(limits, uncounted))
@@ -175,9 +175,9 @@ class ReplicaDriver(Slots):
             return
         deadline_ms = self.services.uptime_ms() + timeout_ms
         token = self._last_token = self._last_token + 1
-        settled = self.replica.wait(end_offset, acks, deadline_ms, token)
-        if settled is not None:
-            done(settled.error)
+        completed = self.replica.wait(end_offset, acks, deadline_ms, token)
+        if completed is not None:
+            done(completed.error)
         else:
             self._waiters[token] = done
             self.listener.wake(self)
@@ -213,7 +213,7 @@ class ReplicaDriver(Slots):
         if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
             return
         if self._lies_before(leader_start_offset):
-            self.begin_anew_at(leader_start_offset)
+            self.restart_at_leader_start(leader_start_offset)
         try:
             if records:
                 batches = memoryview(records)
@@ -240,7 +240,7 @@ class ReplicaDriver(Slots):
 
     def accepted(self) -> None:
         """The leader has accepted a fetch from our log end offset."""
-        if self.follows_somebody and not self.restorer.gathers:
+        if self.has_leader and not self.restorer.gathers:
             self.run(self.replica.watermark.accepted(self.log.start_offset))
 
     def _advance_start(self, leader_high_watermark: int, leader_start_offset: int) -> None:
@@ -304,7 +304,7 @@ class ReplicaDriver(Slots):
             return False
         return log.end_offset > self.replica.high_watermark and not self.snapshots.stand_for_start
 
-    def begin_anew_at(self, leader_start_offset: int) -> None:
+    def restart_at_leader_start(self, leader_start_offset: int) -> None:
         """Drop everything and continue at the leader's log start. We may have acknowledged the dropped
         records, so our vote must not become easier to get: the epoch of our last record is kept.
         """
@@ -347,7 +347,7 @@ class ReplicaDriver(Slots):
         self.replica.set_base_epoch(snapshot.epoch)
         return True
 
-    def go_on(self) -> None:
+    def resume_fetching(self) -> None:
         """Resume fetching."""
         self.listener.grown(self)
 
@@ -379,7 +379,7 @@ class ReplicaDriver(Slots):
     # --- damage ---------------------------------------------------------------------------------------------
 
     @property
-    def follows_somebody(self) -> bool:
+    def has_leader(self) -> bool:
         return self.replica.role is Role.FOLLOWER and self.replica.leader >= 0
 
     def drop_from(self, offset: int) -> None:

@@ -306,7 +306,7 @@ class Election(Machine):
         if got.epoch < self.epoch or got.voter not in self.voters or self.leader != NO_BROKER:
             return []
         if not got.granted and got.leader not in (NO_BROKER, self.me):
-            return self.leader_named(got.leader, got.epoch, now_ms)
+            return self.leader_hinted(got.leader, got.epoch, now_ms)
         if self.state is not (ElectionState.PROSPECTIVE if got.pre else ElectionState.CANDIDATE):
             return []
         (self._granted if got.granted else self._refused).add(got.voter)
@@ -434,7 +434,9 @@ class Election(Machine):
             self.deadline_ms = max(self.deadline_ms, now_ms + self.timing.silence_ms)
         return effects
 
-    def leader_named(self, leader: int, epoch: int, now_ms: int, *, sure: bool = False) -> ElectionEffects:
+    def leader_hinted(
+        self, leader: int, epoch: int, now_ms: int, *, certain: bool = False
+    ) -> ElectionEffects:
         """Another replica says that ``leader`` leads ``epoch``: worth a try, for the length of a round.
 
         A leader that we have given up gets only a short try: the replica that names it may not have noticed
@@ -442,7 +444,7 @@ class Election(Machine):
         will tell us themselves. What we would fetch from that leader could make us believe that votes still
         count.
         """
-        if leader == self.me or (not sure and epoch - self.epoch > self.hearsay_max):
+        if leader == self.me or (not certain and epoch - self.epoch > self.hearsay_max):
             return []
         given_up = (leader, epoch) == self._given_up
         effects = self._attach(leader, epoch)
@@ -496,7 +498,7 @@ class Election(Machine):
 
     def _newer_epoch(self, epoch: int, leader: int, now_ms: int, wait_ms: int) -> ElectionEffects:
         if leader not in (NO_BROKER, self.me):
-            return self.leader_named(leader, epoch, now_ms)
+            return self.leader_hinted(leader, epoch, now_ms)
         self.epoch = epoch
         self.voted_for = NO_BROKER
         self.leader = NO_BROKER

@@ -21,15 +21,15 @@ from tidelog.replication.sealing import Pausing, Sealing
 class Leaders(Enum):
     """How leaders are chosen."""
 
-    NAMED = "named"  # appointed by the controllers
-    VOTED = "voted"  # elected by the replicas
+    APPOINTED = "appointed"  # by the controllers
+    ELECTED = "elected"  # by the replicas
 
 
 class Mode(NamedTuple):
     """The defaults are the null objects."""
 
     policy: Policy
-    leaders: Leaders = Leaders.NAMED
+    leaders: Leaders = Leaders.APPOINTED
     seal: type[NoSeal] = NoSeal
     stand_in: type[NoStandIn] = NoStandIn
     successors: type[NoSuccessors] = NoSuccessors
@@ -39,9 +39,9 @@ class Mode(NamedTuple):
 MODES: dict[str, Mode] = {
     ISR: Mode(IsrPolicy(), stand_in=AnyMember, successors=Successors),
     PRIMARY_BACKUP: Mode(PrimaryBackupPolicy(), seal=Pausing, stand_in=Backup),
-    QUORUM: Mode(QuorumPolicy(), Leaders.VOTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
+    QUORUM: Mode(QuorumPolicy(), Leaders.ELECTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
 }
 """``replication.mode`` → its row."""
 
-METADATA = Mode(MODES[QUORUM].policy, Leaders.VOTED, deletions=LoggedDeletions)
+METADATA = Mode(MODES[QUORUM].policy, Leaders.ELECTED, deletions=LoggedDeletions)
 """The metadata log. Its mode never changes, and clients do not read it."""

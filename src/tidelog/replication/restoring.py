@@ -179,9 +179,9 @@ class Restoring(NoRestorer):
         self._tails.pop(broker, None)
         if self._copying_until is not None and self._driver.replica.leader == broker:
             self._copying_until = None
-            self._follow_nobody()
+            self._follow_none()
 
-    def _follow_nobody(self) -> None:
+    def _follow_none(self) -> None:
         mandate = self.mandate
         self._driver.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
 
@@ -254,7 +254,7 @@ class Restoring(NoRestorer):
             return
         replica = driver.replica
         if replica.proposals.pending is None or replica.partition_epoch != mandate.partition_epoch:
-            self._follow_nobody()
+            self._follow_none()
             driver.run(replica.propose_itself())
 
     # --- copying --------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class Restoring(NoRestorer):
         if self._newest_wins and self._doubted.get(source, _NOTHING) == self._tails.get(source):
             return False  # It has reported the divergence twice, and has the newer log.
         self._copying_until = None
-        self._follow_nobody()
+        self._follow_none()
         tail = self._tails.get(source)
         if tail is None:
             return True

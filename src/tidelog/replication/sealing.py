@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOOK_AGAIN_MS = 20
+RECHECK_MS = 20
 # may follow a seal at the end of the log
 _BEHIND_SEAL = frozenset({ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS})
 
@@ -104,7 +104,7 @@ class Pausing(NoSeal):
             driver.listener.proposed(
                 driver, ProposeInSync(members, replica.epoch, replica.partition_epoch, sealed=True)
             )
-        self._services.later(LOOK_AGAIN_MS, self._look)
+        self._services.later(RECHECK_MS, self._look)
 
     def _holders(self) -> tuple[int, ...] | None:
         """The replicas that hold the whole log, once they are enough for an acknowledgement. Holding the seal

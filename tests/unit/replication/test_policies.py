@@ -196,5 +196,5 @@ class TestProgress:
 
 def test_every_mode_has_its_policy() -> None:
     assert MODES.keys() == settings.MODES
-    assert (MODES["isr"].policy.tracks_in_sync, MODES["isr"].leaders) == (True, Leaders.NAMED)
-    assert (MODES["quorum"].policy.tracks_in_sync, MODES["quorum"].leaders) == (False, Leaders.VOTED)
+    assert (MODES["isr"].policy.tracks_in_sync, MODES["isr"].leaders) == (True, Leaders.APPOINTED)
+    assert (MODES["quorum"].policy.tracks_in_sync, MODES["quorum"].leaders) == (False, Leaders.ELECTED)

@@ -153,7 +153,7 @@ class TestDegrading:
     def test_all_copies_again_when_the_backup_has_caught_up(self) -> None:
         driven = self.degraded()
         driven.produce()
-        assert not driven.replica.settled()
+        assert not driven.replica.is_quiescent()
         driven.fetched(2, 1, now_ms=1500)
         driven.lead(in_sync=(1, 2), partition_epoch=1)
         driven.run(driven.replica.tick(1600))

@@ -132,7 +132,7 @@ def test_a_vote_ends_the_old_epoch_before_its_ballot_is_on_disk() -> None:
     three = Three(1)
     three.clock.advance(500)
     voter = three.at(2)
-    assert voter.follows_somebody
+    assert voter.has_leader
     three.ballots[2].slow = True
     ask = VoteAsk(voter.replica.epoch + 1, 3, voter.tail, pre=False)
     three.hosts[2].receive(VoteAsked(3, ("t", 0), ask))

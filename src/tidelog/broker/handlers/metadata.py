@@ -12,8 +12,8 @@ from uuid import UUID
 from tidelog.broker.broker import Broker
 from tidelog.broker.clients.client_kinds import only_produces
 from tidelog.broker.clients.successors import when_successors_are_known
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.links.to_controller import create_topic
-from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
 from tidelog.controller import topics
@@ -39,7 +39,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     may_create = (
         getattr(request, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
     )
-    promise: Promise[Fields] = Promise()
+    future: Future[Fields] = Future()
     reads = not only_produces(context.kinds)
     if not (missing and may_create):
         if wanted == [] or len(broker.image.brokers) < 2:
@@ -47,19 +47,19 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         when_successors_are_known(
             broker,
             lambda: _found(broker, wanted),
-            lambda: _keep(promise, _answer(broker, wanted, reads=reads)),
+            lambda: _complete(future, _answer(broker, wanted, reads=reads)),
         )
-        return promise
+        return future
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
-    gather.promise.then(
+    gather.future.then(
         lambda _: broker.partitions.when_open(
-            lambda: _keep(promise, _answer(broker, wanted, refused, reads=reads))
+            lambda: _complete(future, _answer(broker, wanted, refused, reads=reads))
         )
     )
     for name in missing:
         _create(broker, name, refused, gather)
-    return promise
+    return future
 
 
 def _found(broker: Broker, wanted: Sequence[Wanted] | None) -> Iterable[TopicImage]:
@@ -131,11 +131,11 @@ def _answer(
     return respond_in_slices(broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: fields)
 
 
-def _keep(promise: Promise[Fields], outcome: Outcome) -> None:
-    if isinstance(outcome, Promise):
-        outcome.then(promise.keep)
+def _complete(future: Future[Fields], outcome: Outcome) -> None:
+    if isinstance(outcome, Future):
+        outcome.then(future.complete)
     else:
-        promise.keep(outcome)
+        future.complete(outcome)
 
 
 def _cluster(broker: Broker, image: ClusterImage) -> dict[str, Any]:

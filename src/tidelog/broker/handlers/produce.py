@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.future import Gather
 from tidelog.broker.partitions.partition import Appended, Partition
 from tidelog.broker.partitions.validation import MustOpen
-from tidelog.broker.producing.opening import NOBODY, BatchOpening, Compute, Costly, RequestSource
+from tidelog.broker.producing.opening import NO_SOURCE, BatchOpening, Compute, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.producing.transactional import Outcome, TransactionalProduce, is_single
-from tidelog.broker.promise import Gather
 from tidelog.broker.requests.request import HangUp, RequestContext
 from tidelog.broker.slices import in_slices, take_slice
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
-from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, Shape, TopicAnswers, TopicKey
+from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, Shape, TopicKey, TopicResponses
 from tidelog.services import ignore
 
 PLAIN_FROM_VERSION = 5
@@ -55,7 +55,7 @@ class ProduceHandler:
         position: int,
         context: RequestContext,
         send: Send,
-        asker: RequestSource = NOBODY,
+        asker: RequestSource = NO_SOURCE,
     ) -> Shape | None:
         """Send the response through ``send``. The returned shape can be passed to :meth:`handle_repeated` if
         the next request has the same shape.
@@ -87,7 +87,7 @@ class ProduceHandler:
         records: memoryview,
         context: RequestContext,
         send: Send,
-        asker: RequestSource = NOBODY,
+        asker: RequestSource = NO_SOURCE,
     ) -> None:
         """Handle a request that differs from an earlier one only in its records."""
         partition, _ = self._broker.partitions.find(shape.key, shape.index)
@@ -200,16 +200,16 @@ class ProduceHandler:
                     lambda known: self._handle_many(request, known, send, asker, known_outcomes),
                 )
             else:
-                self._answer_many(request, context, send, known_outcomes)
+                self._respond_to_many(request, context, send, known_outcomes)
 
         steps = append_each()
         if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
             asker.hold()
-            self._broker.services.soon(lambda: self._go_on(steps, context, asker, conclude))
+            self._broker.services.soon(lambda: self._resume(steps, context, asker, conclude))
         else:
             conclude()
 
-    def _go_on(
+    def _resume(
         self,
         steps: Iterator[None],
         context: RequestContext,
@@ -219,7 +219,7 @@ class ProduceHandler:
         """The next batches. The connection is held, so that a producer's batches keep their order."""
         try:
             if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
-                self._broker.services.soon(lambda: self._go_on(steps, context, asker, conclude))
+                self._broker.services.soon(lambda: self._resume(steps, context, asker, conclude))
                 return
             conclude()
         except HangUp as error:
@@ -229,15 +229,15 @@ class ProduceHandler:
             asker.close("a request that could not be answered")
         asker.resume()
 
-    def _answer_many(
+    def _respond_to_many(
         self,
         request: ProduceRequest,
         context: RequestContext,
         send: Send,
         outcomes: dict[tuple[int, int], Outcome],
     ) -> None:
-        answers: TopicAnswers = []
-        waiting: list[tuple[Partition, Appended, list[ProducePartitionResponse], int]] = []
+        answers: TopicResponses = []
+        pending: list[tuple[Partition, Appended, list[ProducePartitionResponse], int]] = []
         for number, (key, partitions) in enumerate(request.topics):
             results: list[ProducePartitionResponse] = []
             answers.append((key, results))
@@ -245,23 +245,23 @@ class ProduceHandler:
                 partition, appended, refusal = outcomes[number, place]
                 results.append(refusal or ProducePartitionResponse(index))
                 if partition is not None and appended is not None:
-                    waiting.append((partition, appended, results, place))
+                    pending.append((partition, appended, results, place))
         if request.acks == 0:
             failed = [answer for _, results in answers for answer in results if answer.error]
             if failed:
                 raise HangUp(f"records sent with acks=0 were refused: {failed[0].error.name}")
             send(None)
             return
-        gather = Gather(len(waiting))
-        gather.promise.then(lambda _: self._answer(context, send, answers))
+        gather = Gather(len(pending))
+        gather.future.then(lambda _: self._answer(context, send, answers))
 
         def await_each() -> Iterator[None]:
-            for partition, appended, results, place in waiting:
+            for partition, appended, results, place in pending:
                 partition.when_acknowledged(
                     appended.end_offset,
                     request.acks,
                     request.timeout_ms,
-                    _settle(partition, appended, results, place, gather),
+                    _result_setter(partition, appended, results, place, gather),
                 )
                 yield
 
@@ -314,7 +314,7 @@ class ProduceHandler:
         return partition, appended, None
 
 
-def _settle(
+def _result_setter(
     partition: Partition,
     appended: Appended,
     results: list[ProducePartitionResponse],

@@ -184,17 +184,17 @@ class Partition:
         return not self.driver.successors.all_follow(by_hand=self._may_be_decided())
 
     @property
-    def is_sure(self) -> bool:
+    def leads_for_certain(self) -> bool:
         """Whether it is certain, without asking, that no other broker leads this partition now."""
         return not (self._alone() and self.driver.successors.may_be)
 
-    def when_sure(self, then: Callable[[bool], None]) -> None:
+    def when_certain(self, then: Callable[[bool], None]) -> None:
         """Call ``then`` with whether no other broker led when this was called. If so, this broker knows
         everything that was committed until then.
         """
         if not self.leads:
             then(False)
-        elif self.is_sure:
+        elif self.leads_for_certain:
             then(True)
         else:
             self.driver.successors.when_all_follow(then, by_hand=self._may_be_decided())

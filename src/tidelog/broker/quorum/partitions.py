@@ -83,7 +83,9 @@ class QuorumPartitions:
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections reported by other brokers
         self._untold: dict[Key, int] = {}  # Led here, but not in the metadata yet: when to report again.
-        self._ahead: dict[Key, int] = {}  # Voted in a higher epoch than the named one: when to report again.
+        self._ahead: dict[
+            Key, int
+        ] = {}  # Voted in a higher epoch than the appointed one: when to report again.
         self._changing: dict[Key, None] = {}  # Led here, with pending changes of voters.
         self._lost: dict[Key, int] = {}  # Missing logs: the partition epoch in which that was found.
         self._hand_overs: dict[Key, HandOver] = {}
@@ -121,14 +123,14 @@ class QuorumPartitions:
     def _hear(self, voter: Elected, partition: PartitionImage) -> None:
         """Follow the leader in the metadata, if that election is later than the one this voter knows."""
         election, epoch = voter.election, partition.leader_epoch
-        voter.doubtful_epoch, voter.named_epoch = partition.doubtful_epoch, epoch
+        voter.doubtful_epoch, voter.metadata_epoch = partition.doubtful_epoch, epoch
         if epoch > election.epoch or (epoch == election.epoch and election.leader == NO_BROKER):
             self._name_leader(voter, partition)
 
     def _name_leader(self, voter: Elected, partition: PartitionImage) -> None:
         if partition.leader not in (NO_BROKER, self._me):
             now_ms, epoch = self._services.uptime_ms(), partition.leader_epoch
-            voter.elect(voter.election.leader_named(partition.leader, epoch, now_ms, sure=True))
+            voter.elect(voter.election.leader_hinted(partition.leader, epoch, now_ms, certain=True))
 
     def _found(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
         """The replica starts to vote: it was opened, or its partition changed to this mode."""
@@ -176,7 +178,7 @@ class QuorumPartitions:
         )
         ballots = PartitionBallots(self._book, key)
         voter = Elected(driver, election, ballots, doubtful_epoch=partition.doubtful_epoch)
-        voter.named_epoch = partition.leader_epoch
+        voter.metadata_epoch = partition.leader_epoch
         voter.notes_fetches = False
         driver.attach(voter)
         voters = PartitionVoters(driver, election, history, file, self._services, lambda: self._images[key])
@@ -283,7 +285,7 @@ class QuorumPartitions:
         key = _key(driver)
         if key in self._elected:
             self._elected[key].doubtful_epoch = partition.doubtful_epoch
-            self._elected[key].named_epoch = partition.leader_epoch
+            self._elected[key].metadata_epoch = partition.leader_epoch
             self._images[key] = partition
             self._ahead.setdefault(key, 0)
 
@@ -291,10 +293,10 @@ class QuorumPartitions:
         driver, partition = self._host.drivers[key], self._images[key]
         self._ahead[key] = now_ms + REPEAT_MS
         epoch, known = driver.replica.epoch, partition.partition_epoch
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             self._me, self._cluster.broker_epoch(), key[0], key[1], epoch, known, (), elected=True
         )
-        self._cluster.ask_controller(InSyncAsk(wish))
+        self._cluster.ask_controller(InSyncAsk(proposal))
 
     def forget(self, driver: ReplicaDriver) -> None:
         """Forget a replica that is closed or no longer votes."""
@@ -414,7 +416,7 @@ class QuorumPartitions:
             # marks the list as incomplete. The elected leader has everything that is committed.
             known = sorted({*partition.in_sync, *partition.eligible, self._me})
             members = (*((each, -1) for each in known), (NO_BROKER, FORGOT))
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             self._me,
             self._cluster.broker_epoch(),
             key[0],
@@ -425,7 +427,7 @@ class QuorumPartitions:
             tuple(healed for _, healed in members),
             elected=True,
         )
-        self._cluster.ask_controller(InSyncAsk(wish))
+        self._cluster.ask_controller(InSyncAsk(proposal))
 
     def tick(self, now_ms: int) -> None:
         """Called periodically: continues pending reports and changes."""

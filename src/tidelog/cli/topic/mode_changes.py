@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 MODE_TIMEOUT_S = 60.0
-LOOK_AGAIN_S = 0.1
+RECHECK_S = 0.1
 
 Mode = Annotated[
     str | None,
@@ -131,7 +131,7 @@ def follow_change(admin: "AdminClient", topic: str, mode: str, timeout_s: float)
             print(f"{count(left, 'partition')} still changing to mode {mode}.", flush=True)
         if time.monotonic() >= deadline:
             raise CommandFailed(_late(topic, mode, state.waiting))
-        time.sleep(LOOK_AGAIN_S)
+        time.sleep(RECHECK_S)
 
 
 def _late(topic: str, mode: str, waiting: list[dict[str, Any]]) -> str:

@@ -19,9 +19,9 @@ def correct(description: dict[str, Any], bootstrap: str) -> None:
             each.partition: each.leader for each in cluster_admin.look(client).of([description["name"]])
         }
     for row in description["partitions"]:
-        leader = leaders.get(row["partition"], cluster_admin.NOBODY)
+        leader = leaders.get(row["partition"], cluster_admin.NO_LEADER)
         row["readers_at"] = None if leader == row["leader"] else row["leader"]
-        row["leader"] = None if leader == cluster_admin.NOBODY else leader
+        row["leader"] = None if leader == cluster_admin.NO_LEADER else leader
 
 
 def print_away(description: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from tidelog.controller.placement import spreading
 from tidelog.controller.placement_groups import Placement, spreading_groups
 from tidelog.controller.successions import isr, mode_changes, primary_backup, quorum, steps
 from tidelog.controller.successions.promising import promised
-from tidelog.controller.successions.steps import LeaderReport, Rules, Settle, finish_move, led_by
+from tidelog.controller.successions.steps import LeaderReport, NextState, Rules, finish_move, led_by
 from tidelog.types import NO_BROKER
 
 
@@ -32,12 +32,12 @@ class Succession(NamedTuple):
     is_led: Callable[[PartitionImage, BrokerAvailability], bool] = steps.is_led
     is_restoring: Callable[[PartitionImage], bool] = steps.is_restoring
     # The replica that serves readers while there is no leader.
-    stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.nobody
+    stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.no_stand_in
     # How the controller moves leadership from one member to another; None: it cannot.
     hand_over: Callable[[PartitionImage, int], PartitionImage] | None = None
     lost: Callable[..., PartitionImage] = steps.lost
     in_a_new_epoch: Callable[[PartitionImage], PartitionImage] = steps.in_a_new_epoch
-    told: Callable[[PartitionImage, LeaderReport, Settle], PartitionImage] = steps.outvoted
+    told: Callable[[PartitionImage, LeaderReport, NextState], PartitionImage] = steps.outvoted
     check_leader: Callable[[PartitionImage, int, int, int], None] = steps.check_leader
     # Replicas for which a leader's report, however old, can still be true.
     unforgetful: Callable[[PartitionImage], AbstractSet[int]] = steps.all_replicas
@@ -88,8 +88,8 @@ BY_MODE: dict[str, Succession] = {
 
 def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """The partition after brokers started or failed. Equal to the present one if nothing has to change."""
-    settled = BY_MODE[partition.mode].next_state(partition, available, rules)
-    stepped = mode_changes.step(settled, available, rules.mode)
+    assigned = BY_MODE[partition.mode].next_state(partition, available, rules)
+    stepped = mode_changes.step(assigned, available, rules.mode)
     new = stepped if stepped is partition else promised(partition, rules, stepped, rules)
     return BY_MODE[new.mode].finished(new, founded=new.mode_epoch != partition.mode_epoch)
 
@@ -138,7 +138,7 @@ def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
     return BY_MODE[partition.mode].stand_in(partition, present)
 
 
-def is_appointed(partition: PartitionImage) -> bool:
+def can_hand_over(partition: PartitionImage) -> bool:
     """Whether the controller may move the leadership to another member."""
     return BY_MODE[partition.mode].hand_over is not None
 

@@ -28,17 +28,17 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
         and not partition.eligible
         and not partition.offline
         and not partition.is_moving
-        and available.serving.issuperset(partition.in_sync)
+        and available.unfenced.issuperset(partition.in_sync)
     ):
         return partition
     members = tuple(replica for replica in partition.in_sync if serves(partition, replica, available))
     if members and len(members) < len(partition.in_sync) and not any(map(available.hears, members)):
         return _wait_for_word(partition, members)
     if members:
-        settled = _led_by_member(partition, members, available, rules)
+        assigned = _led_by_member(partition, members, available, rules)
     else:
-        settled = _led_by_other(partition, available, rules)
-    return _look_for_the_end(settled, available)
+        assigned = _led_by_other(partition, available, rules)
+    return _look_for_the_end(assigned, available)
 
 
 def _wait_for_word(partition: PartitionImage, members: tuple[int, ...]) -> PartitionImage:
@@ -98,7 +98,7 @@ def _led_by_other(partition: PartitionImage, available: BrokerAvailability, rule
     if rules.unclean_allowed and present:
         leader = available.best(present)
         return led_by(partition, leader, (leader,), (), unclean=True)
-    if partition.leader in available.serving:
+    if partition.leader in available.unfenced:
         # Its log accepts no writes any more, but it is the only replica that can serve readers.
         return partition
     return led_by(partition, NO_BROKER, partition.in_sync, partition.eligible)

@@ -45,7 +45,7 @@ def minimum(partition: PartitionImage, rules: Rules) -> int:
 
 
 def serves(partition: PartitionImage, replica: int, available: BrokerAvailability) -> bool:
-    return replica in available.serving and replica not in partition.offline
+    return replica in available.unfenced and replica not in partition.offline
 
 
 def led_by(
@@ -120,7 +120,7 @@ def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
     return partition.leader in partition.in_sync
 
 
-def nobody(partition: PartitionImage, present: AbstractSet[int]) -> int:
+def no_stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
     return NO_BROKER
 
 
@@ -153,11 +153,11 @@ class LeaderReport(NamedTuple):
     counted: tuple[int, ...]  # those of them that have not lost anything
 
 
-Settle = Callable[[PartitionImage], PartitionImage]
+NextState = Callable[[PartitionImage], PartitionImage]
 """Gives the next state of a partition after a change."""
 
 
-def outvoted(partition: PartitionImage, report: LeaderReport, settle: Settle) -> PartitionImage:
+def outvoted(partition: PartitionImage, report: LeaderReport, to_next_state: NextState) -> PartitionImage:
     """Voters had reached a higher epoch than the controllers assumed when they took over: repeat the change
     above the voters' epoch. Voters ignore an epoch below their own, and would not follow.
     """

@@ -20,7 +20,7 @@ class NoSuccessors(Attachment):
 
     def __init__(self, driver: "ReplicaDriver") -> None:
         self._driver = driver
-        self.named: frozenset[int] = frozenset()  # from the metadata
+        self.candidates: frozenset[int] = frozenset()  # from the metadata
         # Replicas that hold everything, according to the metadata. An unclean election may name others.
         self.complete: frozenset[int] = frozenset()
 
@@ -64,7 +64,7 @@ class Successors(NoSuccessors):
         proof then, because they may have been given up together with us.
         """
         replica = self._driver.replica
-        able = self.named | replica.maximal_in_sync
+        able = self.candidates | replica.maximal_in_sync
         if by_hand:
             able |= frozenset(replica.replicas)
         return able - {replica.me}

@@ -112,7 +112,7 @@ class Elected(Appointed):
         # Up to this epoch voters may have acknowledged without a sync, though they sync now.
         self.doubtful_epoch = doubtful_epoch
         # The newest leader epoch in this broker's metadata; None: the metadata does not contain them.
-        self.named_epoch: int | None = None
+        self.metadata_epoch: int | None = None
 
     @property
     def closed(self) -> bool:
@@ -164,7 +164,7 @@ class Elected(Appointed):
         """The leader announces itself, but the decision before its election arrives with the metadata. Every
         leader reports its epoch to the controllers, so the wait ends.
         """
-        return self.named_epoch is not None and self.named_epoch < epoch
+        return self.metadata_epoch is not None and self.metadata_epoch < epoch
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
         """Nothing to do: voters still hold what they acknowledged, because it was synced."""
@@ -209,7 +209,7 @@ class Elected(Appointed):
                 case AskVote() as effect:
                     driver.listener.ask_vote(driver, effect)
                 case RespondToVote() as effect:
-                    driver.listener.answer_vote(driver, effect)
+                    driver.listener.respond_to_vote(driver, effect)
                 case TellLeader() as effect:
                     driver.listener.tell_leader(driver, effect)
                 case Lead(epoch):

@@ -134,11 +134,11 @@ class _Host(Host):
     def __init__(self, me: int, services: SmallServices, mail: _Mail, ports: HostPorts) -> None:
         super().__init__(me, services, mail, _no_chance, ports)
         self.syncer = _Syncer(services)
-        self.voting = _Voting(me, self.drivers, {}, self.serving, services, mail, _no_chance)
+        self.voting = _Voting(me, self.drivers, {}, self.fetch_server, services, mail, _no_chance)
 
     def wake(self, driver: ReplicaDriver) -> None: ...
 
-    def _go_on(self, driver: ReplicaDriver) -> None: ...
+    def _resume_fetching(self, driver: ReplicaDriver) -> None: ...
 
 
 def _no_chance() -> float:
@@ -275,7 +275,7 @@ class SmallNode(Node):
         """A follower's request: the response, or None if there is none."""
         session = FollowerSession(ask.sender)
         session.directory = ask.directory
-        refusals = self.host.serving._count(session, ask, self.clock.clock_ms)
+        refusals = self.host.fetch_server._count(session, ask, self.clock.clock_ms)
         self.clock.run()
         if refusals:
             return refusals[0]
@@ -286,9 +286,9 @@ class SmallNode(Node):
         """The leader's response; an empty one is a heartbeat."""
         driver = cast(ReplicaDriver, self.driver)
         if part is not None:
-            named, epoch = self.host.voting.leader_named, self.host.ports.broker_epoch
+            hinted, epoch = self.host.voting.leader_hinted, self.host.ports.broker_epoch
             broken = self.host.ports.on_contradiction
-            loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, named, broken, 0)
+            loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, hinted, broken, 0)
             loop._take(driver, part, self.clock.clock_ms)
         if part is None or not part.error:
             self.host.voting.leader_heard(driver, leader, driver.replica.epoch)

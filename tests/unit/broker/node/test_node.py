@@ -448,7 +448,7 @@ def test_where_silence_may_last_longer_votes_are_waited_for_longer(silence_ms: i
     assert (timing.silence_ms, timing.round_ms) == (silence_ms, round_ms)
 
 
-class TestKeptPromises:
+class TestPromiseConfirmations:
     def configure(self, lone: LoneNode, **settings: str) -> None:
         wanted = {name.replace("_", "."): value for name, value in settings.items()}
         rules = Rulebook(lone.node.config)
@@ -480,7 +480,7 @@ class TestKeptPromises:
     ) -> None:
         fill(lone.create((ME,)))
         with monkeypatch.context() as patch:
-            patch.setattr(lone.node._kept_promises, "_ask_controller", lambda ask: None)
+            patch.setattr(lone.node._promise_confirmations, "_ask_controller", lambda ask: None)
             self.configure(lone, flush_messages="1")
             lone.services.advance(1000)
             before = lone.image.unsynced
