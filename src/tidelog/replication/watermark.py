@@ -22,7 +22,7 @@ class Watermark:
     ) -> None:
         # Exclusive. Everything below is committed. A leader never moves it back. It moves back when
         #   - an unclean election gave the records up (:meth:`diverged`, :meth:`give_up_from`),
-        #   - the leader's log differs from ours below it while it is not sure, after a power failure,
+        #   - the leader's log differs, and no leader has confirmed ours since a power failure,
         #   - this is a voter that has lost data and is not readmitted: it follows whatever the leader has,
         #   - the log drops damaged records (:meth:`log_damaged_from`), which others still hold.
         # After a crash the log may end before the checkpointed value, or start after it: only committed
