@@ -13,8 +13,9 @@ from tidelog.log.epochs import EpochCache
 from tidelog.machine import Machine
 from tidelog.replication.effects import BeginEpoch, Truncate
 from tidelog.replication.election import Election
+from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import FetchResult, Limits, Replica
+from tidelog.replication.replica import FetchResult, Replica
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk, VoteGot
 

@@ -25,6 +25,7 @@ from tidelog.errors import ErrorCode
 from tidelog.replication import modes as replication
 from tidelog.replication.attachments.successors import Successors
 from tidelog.replication.modes import Mode
+from tidelog.replication.policies.policy import Policy
 from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
 from tidelog.sim import plan
 from tidelog.sim.checkers import Violation
@@ -36,13 +37,11 @@ from tidelog.sim.run import run
 ALL = "all-replicas"
 
 
-class AllReplicasPolicy:
+class AllReplicasPolicy(Policy):
     """Committed is what everybody holds."""
 
     tracks_in_sync = True
-    drops_laggards = False
     newest_log_wins = True
-    too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:
         smallest = view.durable_end_offset

@@ -7,8 +7,9 @@ from tidelog.errors import ErrorCode
 from tidelog.log.epochs import EpochCache
 from tidelog.machine import Machine
 from tidelog.replication.effects import Commit, CompleteProduce
+from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.replica import Replica
 
 
 class Colour(Enum):

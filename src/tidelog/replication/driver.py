@@ -28,9 +28,10 @@ from tidelog.replication.effects import (
     Truncate,
 )
 from tidelog.replication.index_builds import IndexBuilds, Then
+from tidelog.replication.limits import Limits
 from tidelog.replication.listeners import NullListener, Observer, ReplicaListener
 from tidelog.replication.messages import PartitionKey
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.replica import Replica, Role
 from tidelog.replication.votes import Tail
 from tidelog.services import Services, ignore
 from tidelog.types import NO_EPOCH, SnapshotId

@@ -11,8 +11,8 @@ from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
 from tidelog.replication.attachments.seal import NoSeal
 from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
-from tidelog.replication.policies import Policy
 from tidelog.replication.policies.isr import IsrPolicy
+from tidelog.replication.policies.policy import Policy
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.sealing import Pausing, Sealing

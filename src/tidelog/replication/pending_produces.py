@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.effects import CompleteProduce, Effects, new_complete_produce
-from tidelog.replication.policies import Policy
+from tidelog.replication.policies.policy import Policy
 from tidelog.replication.view import WAIT, YES, Refuse, View
 
 

@@ -18,7 +18,6 @@ part                                             owns
 :mod:`tidelog.replication.progress`              what a leader knows of each follower
 :mod:`tidelog.replication.in_sync_proposals`     the leader's proposals for another in-sync set
 :mod:`tidelog.replication.pending_produces`      produces that wait for their acknowledgement
-:mod:`tidelog.replication.degrading`             whether fewer copies are enough for now
 :mod:`tidelog.replication.divergence`            where two logs part (functions)
 :mod:`tidelog.replication.policies`              the rules of a mode: what is committed, what is acknowledged
 ================================================ =============================================================
@@ -32,7 +31,6 @@ from typing import NamedTuple, cast
 from tidelog.errors import ErrorCode
 from tidelog.invariant import invariant
 from tidelog.machine import Machine
-from tidelog.replication.degrading import Degrading
 from tidelog.replication.divergence import ReplicaLog, common_end_offset, divergence, last_epoch_of
 from tidelog.replication.effects import (
     BeginEpoch,
@@ -44,8 +42,10 @@ from tidelog.replication.effects import (
     new_complete_produce,
 )
 from tidelog.replication.in_sync_proposals import InSyncProposals
+from tidelog.replication.limits import Limits
 from tidelog.replication.pending_produces import PendingProduces
-from tidelog.replication.policies import Policy
+from tidelog.replication.policies.degrading import Degrading
+from tidelog.replication.policies.policy import Policy
 from tidelog.replication.progress import Progress
 from tidelog.replication.view import WAIT, YES, Refuse
 from tidelog.replication.watermark import Watermark
@@ -58,21 +58,6 @@ class Role(Enum):
     IDLE = "idle"
     LEADER = "leader"
     FOLLOWER = "follower"
-
-
-class Limits(NamedTuple):
-    """The topic's settings that a replica needs."""
-
-    min_in_sync: int = 1
-    lag_max_ms: int = 10_000
-    durable: bool = False  # Whether acknowledged records must be synced.
-    pending_max: int = 10_000  # maximum number of pending produces
-    degrade_after_ms: int = -1  # Without enough copies for this long, fewer are enough; -1: never.
-
-    @property
-    def may_degrade(self) -> bool:
-        """Whether fewer copies may become enough, so that this must be checked."""
-        return self.degrade_after_ms >= 0 and self.min_in_sync > 1
 
 
 class FetchResult(NamedTuple):
@@ -472,7 +457,7 @@ class Replica(Machine):
             return effects
         if self._held_back:
             effects += self._advance_and_recheck()
-        if self.limits.may_degrade:
+        if self.policy.may_degrade(self.limits):
             effects += self._degrade(now_ms)
         if self.policy.drops_laggards and self.proposals.pending is None:
             end_offset, lag_max_ms = self.log.end_offset, self.limits.lag_max_ms
@@ -504,7 +489,9 @@ class Replica(Machine):
         if self.proposals.pending is not None or self._held_back or not self._pending.is_empty:
             return False
         limits = self.limits
-        if limits.may_degrade and (self._degrading.copies or len(self.in_sync) < limits.min_in_sync):
+        if (self._degrading.copies or len(self.in_sync) < limits.min_in_sync) and self.policy.may_degrade(
+            limits
+        ):
             return False
         end_offset = self.log.end_offset
         if self.policy.tracks_in_sync:
@@ -585,13 +572,13 @@ class Replica(Machine):
         return self.watermark.received(epoch, log.start_offset, log.end_offset, leader_high_watermark)
 
     def stand_in(self, acted_epoch: int) -> Effects:
-        """There is no leader, and this replica serves readers. Where two copies are enough for an
-        acknowledgement, more may be committed than the leader could say. This does not apply where
-        acknowledgements require a sync, because the records may not be synced there.
+        """There is no leader, and this replica serves readers. More may be committed than the last leader
+        could say; ``acted_epoch`` is the epoch in which it could commit anything.
         """
-        if self.role is not Role.FOLLOWER or self.limits.min_in_sync > 2 or self.limits.durable:
+        if self.role is not Role.FOLLOWER:
             return []
-        return self.watermark.stand_in(acted_epoch, self.log.end_offset)
+        confirmed = self.watermark.confirmed_in(acted_epoch, self.log.end_offset)
+        return self.watermark.stand_in(self.policy.committed_without_leader(self, confirmed))
 
     # --- all roles ------------------------------------------------------------------------------------------
 

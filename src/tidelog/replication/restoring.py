@@ -222,8 +222,8 @@ class Restoring(NoRestorer):
         """The smallest number of copies that was enough for an acknowledgement of any record that may still
         exist.
         """
-        limits = self._driver.replica.limits
-        copies = 1 if limits.degrade_after_ms >= 0 else limits.min_in_sync
+        replica = self._driver.replica
+        copies = replica.policy.fewest_copies(replica.limits)
         return min(copies, self.mandate.copies or copies)
 
     def _is_ahead(self, tail: Tail) -> bool:

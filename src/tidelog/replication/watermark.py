@@ -90,19 +90,20 @@ class Watermark:
 
     # --- without a leader -----------------------------------------------------------------------------------
 
-    def stand_in(self, acted_epoch: int, end_offset: int) -> Effects:
-        """There is no leader, and two copies are enough. The last leader that could commit anything also held
-        everything that we fetched from it in its epoch: all of it is committed, even if the leader could not
-        say so any more.
-
-        If that leader has not confirmed that our log is a prefix of its own, the end of our log may never
-        have been acknowledged: then the high watermark stays where it is.
+    def confirmed_in(self, epoch: int, end_offset: int) -> int:
+        """Up to where the leader of ``epoch`` has confirmed that our log is a prefix of its own, at least as
+        far as the high watermark. The end of a log that it has not confirmed may never have been
+        acknowledged.
         """
         agreed_epoch, confirmed = self.agreed
-        if agreed_epoch != acted_epoch or not self.offset < confirmed <= end_offset:
+        return confirmed if agreed_epoch == epoch and self.offset < confirmed <= end_offset else self.offset
+
+    def stand_in(self, committed: int) -> Effects:
+        """There is no leader, and the policy considers everything before ``committed`` as committed."""
+        if committed <= self.offset:
             return []
-        self.offset = confirmed
-        return [Commit(confirmed)]
+        self.offset = committed
+        return [Commit(committed)]
 
     # --- lost records ---------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tidelog.config import modes as settings
 from tidelog.errors import ErrorCode
+from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES, Leaders
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
@@ -32,6 +33,7 @@ class Picture:
     epoch_start_offset: int = 0
     me: int = ME
     uncounted: frozenset[int] = frozenset()
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def replicas(self) -> tuple[int, ...]:

@@ -7,8 +7,9 @@ import pytest
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.log.epochs import EpochCache
 from tidelog.replication.effects import BeginEpoch, Commit, CompleteProduce, ProposeInSync, Truncate
+from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.replica import Replica, Role
 
 ALL, LEADER_ONLY = -1, 1
 LAG_MS = 1000

@@ -12,9 +12,10 @@ from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.host import Host, HostPorts
+from tidelog.replication.limits import Limits
 from tidelog.replication.messages import Message, TailGot
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.replica import Replica, Role
 from tidelog.replication.restoring import FORCED_WAIT_MS, Mandate, Restoring, has_heard_enough
 from tidelog.sim.disk import SimulatedDisk
 

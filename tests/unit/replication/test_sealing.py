@@ -13,8 +13,9 @@ from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host, HostPorts
+from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.replica import Replica
 from tidelog.replication.sealing import RECHECK_MS, Pausing, seal_at_end
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import VoterSet

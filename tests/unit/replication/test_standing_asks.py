@@ -13,9 +13,10 @@ from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.host import Host, HostPorts
+from tidelog.replication.limits import Limits
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchPart, Message
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.replica import Replica
 from tidelog.replication.voting import TICK_MS
 from tidelog.sim.disk import SimulatedDisk
 

@@ -13,9 +13,10 @@ from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
+from tidelog.replication.limits import Limits
 from tidelog.replication.messages import Message, VoteAnswered, VoteAsked
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.replica import Replica, Role
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk
 from tidelog.sim.disk import SimulatedDisk

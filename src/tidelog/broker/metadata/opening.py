@@ -36,9 +36,10 @@ from tidelog.replication.ballot_file import BallotFile
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
+from tidelog.replication.limits import Limits
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.modes import METADATA
-from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.replica import Replica
 from tidelog.replication.snapshots import ReplicaSnapshots
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, decode_set, sets_in
 from tidelog.replication.votes import Timing

@@ -21,7 +21,8 @@ from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import batch as batches
 from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.replication.driver import ReplicaDriver
-from tidelog.replication.replica import Limits, Role
+from tidelog.replication.limits import Limits
+from tidelog.replication.replica import Role
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_EPOCH, TopicPartition
 

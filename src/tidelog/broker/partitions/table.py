@@ -32,8 +32,9 @@ from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
+from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES, Leaders
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.replica import Replica, Role
 from tidelog.replication.throttle import throttled_followers
 from tidelog.services import Services, ignore
 from tidelog.types import NO_BROKER, TopicPartition
