@@ -10,7 +10,7 @@ import pytest
 
 from tidelog.controller import brokers, leader_assignment, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.successions import mode_changes
+from tidelog.controller.successions import mode_changes, steps
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules
 from tidelog.errors import InvariantViolation
@@ -59,7 +59,7 @@ def count_copies_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def drop_newcomers_at_once(patch: pytest.MonkeyPatch) -> None:
     """A move that is taken back ends at once, whoever leads by then."""
-    patch.setattr(reassignment, "members_hold_all", lambda partition: True)
+    patch.setattr(reassignment, "leavers", steps.from_before)
 
 
 def believe_the_first_answer(patch: pytest.MonkeyPatch) -> None:

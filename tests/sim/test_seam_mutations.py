@@ -14,6 +14,7 @@ from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.controller import leader_assignment, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.leader_assignment import InSyncProposal
+from tidelog.controller.successions import steps
 from tidelog.controller.successions.promising import promised
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments.voter import Elected
@@ -85,7 +86,7 @@ def number_only_new_copies(patch: pytest.MonkeyPatch) -> None:
 
 def let_the_last_member_lead(patch: pytest.MonkeyPatch) -> None:
     """Whoever was the last to hold everything leads with what it has left."""
-    patch.setattr(leader_assignment, "members_hold_all", lambda partition: False)
+    patch.setattr(leader_assignment, "last_leader_without", steps.last_leader_kept)
 
 
 def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:

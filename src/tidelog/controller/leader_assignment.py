@@ -15,8 +15,8 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.successions import (
     check_leader,
+    last_leader_without,
     lost,
-    members_hold_all,
     mode_changes,
     next_state,
     told,
@@ -90,23 +90,12 @@ def without_memory(
         return tuple(replica for replica in replicas if replica != broker_id)
 
     led = partition.leader == broker_id
-    last = partition.last_leader
-    if empty or (not tail and members_hold_all(partition)):
-        # What is lost was synced on its disk. Replicas that left the in-sync set long ago may have kept more
-        # of it.
-        last = NO_BROKER if last == broker_id else last
-    elif members_hold_all(partition) and {*partition.in_sync, *partition.eligible} == {broker_id}:
-        # No replica is complete any more. This one was until now, and has kept more than those that lost data
-        # before it. Where only the number of copies counts, the last leader alone may have held everything:
-        # then no backup takes its place here, and if a replaced disk was the cause, an operator still has to
-        # know.
-        last = broker_id
     return msgspec.structs.replace(
         lost(partition, broker_id, tail=tail),
         leader=NO_BROKER if led else partition.leader,
         in_sync=others(partition.in_sync),
         eligible=others(partition.eligible),
-        last_leader=last,
+        last_leader=last_leader_without(partition, broker_id, empty=empty, tail=tail),
         offline=others(partition.offline),
     )
 

@@ -198,17 +198,13 @@ def _away(image: ClusterImage, assignments: Sequence[Sequence[int]]) -> list[int
 def _check_available(
     image: ClusterImage, assignments: Sequence[Sequence[int]], mode: str, *, first_partition: int
 ) -> None:
+    def serves(broker: int) -> bool:
+        return not image.brokers[broker].fenced
+
     for number, replicas in enumerate(assignments, first_partition):
-        if placement_of(mode).first_must_serve and image.brokers[replicas[0]].fenced:
-            raise TidelogError(
-                f"broker {replicas[0]}, the primary of partition {number}, is not available",
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            )
-        if all(image.brokers[replica].fenced for replica in replicas):
-            raise TidelogError(
-                f"none of the brokers of partition {number} is available: {list(replicas)}",
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            )
+        problem = placement_of(mode).problem(number, replicas, serves)
+        if problem:
+            raise TidelogError(problem, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 
 
 def _check_partition_count(partitions: int) -> None:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
-from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
+from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions, MemberDeletions
 from tidelog.replication.attachments.seal import NoSeal
 from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
@@ -37,7 +37,7 @@ class Mode(NamedTuple):
 
 
 MODES: dict[str, Mode] = {
-    ISR: Mode(IsrPolicy(), stand_in=AnyMember, successors=Successors),
+    ISR: Mode(IsrPolicy(), stand_in=AnyMember, successors=Successors, deletions=MemberDeletions),
     PRIMARY_BACKUP: Mode(PrimaryBackupPolicy(), seal=Pausing, stand_in=Backup),
     QUORUM: Mode(QuorumPolicy(), Leaders.ELECTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
 }

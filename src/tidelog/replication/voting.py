@@ -119,7 +119,7 @@ class Voting:
                 election.leader_heard(election.leader, election.epoch, heard_ms)
         elif election.state is ElectionState.LEADER:
             self._fetch_server.refresh(driver, voter)
-            if driver.snapshots.stand_for_start:
+            if voter.notes_fetches:
                 self._fetch_server.note_alive(driver)
 
     # --- lost leaders ---------------------------------------------------------------------------------------

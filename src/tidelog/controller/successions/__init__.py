@@ -13,7 +13,7 @@ from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.placement import spreading
-from tidelog.controller.placement_groups import Placement, spreading_groups
+from tidelog.controller.placement_groups import Placement, primary_away, spreading_groups
 from tidelog.controller.successions import isr, mode_changes, primary_backup, quorum, steps
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import LeaderReport, NextState, Rules, finish_move, led_by
@@ -43,8 +43,10 @@ class Succession(NamedTuple):
     unforgetful: Callable[[PartitionImage], AbstractSet[int]] = steps.all_replicas
     # Applied last to every new state. ``founded``: the mode begins with this state.
     finished: Callable[..., PartitionImage] = steps.as_it_is
-    # False: only the number of copies counts, so a member may lack acknowledged records.
-    members_hold_all: bool = True
+    # The replicas that a reassignment removes, unless they are in its target.
+    leavers: Callable[[PartitionImage, tuple[int, ...]], tuple[int, ...]] = steps.from_before
+    # The last leader that held everything, after a replica may have lost records.
+    last_leader_without: Callable[..., int] = steps.last_complete
     # Whether replicas of a new topic are eligible though their brokers are unavailable: all replicas start
     # empty.
     away_counts: bool = False
@@ -63,8 +65,9 @@ BY_MODE: dict[str, Succession] = {
         primary_backup.force,
         primary_backup.with_members,
         stand_in=primary_backup.stand_in,
-        members_hold_all=False,
-        placement=Placement(spreading_groups, first_must_serve=True),
+        leavers=steps.all_present,
+        last_leader_without=steps.last_leader_kept,
+        placement=Placement(spreading_groups, primary_away),
     ),
     QUORUM: Succession(
         quorum.next_state,
@@ -79,7 +82,8 @@ BY_MODE: dict[str, Succession] = {
         check_leader=quorum.any_leader,
         unforgetful=quorum.unforgetful,
         finished=quorum.numbered,
-        members_hold_all=False,
+        leavers=steps.all_present,
+        last_leader_without=steps.last_leader_kept,
         away_counts=True,
     ),
 }
@@ -181,6 +185,15 @@ def copied(partition: PartitionImage) -> PartitionImage:
     return finish_move(partition) if partition.ending else partition
 
 
-def members_hold_all(partition: PartitionImage) -> bool:
-    """Whether every member of the in-sync set holds everything that was acknowledged."""
-    return BY_MODE[partition.mode].members_hold_all
+def leavers(partition: PartitionImage, before: tuple[int, ...]) -> tuple[int, ...]:
+    """The replicas that a reassignment removes unless they are in its target; ``before``: the replicas from
+    before the present reassignment.
+    """
+    return BY_MODE[partition.mode].leavers(partition, before)
+
+
+def last_leader_without(partition: PartitionImage, replica: int, *, empty: bool, tail: bool) -> int:
+    """The last leader that held everything, after ``replica`` may have lost records. ``empty``: all of them;
+    ``tail``: only those that it had not synced.
+    """
+    return BY_MODE[partition.mode].last_leader_without(partition, replica, empty=empty, tail=tail)

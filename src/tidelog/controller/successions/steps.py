@@ -96,6 +96,38 @@ def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionIma
     )
 
 
+def last_complete(partition: PartitionImage, replica: int, *, empty: bool, tail: bool) -> int:
+    """Every member holds everything, so the last one that was complete can take the place of the last leader.
+
+    A replica that lost synced records cannot: replicas that left the in-sync set long ago may have kept more
+    of them. One that lost only its unsynced tail has kept more than those that lost data before it.
+    """
+    if empty or not tail:
+        return last_leader_kept(partition, replica, empty=True, tail=tail)
+    was_last = {*partition.in_sync, *partition.eligible} == {replica}
+    return replica if was_last else partition.last_leader
+
+
+def last_leader_kept(partition: PartitionImage, replica: int, *, empty: bool, tail: bool) -> int:
+    """Where a member may lack acknowledged records, the last leader alone may have held everything: no other
+    replica takes its place here. If its disk was replaced, an operator has to know.
+    """
+    last = partition.last_leader
+    return NO_BROKER if empty and last == replica else last
+
+
+def from_before(partition: PartitionImage, before: tuple[int, ...]) -> tuple[int, ...]:
+    """A replica that the present reassignment added is dropped at once."""
+    return before
+
+
+def all_present(partition: PartitionImage, before: tuple[int, ...]) -> tuple[int, ...]:
+    """Where a member may lack acknowledged records, no replica leaves before the target has them: a new
+    replica of an earlier reassignment may be the leader by now, or hold the second copy.
+    """
+    return partition.replicas
+
+
 def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
     """A replica has lost records, or is added. The leader may still count it as holding everything it had
     acknowledged, and would let it join at once. In a new epoch earlier fetches do not count, nor do those of

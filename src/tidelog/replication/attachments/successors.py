@@ -1,6 +1,7 @@
 """The replicas that could be appointed leader while this one is partitioned and does not know."""
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.replication.attachments.attachment import Attachment
@@ -34,6 +35,15 @@ class NoSuccessors(Attachment):
         """
         then(True)
 
+    def steps_aside(self, able: AbstractSet[int]) -> bool:
+        """This replica leads, and has damaged records to drop; the members in ``able`` can lead. Returns
+        whether the partition can do without this replica now.
+
+        No other replica is appointed, so a backup must have all records and writes must stop: dropped records
+        are copied back from it.
+        """
+        return self._driver.damage.resign_if_copied()
+
 
 class Successors(NoSuccessors):
     """The controllers may appoint one of them."""
@@ -46,6 +56,12 @@ class Successors(NoSuccessors):
         """
         oldest_ms = self._driver.services.uptime_ms() - HEARD_WITHIN_MS
         return self.followed_until_ms(by_hand=by_hand) >= oldest_ms
+
+    def steps_aside(self, able: AbstractSet[int]) -> bool:
+        """One of them leads next. A replica that has resigned for this does not lead again, whichever others
+        are available.
+        """
+        return self._driver.stand_in.gathers_when_it_leads or bool(able)
 
     def followed_until_ms(self, *, by_hand: bool = False) -> int:
         """Until when all replicas that could lead instead are known to have followed this replica in its
