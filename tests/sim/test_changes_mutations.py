@@ -11,6 +11,7 @@ from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.controller.successions.mode_changes import STEPS
 from tidelog.errors import InvariantViolation
 from tidelog.replication import sealing
+from tidelog.replication.replica import Replica
 from tidelog.replication.sealing import Sealing, seal_at_end
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import changes
@@ -59,7 +60,7 @@ def forget_when_it_was_sealed(patch: pytest.MonkeyPatch) -> None:
 
 def take_everybody_for_a_holder(patch: pytest.MonkeyPatch) -> None:
     """The members are whoever is a replica, and not those who hold the whole log."""
-    patch.setattr(Sealing, "_holders", lambda self: tuple(self._driver.replica.replicas))
+    patch.setattr(Replica, "_holders", lambda self: self.replicas)
 
 
 def vote_with_a_minority_in_sync(patch: pytest.MonkeyPatch) -> None:

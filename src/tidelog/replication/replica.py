@@ -430,10 +430,28 @@ class Replica(Machine):
         """
         return self._propose((self.me,))
 
-    def propose_holders(self, members: tuple[int, ...]) -> None:
-        """The replicas that hold all of a sealed log are proposed to the controllers."""
+    def propose_holders(self) -> Effects:
+        """Propose the replicas that hold all of a sealed log, once they are enough for an acknowledgement. No
+        effects if it is too early, or if they are proposed already.
+        """
         invariant(self.sealed_end_offset is not None, "only a sealed log is handed over", self.me, self.epoch)
-        self.proposals.propose(members, self.epoch, self.partition_epoch)
+        members = self._holders()
+        if members is None or members == self.proposals.pending:
+            return []
+        return self.proposals.propose(members, self.epoch, self.partition_epoch, sealed=True)
+
+    def _holders(self) -> tuple[int, ...] | None:
+        """Holding the seal is not enough: in an earlier period a seal may have been followed by committed
+        records.
+        """
+        end_offset = self.log.end_offset
+        if self.policy.committed(self) < end_offset:
+            return None
+        holders = {
+            follower: progress for follower, progress in self.progress.items() if progress.holds(end_offset)
+        }
+        able = self.policy.holders_of_sealed(self, holders, self.log.start_offset)
+        return None if able is None else (self.me, *able)
 
     def proposal_refused(self, *, recorded: bool = False) -> Effects:
         """The controller refused the proposal: the in-sync set that it confirmed last remains valid.

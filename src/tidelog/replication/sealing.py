@@ -32,8 +32,6 @@ from tidelog.errors import StorageError, TidelogError
 from tidelog.protocol import batch as batches
 from tidelog.protocol.records import ControlType, control_type, decode_batch
 from tidelog.replication.attachments.seal import NoSeal
-from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.progress import Progress
 from tidelog.replication.replica import Role
 
 if TYPE_CHECKING:
@@ -98,40 +96,9 @@ class Pausing(NoSeal):
         ):
             self._looking = False
             return
-        members = None if self._services.perturb("late seal") else self._holders()
-        if members is not None and members != replica.proposals.pending:
-            replica.propose_holders(members)
-            driver.listener.proposed(
-                driver, ProposeInSync(members, replica.epoch, replica.partition_epoch, sealed=True)
-            )
+        if not self._services.perturb("late seal"):
+            driver.run(replica.propose_holders())
         self._services.later(RECHECK_MS, self._look)
-
-    def _holders(self) -> tuple[int, ...] | None:
-        """The replicas that hold the whole log, once they are enough for an acknowledgement. Holding the seal
-        is not enough: in an earlier period a seal may have been followed by committed records.
-        """
-        replica = self._driver.replica
-        end_offset = replica.log.end_offset
-        if replica.policy.committed(replica) < end_offset:
-            return None
-        others = self._able(
-            {
-                follower: progress
-                for follower, progress in replica.progress.items()
-                if progress.seen and progress.end_offset >= end_offset
-            }
-        )
-        return None if others is None else (replica.me, *others)
-
-    def _able(self, holders: dict[int, Progress]) -> tuple[int, ...] | None:
-        """The holders that may lead in another mode. A backup that was away may not have learned of every
-        deletion, and the records would return with it: it is left out, or waited for if its copy is needed.
-        """
-        replica = self._driver.replica
-        start_offset = replica.log.start_offset
-        able = tuple(each for each, progress in holders.items() if progress.has_deleted(start_offset))
-        is_enough = 1 + len(frozenset(able) - replica.uncounted) >= replica.min_in_sync
-        return able if is_enough or len(able) == len(holders) else None
 
 
 class Sealing(Pausing):
@@ -149,10 +116,6 @@ class Sealing(Pausing):
         except TidelogError:
             return  # The log has failed, which is reported elsewhere. Another replica will lead and seal.
         driver.replica.seal(driver.log.end_offset)
-
-    def _able(self, holders: dict[int, Progress]) -> tuple[int, ...]:
-        """A deletion is a record: a replica that holds the whole log has learned of every deletion."""
-        return tuple(holders)
 
 
 def seal_at_end(log: "Log", since_epoch: int) -> int | None:

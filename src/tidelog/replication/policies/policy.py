@@ -1,9 +1,11 @@
 """What every mode has rules for. A rule that most modes do not need has a default here."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.limits import Limits
+from tidelog.replication.progress import Progress
 from tidelog.replication.view import Refuse, Verdict, View
 
 
@@ -52,6 +54,15 @@ class Policy:
         being one of them. Asked only where ``min.insync.replicas`` was raised or replicas leave.
         """
         return False
+
+    def holders_of_sealed(
+        self, view: View, holders: Mapping[int, Progress], start_offset: int
+    ) -> tuple[int, ...] | None:
+        """Of the followers that hold all of a sealed log, which begins at ``start_offset``, those that may
+        lead in another mode; None: wait for more. Where a deletion is a record, all of them have learned of
+        every deletion and may lead.
+        """
+        return tuple(holders)
 
     # --- what is acknowledged -------------------------------------------------------------------------------
 

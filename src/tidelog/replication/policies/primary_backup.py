@@ -8,9 +8,12 @@ committed is decided by the number of copies. A topic may allow that fewer are e
 keep up: that decision is in :mod:`tidelog.replication.policies.degrading`.
 """
 
+from collections.abc import Mapping
+
 from tidelog.errors import ErrorCode
 from tidelog.replication.limits import Limits
 from tidelog.replication.policies.policy import Policy
+from tidelog.replication.progress import Progress
 from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
 
 
@@ -65,6 +68,16 @@ class PrimaryBackupPolicy(Policy):
             if replica not in view.uncounted and backup.holds(end_offset)
         ]
         return 1 + len(held) >= view.limits.min_in_sync
+
+    def holders_of_sealed(
+        self, view: View, holders: Mapping[int, Progress], start_offset: int
+    ) -> tuple[int, ...] | None:
+        """A backup that was away may not have learned of every deletion, and the records would return with
+        it: it is left out, or waited for if its copy is needed.
+        """
+        able = tuple(each for each, backup in holders.items() if backup.has_deleted(start_offset))
+        is_enough = 1 + len(frozenset(able) - view.uncounted) >= view.min_in_sync
+        return able if is_enough or len(able) == len(holders) else None
 
     def before_append(self, view: View, acks: int) -> Refuse | None:
         if acks and len(view.in_sync) < view.min_in_sync:
