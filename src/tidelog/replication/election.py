@@ -426,13 +426,18 @@ class Election(Machine):
     def leader_heard(self, leader: int, epoch: int, now_ms: int) -> ElectionEffects:
         """The leader of ``epoch`` itself has sent us a message."""
         effects = self._attach(leader, epoch)
-        if self.state is ElectionState.FOLLOWER and self.leader == leader and self.epoch == epoch:
+        if self.leader == leader and self.epoch == epoch:
+            self.still_heard(now_ms)
+        return effects
+
+    def still_heard(self, now_ms: int) -> None:
+        """The leader that we follow was heard again."""
+        if self.state is ElectionState.FOLLOWER:
             self.leader_heard_ms = now_ms
             self._fresh = False
             self._rounds = 0
             # The message may be reported late, and a stall since then may have extended the deadline already.
             self.deadline_ms = max(self.deadline_ms, now_ms + self.timing.silence_ms)
-        return effects
 
     def leader_hinted(
         self, leader: int, epoch: int, now_ms: int, *, certain: bool = False

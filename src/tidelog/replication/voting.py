@@ -116,7 +116,7 @@ class Voting:
             loop = self._loops.get(election.leader)
             heard_ms = -1 if loop is None else loop.heard_ms(driver)
             if heard_ms > max(election.leader_heard_ms, election.doubted_ms):
-                election.leader_heard(election.leader, election.epoch, heard_ms)
+                election.still_heard(heard_ms)
         elif election.state is ElectionState.LEADER:
             self._fetch_server.refresh(driver, voter)
             if voter.notes_fetches:

@@ -106,11 +106,7 @@ class PartitionVoters(LogVoters):
     def cut(self, end_offset: int) -> None:
         self._arriving.clear()
         if self.history.cut(end_offset):
-            try:
-                self._file.save(self.history.entries)
-            except StorageError as error:
-                logger.error("%s: %s", self._driver.key, error.message)
-                self._election.retire()
+            self._save()
             self._take_force()
             self.recall()
 
@@ -122,8 +118,18 @@ class PartitionVoters(LogVoters):
         voters = VoterSet.of(partition.replicas)
         if not partition.is_moving and voters.ids != self.latest.ids:
             self.history.restart(voters)
-            self._file.save(self.history.entries)
+            self._save()
             self._take_force()
+
+    def _save(self) -> None:
+        """Store the present sets. A voter that cannot do so neither votes nor leads: after a restart it could
+        act on sets that are void.
+        """
+        try:
+            self._file.save(self.history.entries)
+        except StorageError as error:
+            logger.error("%s: %s", self._driver.key, error.message)
+            self._driver.voter.elect(self._election.retire())
 
     # --- leading --------------------------------------------------------------------------------------------
 
