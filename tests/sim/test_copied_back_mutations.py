@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.replication.restoring import Restoring
+from tidelog.replication.attachments.restorer import Restoring
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import copied_back
 

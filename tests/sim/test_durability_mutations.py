@@ -14,9 +14,9 @@ from tidelog.controller.successions import mode_changes, steps
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules
 from tidelog.errors import InvariantViolation
+from tidelog.replication.attachments.restorer import Mandate, Restoring
 from tidelog.replication.effects import Commit, Effects
 from tidelog.replication.replica import Replica, Role
-from tidelog.replication.restoring import Mandate, Restoring
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import durability, stand_ins
 from tidelog.sim.telling import StoryFailed

@@ -17,11 +17,11 @@ from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.successions import steps
 from tidelog.controller.successions.promising import promised
 from tidelog.errors import InvariantViolation
+from tidelog.replication.attachments.restorer import Mandate
 from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.host import Host
-from tidelog.replication.restoring import Mandate
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import seams
 from tidelog.sim.telling import StoryFailed

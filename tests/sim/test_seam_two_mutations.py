@@ -14,10 +14,10 @@ from tidelog.errors import InvariantViolation
 from tidelog.log import checkpoints
 from tidelog.log.epochs import EpochCache
 from tidelog.replication import ballot_book
+from tidelog.replication.attachments.restorer import Restoring
 from tidelog.replication.ballot_book import BallotBook
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.messages import NO_OTHERS, OtherDirectories
-from tidelog.replication.restoring import Restoring
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import seams_two
 from tidelog.sim.telling import StoryFailed

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
+from tidelog.replication.attachments.restorer import Mandate, Restoring, tail_of
 from tidelog.replication.attachments.successors import HEARD_WITHIN_MS
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
@@ -33,7 +34,6 @@ from tidelog.replication.messages import (
     VoteAsked,
 )
 from tidelog.replication.replica import Role
-from tidelog.replication.restoring import Mandate, Restoring, tail_of
 from tidelog.replication.syncing import Syncer
 from tidelog.replication.votes import AskVote, RespondToVote, TellLeader
 from tidelog.replication.voting import TICK_MS, Voting

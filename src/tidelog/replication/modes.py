@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions, MemberDeletions
-from tidelog.replication.attachments.seal import NoSeal
+from tidelog.replication.attachments.seal import NoSeal, Pausing, Sealing
 from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.policies.policy import Policy
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
-from tidelog.replication.sealing import Pausing, Sealing
 
 
 class Leaders(Enum):

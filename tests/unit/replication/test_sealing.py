@@ -9,6 +9,7 @@ from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
+from tidelog.replication.attachments.seal import RECHECK_MS, Pausing, seal_at_end
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.election import Election
@@ -16,7 +17,6 @@ from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Replica
-from tidelog.replication.sealing import RECHECK_MS, Pausing, seal_at_end
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Timing

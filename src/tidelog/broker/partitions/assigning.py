@@ -12,10 +12,10 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.controller.image import PartitionImage
 from tidelog.errors import StorageError
+from tidelog.replication.attachments.restorer import Mandate
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
 from tidelog.replication.modes import MODES
-from tidelog.replication.restoring import Mandate
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ kind is known to be complete, the last leader once it is back; then, only if the
 
 The last leader may have come back with fewer records, and replicas that left the set before it or lost power
 with it may have kept more. So it is first appointed outside the in-sync set: it asks the available replicas,
-copies the newest log, and then joins the set (:mod:`tidelog.replication.restoring`).
+copies the newest log, and then joins the set (:mod:`tidelog.replication.attachments.restorer`).
 
 Among equal candidates a broker that is shutting down or drained comes last, and loses its leadership as soon
 as another one can lead.
