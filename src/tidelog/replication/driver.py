@@ -114,6 +114,14 @@ class ReplicaDriver(Slots):
         self.run(self.replica.set_limits(limits, uncounted))
         self._sync_if_needed()
 
+    def set_unclean_epoch(self, epoch: int) -> None:
+        """Since this epoch a leader may lack records that were committed before; -1: none does."""
+        self.unclean_epoch = epoch
+
+    def throttle(self, followers: frozenset[int] | None) -> None:
+        """These followers may be throttled while they catch up; None: all of them."""
+        self.throttled = followers
+
     def begin_at(self, offset: int) -> None:
         """Drop all records before ``offset``, which must be committed."""
         if offset > self.log.start_offset:
@@ -454,6 +462,11 @@ class ReplicaDriver(Slots):
         for each in self.attached:
             each.failed()
         self.listener.failed(self, error)
+
+    def close_failed(self, error: StorageError) -> None:
+        """What this replica promised may not be on disk, so it must not send anything any more."""
+        self.closed = True
+        self.fail(error)
 
     def contradicted(self, leader: int, error: InvariantViolation) -> None:
         """The leader's log contradicts what this replica knows: committed records were lost somewhere. To

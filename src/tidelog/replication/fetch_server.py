@@ -88,7 +88,7 @@ class FetchServer:
         self.assurance = Assurance(services)
         # If this replica leads, its election learns until when each voter is known to have followed. None:
         # not needed.
-        self.confirming: ReplicaDriver | None = None
+        self._confirming: ReplicaDriver | None = None
         self._hurry_until_ms = -1
         self._broker_epoch_of = broker_epoch_of
 
@@ -131,8 +131,8 @@ class FetchServer:
             if forgotten is not None:
                 session.items.pop(forgotten, None)
         refusals = self._count(session, ask, now_ms)
-        if self.confirming is not None and self._is_voter(session, self.confirming):
-            self.confirming.voter.confirmed(ask.sender, session.confirmed_ms)
+        if self._confirming is not None and self._is_voter(session, self._confirming):
+            self._confirming.voter.confirmed(ask.sender, session.confirmed_ms)
         tell_more = bool(self.assurance) and self.assurance.asked(session)
         self._reply(session, refusals)
         if tell_more and session.parked:
@@ -261,6 +261,10 @@ class FetchServer:
                 driver.voter.note_fetch(follower, directory, item.offset, session.heard_ms)
             else:
                 driver.voter.note_alive(follower, directory, session.heard_ms)
+
+    def confirm(self, driver: ReplicaDriver) -> None:
+        """While this replica leads, tell its election until when each voter is known to have followed."""
+        self._confirming = driver
 
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         driver = self._driver.get(ask.key)

@@ -31,7 +31,7 @@ class HeartbeatGate:
     def __init__(self, metadata: ReplicaDriver, fetch_server: FetchServer) -> None:
         self._metadata = metadata
         self._fetch_server = fetch_server
-        fetch_server.confirming = metadata
+        fetch_server.confirm(metadata)
         self._held: deque[Held] = deque()
 
     def pass_on(self, since_ms: int, got: HeartbeatGot, answer: Callable[[HeartbeatGot], None]) -> None:

@@ -96,7 +96,7 @@ class AppointedAssigner:
         self._polls.dissolve(driver)
         driver.adopt(MODES[partition.mode])
         self._table.take_settings(mine, partition)
-        driver.unclean_epoch = partition.unclean_epoch
+        driver.set_unclean_epoch(partition.unclean_epoch)
         driver.stand_in.told(self._table.is_stand_in(partition))
         self._play(driver, partition)
         stand_in(driver, partition)

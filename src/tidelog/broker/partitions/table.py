@@ -229,8 +229,8 @@ class PartitionTable:
         if (limits, uncounted) != (replica.limits, replica.uncounted):
             self._end_role(mine, partition)
             driver.set_limits(limits, uncounted)
-        driver.successors.candidates = self._successors(mine.config, partition)
-        driver.successors.complete = frozenset((*partition.in_sync, *partition.eligible))
+        complete = frozenset((*partition.in_sync, *partition.eligible))
+        driver.successors.update(self._successors(mine.config, partition), complete)
 
     def is_stand_in(self, partition: PartitionImage) -> bool:
         there = frozenset(partition.replicas) - self._orphaning
@@ -334,7 +334,7 @@ class PartitionTable:
         )  # fmt: skip
         driver.adopt(MODES[image.mode])
         self._host.add(driver)
-        driver.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
+        driver.throttle(throttled_followers(config.leader_replication_throttled_replicas, index))
         ports = self._ports
         mine = Partition(name, driver, config, ports.alone, self._role_changed, ports.may_be_decided)
         mine.followed = Followed(image, topic.configs, self._settings)
@@ -383,9 +383,10 @@ class PartitionTable:
         image = topic.partitions[index]
         config = self._topic_config(topic, image)
         partition.reconfigure(config, self._limits(config, image))
-        partition.driver.successors.candidates = self._successors(config, image)
+        successors = partition.driver.successors
+        successors.update(self._successors(config, image), successors.complete)
         named = config.leader_replication_throttled_replicas
-        partition.driver.throttled = throttled_followers(named, index)
+        partition.driver.throttle(throttled_followers(named, index))
         self._limit_producers(partition.log)
         self._update_seal(partition, topic, image)
 

@@ -51,14 +51,18 @@ class PartitionVoters(LogVoters):
         file: VoterFile,
         services: Services,
         partition: Callable[[], PartitionImage],
+        *,
+        unconfessed: bool = False,
     ) -> None:
-        """``partition``: its current metadata."""
+        """``partition``: its current metadata. ``unconfessed``: its log was missing, and the controllers have
+        not numbered the loss yet.
+        """
         super().__init__(driver, election, history, services)
         self._me = driver.replica.me
         self._file = file
         self._partition = partition
         self._arriving: list[tuple[int, VoterSet]] = []
-        self.unconfessed = False  # Its log was missing, and the controllers have not numbered the loss yet.
+        self._unconfessed = unconfessed
 
     # --- following the log ----------------------------------------------------------------------------------
 
@@ -88,6 +92,17 @@ class PartitionVoters(LogVoters):
         self._arriving.clear()
         self.recall()
 
+    def lost_records(self) -> None:
+        """The replica lacks records that it acknowledged: it does not vote before the controllers have
+        numbered the loss and it is readmitted.
+        """
+        self._election.set_forgot(True)
+        self._unconfessed = True
+
+    def loss_numbered(self) -> None:
+        """The controllers have numbered the loss. Call :meth:`recall` next."""
+        self._unconfessed = False
+
     def recall(self) -> None:
         """Update whether this replica may vote: the metadata says so, or its own log shows that it was
         readmitted for its latest loss. Everything from before that is in the log.
@@ -96,7 +111,7 @@ class PartitionVoters(LogVoters):
         if self._driver.replica.role is Role.LEADER:
             return  # An elected leader has all committed records, and reports that to the controllers.
         if (
-            self.unconfessed
+            self._unconfessed
             or self._driver.damage.is_cut
             or (election.forgot and self._me in partition.damaged)
         ):

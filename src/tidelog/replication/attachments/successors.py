@@ -25,6 +25,10 @@ class NoSuccessors(Attachment):
         # Replicas that hold everything, according to the metadata. An unclean election may name others.
         self.complete: frozenset[int] = frozenset()
 
+    def update(self, candidates: frozenset[int], complete: frozenset[int]) -> None:
+        """The metadata or the settings of the topic have changed."""
+        self.candidates, self.complete = candidates, complete
+
     def all_follow(self, *, by_hand: bool = False) -> bool:
         """Whether all replicas that could lead instead are known to follow this replica."""
         return True
