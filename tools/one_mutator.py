@@ -27,7 +27,7 @@ PARTS = {
     "Watermark": "replication/watermark.py",
     "PendingProduces": "replication/pending_produces.py",
     "InSyncProposals": "replication/in_sync_proposals.py",
-    "Degrading": "replication/degrading.py",
+    "Degrading": "replication/policies/degrading.py",
 }
 """Classes of objects that a machine owns → where they are defined."""
 EVENTS_OF_PARTS = frozenset(
