@@ -145,6 +145,7 @@ def voters_that_have_not_heard() -> ChangeStory:
     story.run(10)
     story.cut("A", "BC")
     story.await_change("isr")
+    epoch = story.partition().leader_epoch
     story.until(lambda: any(_leads(story, letter) for letter in "BC"), "an election")
     story.run(200)
     story.tell_logs()
@@ -152,6 +153,7 @@ def voters_that_have_not_heard() -> ChangeStory:
     expect(story.write(at=elected), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     story.heal()
     story.until(lambda: story.in_sync() == "ABC" and not _leads(story, elected), "that all follow A")
+    expect(story.partition().leader_epoch, epoch)  # They know of nothing committed that A lacks.
     story.run(200)
     expect(story.write(), ErrorCode.NONE)
     story.run(300)
