@@ -185,9 +185,9 @@ class Partition:
         return not self.driver.successors.all_follow(by_hand=self._may_be_decided())
 
     def _safe_end_offset(self) -> int:
-        """Exclusive: what this broker may commit as leader. While it may have been fenced, a follower may have
-        been appointed in its place and not know that yet. One that is no member of the in-sync set lacks
-        records. So each possible successor must hold what is committed, and not only follow.
+        """Exclusive: what this broker may commit as leader. While it may have been fenced, a follower may
+        have been appointed in its place and not know that yet. One that is no member of the in-sync set may
+        lack records. So each possible successor must hold what is committed, and not only follow.
         """
         if not self._alone():
             return NO_LIMIT

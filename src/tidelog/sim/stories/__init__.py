@@ -46,6 +46,7 @@ from tidelog.sim.stories import (
     seams,
     seams_two,
     stand_ins,
+    unaware_leaders,
     wholeness,
 )
 from tidelog.sim.telling import Telling
@@ -93,6 +94,7 @@ STORIES: dict[str, Told] = (
     | _named("renamed_disk", renamed_disks.STORIES)
     | _named("retention", retention.STORIES)
     | _named("scrub", scrubbing.STORIES)
+    | _named("unaware_leader", unaware_leaders.STORIES)
     | _named("wholeness", wholeness.STORIES)
     | _named("known_hole", known_holes.STORIES)
 )
