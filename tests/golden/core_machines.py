@@ -15,7 +15,7 @@ from tidelog.replication.effects import BeginEpoch, Truncate
 from tidelog.replication.election import Election
 from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import FetchResult, Replica
+from tidelog.replication.replica import NO_LIMIT, FetchResult, Replica
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk, VoteGot
 
@@ -98,8 +98,8 @@ class ReplicaDriver(Driver):
         super().__init__()
         self.log = SmallLog()
         self.replica = Replica(me, self.log, MODES[mode].policy, limits)
-        self.is_doubted = False
-        self.replica.ask_before_commit(lambda: self.is_doubted)
+        self.safe_end_offset = NO_LIMIT
+        self.replica.ask_before_commit(lambda: self.safe_end_offset)
 
     @property
     def machine(self) -> Replica:
@@ -153,9 +153,9 @@ class ReplicaDriver(Driver):
         limits = self.replica.limits._replace(min_in_sync=min_in_sync, durable=durable)
         return self.outcome(lambda replica: replica.set_limits(limits))
 
-    def do_doubt(self, doubted: bool) -> Iterable[str]:
-        """Whether another one may lead by now."""
-        self.is_doubted = doubted
+    def do_doubt(self, doubted: bool, held: int = 0) -> Iterable[str]:
+        """Whether another one may lead by now, and what all of those that may hold."""
+        self.safe_end_offset = held if doubted else NO_LIMIT
         return ()
 
     def do_fetched(

@@ -7,14 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from tidelog.errors import InvariantViolation
-from tidelog.replication.attachments.deletions import Deletions
+from tidelog.replication.attachments.deletions import CopiedDeletions, Deletions
+from tidelog.replication.attachments.restorer import Restoring
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.policies.policy import Policy
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.progress import Progress
 from tidelog.replication.watermark import Watermark
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import begun_anew
+from tidelog.sim.stories import begun_anew, promoted_backups
 from tidelog.sim.stories import deleted_records as stories
 from tidelog.sim.story import Story
 from tidelog.sim.telling import StoryFailed
@@ -45,6 +46,16 @@ def keep_a_later_start_to_itself(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReplicaDriver, "begins_later", lambda self: None)
 
 
+def copy_records_only(patch: pytest.MonkeyPatch) -> None:
+    """A backup that is promoted asks where the other logs end, and not where they begin."""
+    patch.setattr(Restoring, "_delete", lambda self, starts: None)
+
+
+def answer_deletions_without_backups(patch: pytest.MonkeyPatch) -> None:
+    """A deletion waits only for backups that are heard of."""
+    patch.setattr(CopiedDeletions, "low_watermark", Deletions.low_watermark)
+
+
 def read_less_than_the_start(patch: pytest.MonkeyPatch) -> None:
     """A log that begins anew counts as synced up to where it was opened."""
 
@@ -58,6 +69,8 @@ def read_less_than_the_start(patch: pytest.MonkeyPatch) -> None:
     ("mutate", "told"),
     [
         (answer_deletions_without_eligible_replicas, stories.eligible_replica_has_not_deleted),
+        (copy_records_only, promoted_backups.backup_is_promoted_while_it_is_down),
+        (answer_deletions_without_backups, promoted_backups.deletion_without_enough_copies),
         (wait_for_all_replicas, stories.deletion_without_a_replica_that_cannot_lead),
         (join_without_having_deleted, stories.follower_deletes_before_it_joins),
         (take_backups_for_told, stories.backup_deletes_before_another_mode),

@@ -12,11 +12,11 @@ from tidelog.controller.successions import isr, primary_backup
 from tidelog.controller.successions.steps import finish_move, led_by
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
-from tidelog.replication.attachments.successors import Successors
+from tidelog.replication.attachments.successors import NoSuccessors, Successors
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import known_holes
+from tidelog.sim.stories import known_holes, unaware_leaders
 from tidelog.sim.telling import StoryFailed
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -90,7 +90,12 @@ def go_on_while_members_follow(patch: pytest.MonkeyPatch) -> None:
 
 def commit_in_doubt(patch: pytest.MonkeyPatch) -> None:
     """A leader that may have a successor takes no more records, but commits what it has."""
-    patch.setattr(Replica, "ask_before_commit", lambda self, is_doubted: None)
+    patch.setattr(Replica, "ask_before_commit", lambda self, safe_end_offset: None)
+
+
+def commit_what_members_hold(patch: pytest.MonkeyPatch) -> None:
+    """A leader that may have been fenced does not look at what followers outside the in-sync set hold."""
+    patch.setattr(Successors, "held_by_all", NoSuccessors.held_by_all)
 
 
 class Mutation(NamedTuple):
@@ -109,6 +114,7 @@ MUTATIONS = (
     Mutation(delete_without_a_record, known_holes.deletion_that_only_its_leader_has),
     Mutation(go_on_while_members_follow, known_holes.forced_while_members_follow),
     Mutation(commit_in_doubt, known_holes.followed_again_after_a_forced_election),
+    Mutation(commit_what_members_hold, unaware_leaders.follower_lacks_what_members_hold),
     Mutation(acknowledge_by_those_that_go, known_holes.written_during_the_end_of_a_move),
 )
 

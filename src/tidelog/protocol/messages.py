@@ -21,10 +21,9 @@ from tidelog.protocol.kio_import import (
     api_key_map,
     entity_reader,
     entity_writer,
-    load_response_schema,
     schema_name_map,
 )
-from tidelog.protocol.own_schemas import load_request_schema
+from tidelog.protocol.own_schemas import load_request_schema, load_response_schema
 from tidelog.protocol.wire import ELEMENTS_MAX, Malformed
 
 Fields = Mapping[str, Any]

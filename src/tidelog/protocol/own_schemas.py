@@ -1,4 +1,4 @@
-"""Kafka's requests as in kio, with additional fields between brokers.
+"""Kafka's requests and responses as in kio, with additional fields between brokers.
 
 Our fields have tags far from Kafka's. Receivers that do not know them skip them, and a missing field means
 its default.
@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidelog.protocol import kio_import  # isort: skip - before anything else of kio
+from kio.schema.offset_for_leader_epoch.v4.response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
 from kio.static.primitive import i64
 
@@ -25,8 +30,29 @@ class OrderedTxnMarkersRequest(WriteTxnMarkersRequest):
     markers: tuple[OrderedTxnMarker, ...]
 
 
-_OWN: dict[tuple[int, int], type[Any]] = {(27, 2): OrderedTxnMarkersRequest}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnds(EpochEndOffset):
+    start_offset: i64 = field(metadata={"kafka_type": "int64", "tag": OWN_TAG}, default=i64(0))
+    """Where the log of the replica begins, for a replica that is to lead. Consumers do not get it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEndsOfTopic(OffsetForLeaderTopicResult):
+    partitions: tuple[LogEnds, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEndsResponse(OffsetForLeaderEpochResponse):
+    topics: tuple[LogEndsOfTopic, ...]
+
+
+_REQUESTS: dict[tuple[int, int], type[Any]] = {(27, 2): OrderedTxnMarkersRequest}
+_RESPONSES: dict[tuple[int, int], type[Any]] = {(23, 4): LogEndsResponse}
 
 
 def load_request_schema(api_key: int, version: int) -> type[Any]:
-    return _OWN.get((api_key, version)) or kio_import.load_request_schema(api_key, version)
+    return _REQUESTS.get((api_key, version)) or kio_import.load_request_schema(api_key, version)
+
+
+def load_response_schema(api_key: int, version: int) -> type[Any]:
+    return _RESPONSES.get((api_key, version)) or kio_import.load_response_schema(api_key, version)

@@ -12,14 +12,9 @@ from typing import Any
 
 from tidelog.protocol import messages
 from tidelog.protocol.extents import tame
-from tidelog.protocol.kio_import import (
-    api_key_map,
-    entity_reader,
-    entity_writer,
-    load_response_schema,
-)
+from tidelog.protocol.kio_import import api_key_map, entity_reader, entity_writer
 from tidelog.protocol.messages import API_VERSIONS_KEY, Fields, Sink, entity_builder, known_versions
-from tidelog.protocol.own_schemas import load_request_schema
+from tidelog.protocol.own_schemas import load_request_schema, load_response_schema
 from tidelog.protocol.wire import Malformed, skip_tags, write_string
 
 _FRAME = Struct(">ihhi")  # size, api key, version, correlation id

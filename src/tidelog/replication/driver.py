@@ -128,6 +128,11 @@ class ReplicaDriver(Slots):
             self.log.advance_start(offset)
             self.begins_later()
 
+    def begin_with_leader_at(self, offset: int) -> None:
+        """The same after a leader has done so: it was committed there, even if we have not heard of that."""
+        self.begin_at(offset)
+        self.replica.watermark.log_begins(offset)
+
     def begins_later(self) -> None:
         """The log start offset has risen. The followers of a leader are told at once, even if nothing is
         written: until theirs has risen, none of them joins the in-sync set and no deletion is acknowledged.

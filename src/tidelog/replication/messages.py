@@ -136,6 +136,7 @@ class TailGot(NamedTuple):
     epoch: int  # of the request
     last_epoch: int  # of the newest record
     end_offset: int
+    start_offset: int = 0  # of the log; 0 as well if the sender does not tell it
 
 
 TailMessage = TailAsk | TailGot

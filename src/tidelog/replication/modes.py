@@ -7,7 +7,12 @@ from enum import Enum
 from typing import NamedTuple
 
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
-from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions, MemberDeletions
+from tidelog.replication.attachments.deletions import (
+    CopiedDeletions,
+    Deletions,
+    LoggedDeletions,
+    MemberDeletions,
+)
 from tidelog.replication.attachments.seal import NoSeal, Pausing, Sealing
 from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
@@ -37,7 +42,7 @@ class Mode(NamedTuple):
 
 MODES: dict[str, Mode] = {
     ISR: Mode(IsrPolicy(), stand_in=AnyMember, successors=Successors, deletions=MemberDeletions),
-    PRIMARY_BACKUP: Mode(PrimaryBackupPolicy(), seal=Pausing, stand_in=Backup),
+    PRIMARY_BACKUP: Mode(PrimaryBackupPolicy(), seal=Pausing, stand_in=Backup, deletions=CopiedDeletions),
     QUORUM: Mode(QuorumPolicy(), Leaders.ELECTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
 }
 """``replication.mode`` → its row."""

@@ -51,6 +51,7 @@ from tidelog.replication.view import WAIT, YES, Refuse
 from tidelog.replication.watermark import Watermark
 from tidelog.types import NO_BROKER, NO_EPOCH
 
+NO_LIMIT = 1 << 62  # an offset beyond every log
 CUTS_COMMITTED = "truncation below the high watermark"  # An invariant: a leader holds everything committed.
 
 
@@ -75,13 +76,13 @@ _new_fetch_result: Callable[[tuple[ErrorCode, tuple[int, int] | None, Effects]],
 
 
 class Replica(Machine):
-    SURROUNDINGS = frozenset({"log", "is_doubted"})
+    SURROUNDINGS = frozenset({"log", "safe_end_offset"})
 
     __slots__ = (
         "_degrading", "_held_back", "_led_epoch", "_pending", "_quiescent_end_offset", "base_epoch", "epoch",
-        "epoch_start_offset", "handing_over", "in_sync", "is_doubted", "leader", "limits", "log",
-        "maximal_in_sync", "me", "open_to_observers", "partition_epoch", "policy", "progress", "proposals",
-        "replicas", "role", "sealed_end_offset", "uncounted", "watermark",
+        "epoch_start_offset", "handing_over", "in_sync", "leader", "limits", "log", "maximal_in_sync", "me",
+        "open_to_observers", "partition_epoch", "policy", "progress", "proposals", "replicas", "role",
+        "safe_end_offset", "sealed_end_offset", "uncounted", "watermark",
     )  # fmt: skip
 
     def __init__(
@@ -128,11 +129,10 @@ class Replica(Machine):
         # Exclusive, while this replica leads a log that ends in a seal: nothing more is accepted or
         # committed.
         self.sealed_end_offset: int | None = None
-        # Whether another replica may have become leader without our knowledge. After an operator has replaced
-        # this leader, a member that does not know that yet may still follow it: nothing may be committed
-        # then.
-        self.is_doubted: Callable[[], bool] = lambda: False
-        self._held_back = False  # Whether only this doubt keeps the high watermark from advancing.
+        # Exclusive: nothing from here on may be committed now. Another replica may have become leader without
+        # our knowledge, and followers that do not know that yet may still follow us.
+        self.safe_end_offset: Callable[[], int] = lambda: NO_LIMIT
+        self._held_back = False  # Whether only this keeps the high watermark from advancing.
         self.handing_over = False  # Another replica is about to lead: produces are refused.
         self._led_epoch: int = NO_EPOCH
         self._quiescent_end_offset = 0  # Exclusive: the log end offset when it was last quiescent.
@@ -193,11 +193,11 @@ class Replica(Machine):
         """Nodes that are not replicas may fetch from now on, without being counted."""
         self.open_to_observers = True
 
-    def ask_before_commit(self, is_doubted: Callable[[], bool]) -> None:
-        """Before the high watermark advances, ``is_doubted`` tells whether another replica may lead by now.
-        It is a query to the surroundings, like those to the log.
+    def ask_before_commit(self, safe_end_offset: Callable[[], int]) -> None:
+        """Before the high watermark advances, ``safe_end_offset`` tells how far every replica that may lead
+        by now would keep the records. It is a query to the surroundings, like those to the log.
         """
-        self.is_doubted = is_doubted
+        self.safe_end_offset = safe_end_offset
 
     # --- roles ----------------------------------------------------------------------------------------------
 
@@ -537,9 +537,12 @@ class Replica(Machine):
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
         # Without another replica no other leader is possible.
-        self._held_back = bool(self.progress) and self.is_doubted()
+        safe = self.safe_end_offset() if self.progress else NO_LIMIT
+        self._held_back = safe < committed
         if self._held_back:
-            return []
+            committed = safe
+            if committed <= watermark.offset:
+                return []
         watermark.offset = committed
         effects: Effects = [new_commit((committed,))]
         if self._pending.queues:

@@ -129,6 +129,11 @@ class Watermark:
         """
         self.offset = min(self.offset, offset)
 
+    def log_begins(self, offset: int) -> None:
+        """A leader has deleted everything before ``offset``: only committed records are deleted."""
+        self.offset = max(self.offset, offset)
+        self.committed_seen = max(self.committed_seen, offset)
+
     def log_restarted(self, offset: int) -> None:
         """The log is empty and continues at ``offset``, the start of the leader's log: everything before is
         committed.

@@ -9,7 +9,13 @@ from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
-from tidelog.replication.attachments.restorer import FORCED_WAIT_MS, Mandate, Restoring, has_heard_enough
+from tidelog.replication.attachments.restorer import (
+    FORCED_WAIT_MS,
+    Mandate,
+    Restoring,
+    deleted_before,
+    has_heard_enough,
+)
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.host import Host, HostPorts
@@ -19,7 +25,7 @@ from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Replica, Role
 from tidelog.sim.disk import SimulatedDisk
 
-A, B, C = 1, 2, 3
+A, B, C, D = 1, 2, 3, 4
 KEY = ("t", 0)
 
 
@@ -391,3 +397,48 @@ def test_what_was_copied_is_synced_before_the_primary_counts_as_complete(
     primary.sync_now()
     primary.synced()
     assert [proposal.members for proposal in group.proposals] == [(A,)]
+
+
+@pytest.mark.parametrize(
+    ("last_leader", "sound", "starts", "deleted"),
+    [
+        (B, {A, B, C}, {B: 2, C: 0}, 2),
+        (B, {A, B, C}, {B: 2, C: 4}, 2),  # The clock of C may be wrong.
+        (B, {A, C}, {B: 2, C: 4}, 0),  # B may have forgotten what it deleted.
+        (B, {A, B, C, D}, {C: 3, D: 2}, 2),  # As many have deleted as had to.
+        (B, {A, B, C, D}, {C: 3}, 0),
+        (-1, {A, B, C}, {}, 0),
+    ],
+)
+def test_what_was_deleted_for_good(
+    last_leader: int, sound: set[int], starts: dict[int, int], deleted: int
+) -> None:
+    mandate = Mandate(9, (A, B, C, D), 0, last_leader, frozenset(sound))
+    assert deleted_before(mandate, starts) == deleted
+
+
+def test_who_is_promoted_deletes_what_the_last_leader_has_deleted() -> None:
+    group = Group(a="000", b="000")
+    group.at(B).log.advance_start(2)
+    group.appoint(last_leader=B)
+    log, replica = group.at(A).log, group.at(A).replica
+    assert (log.start_offset, log.end_offset, replica.high_watermark) == (2, 3, 2)
+    assert group.proposals[-1].members == (A,)
+
+
+def test_also_after_it_has_copied_from_another() -> None:
+    group = Group(a="00", b="000", c="00000")
+    group.at(B).log.advance_start(3)
+    group.appoint(last_leader=B)
+    assert (group.at(A).log.start_offset, group.at(A).log.end_offset) == (3, 5)
+
+
+@pytest.mark.parametrize(("copies", "heard", "low_watermark"), [(2, set(), 2), (3, {B}, 0), (3, {B, C}, 2)])
+def test_how_many_must_have_deleted(copies: int, heard: set[int], low_watermark: int) -> None:
+    """With two copies a replica cannot lead without hearing this one. With three it can."""
+    group = Group(copies, a="000", b="000", c="000").appoint().confirm()
+    group.silent = {B, C} - heard
+    group.clock.advance(5000)
+    group.at(A).deletions.delete_before(2)
+    group.clock.advance(500)
+    assert group.at(A).deletions.low_watermark == low_watermark

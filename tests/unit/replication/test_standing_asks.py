@@ -502,6 +502,29 @@ class TestSuccessors:
         other.successors.candidates = frozenset({FOLLOWER})
         assert other.successors.all_follow()
 
+    def test_what_all_of_them_hold(self) -> None:
+        pair = Pair()
+        leader = pair.at(LEADER, pair.keys[0])
+        assert leader.successors.held_by_all() == 0
+        pair.append()
+        pair.clock.advance(400)
+        held = leader.log.end_offset
+        assert leader.successors.held_by_all() == held
+        pair.deaf = True
+        pair.append()
+        pair.clock.advance(400)
+        assert leader.successors.held_by_all() == held < leader.log.end_offset
+
+    def test_one_that_may_be_forced_to_lead_counts(self) -> None:
+        """Nothing was heard of it, and it is no member."""
+        pair = Pair()
+        leader = pair.at(LEADER, pair.keys[0])
+        leader.lead(0, (1, 2, 3), (1, 2), 1)
+        pair.append()
+        pair.clock.advance(400)
+        assert leader.successors.held_by_all() == leader.log.end_offset
+        assert leader.successors.held_by_all(by_hand=True) == 0
+
     def test_nobody_can_replace_the_last_one(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])

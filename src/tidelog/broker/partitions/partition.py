@@ -22,7 +22,7 @@ from tidelog.protocol import batch as batches
 from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.limits import Limits
-from tidelog.replication.replica import Role
+from tidelog.replication.replica import NO_LIMIT, Role
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_EPOCH, TopicPartition
 
@@ -120,7 +120,7 @@ class Partition:
         self.replica = driver.replica
         self._alone = alone
         self._may_be_decided = may_be_decided
-        self.replica.ask_before_commit(self._is_doubted)
+        self.replica.ask_before_commit(self._safe_end_offset)
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
         self._committed_bytes = 0  # total bytes ever written, when all of them were last committed
@@ -183,6 +183,16 @@ class Partition:
         controllers have fenced this broker, an operator can make any replica the leader (``by_hand``).
         """
         return not self.driver.successors.all_follow(by_hand=self._may_be_decided())
+
+    def _safe_end_offset(self) -> int:
+        """Exclusive: what this broker may commit as leader. While it may have been fenced, a follower may
+        have been appointed in its place and not know that yet. One that is no member of the in-sync set may
+        lack records. So each possible successor must hold what is committed, and not only follow.
+        """
+        if not self._alone():
+            return NO_LIMIT
+        by_hand, successors = self._may_be_decided(), self.driver.successors
+        return successors.held_by_all(by_hand=by_hand) if successors.all_follow(by_hand=by_hand) else 0
 
     @property
     def leads_for_certain(self) -> bool:

@@ -66,6 +66,22 @@ class MemberDeletions(Deletions):
         return True
 
 
+class CopiedDeletions(Deletions):
+    """A replica that leads next must have heard of everything acknowledged before. With one or two copies it
+    has to hear the last leader, or all there is (``restorer.has_heard_enough``), and so hears of the
+    deletion. With more copies it may do without the last leader: then as many replicas must have deleted as
+    an acknowledgement needs copies.
+    """
+
+    @property
+    def low_watermark(self) -> int:
+        replica = self._driver.replica
+        counted = (each for follower, each in replica.progress.items() if follower not in replica.uncounted)
+        copies = replica.min_in_sync if replica.min_in_sync > 2 else 1
+        starts = sorted((self._driver.log.start_offset, *(each.log_start_offset for each in counted)))
+        return min(super().low_watermark, starts[-min(copies, len(starts))])
+
+
 class LoggedDeletions(Deletions):
     """A deletion is a record of its own. Where a member that was not heard may be elected, it is certain to
     know only what is in the log.

@@ -23,11 +23,15 @@ response stays true unless they lose data: a power failure can leave them with l
 copy from is asked again while we copy, and a divergence counts only if the response is a new one. A replica
 that is silent for five seconds is not waited for any longer: another one may have the same records, and it
 may never come back. How many responses are needed follows from how many copies an acknowledgement requires.
+Records that were deleted on request while this replica was away are deleted here as well, before it leads:
+the responses also tell where the logs begin.
+
 When nothing is missing any more, we ask the controllers to add this replica to the in-sync set (once all is
 synced, if acknowledgements require that). When they confirm, it leads.
 """
 
 import logging
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -109,6 +113,21 @@ class NoRestorer(Attachment):
         return False
 
 
+def deleted_before(mandate: Mandate, starts: Mapping[int, int]) -> int:
+    """Exclusive: everything before it was deleted permanently, according to the log starts of the replicas
+    that have responded.
+
+    The last leader's log start counts alone: all its followers adopt it. If it need not be heard, every
+    permanent deletion is known to this replica or to two of the others, because as many replicas have deleted
+    as an acknowledgement needs copies. A log start that only one of them has may come from retention by a
+    wrong clock.
+    """
+    sound = {replica: start for replica, start in starts.items() if replica in mandate.sound}
+    if mandate.last_leader in sound:
+        return sound[mandate.last_leader]
+    return sorted(sound.values())[-2] if len(sound) > 1 else 0
+
+
 class Restoring(NoRestorer):
     gathers = True
 
@@ -118,6 +137,7 @@ class Restoring(NoRestorer):
         self._peers = peers
         self.mandate = mandate
         self._tails: dict[int, Tail] = {}  # last epoch and log end offset of the other replicas
+        self._starts: dict[int, int] = {}  # log start offsets, of the same and of some that are asked again
         # Replicas whose diverging log is not kept: by an operator's decision, or because a newer log wins.
         self._discarded: set[int] = set()
         self._doubted: dict[int, Tail] = {}  # replicas whose log diverged from ours: they are asked again
@@ -178,6 +198,7 @@ class Restoring(NoRestorer):
             if self._tails.get(got.sender) not in (None, tail):
                 self.problem = ""  # It has lost records since: the problem was found with its earlier log.
             self._tails[got.sender] = tail
+            self._starts[got.sender] = got.start_offset
             if self._copying_until is not None and got.sender == self._driver.replica.leader:
                 self._source_ms = self._services.uptime_ms()
                 self._copying_until = tail.end_offset
@@ -225,8 +246,16 @@ class Restoring(NoRestorer):
         if ahead:
             self._copy_from(max(ahead, key=self._tails.__getitem__))
         else:
+            self._delete({replica: self._starts[replica] for replica in others})
             self.done = True
             self._propose()
+
+    def _delete(self, starts: Mapping[int, int]) -> None:
+        """``starts``: of logs that are prefixes of ours."""
+        offset = min(deleted_before(self.mandate, starts), self._driver.log.end_offset)
+        if offset > self._driver.log.start_offset:
+            logger.info("%s: records before offset %s were deleted", self._driver.key, offset)
+            self._driver.begin_with_leader_at(offset)
 
     def _has_heard_enough(self) -> bool:
         others = len(self.mandate.replicas) - 1
@@ -361,7 +390,7 @@ def tail_of(driver: "ReplicaDriver | None", ask: TailAsk, me: int) -> TailGot:
     its own log has failed or is damaged.
     """
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    tail = Tail(NO_EPOCH, 0)
+    tail, start = Tail(NO_EPOCH, 0), 0
     if driver is not None and not driver.closed:
         replica = driver.replica
         error = replica.check_epoch(ask.epoch)
@@ -370,4 +399,5 @@ def tail_of(driver: "ReplicaDriver | None", ask: TailAsk, me: int) -> TailGot:
         if error is ErrorCode.NONE and (driver.log.failure is not None or driver.damage.offset is not None):
             error = ErrorCode.KAFKA_STORAGE_ERROR
         tail = _tail(driver)
-    return TailGot(me, ask.key, error, ask.epoch, tail.last_epoch, tail.end_offset)
+        start = driver.log.start_offset
+    return TailGot(me, ask.key, error, ask.epoch, tail.last_epoch, tail.end_offset, start)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.replication.attachments.attachment import Attachment
 from tidelog.replication.election import FOREVER_MS
+from tidelog.replication.replica import NO_LIMIT
 
 if TYPE_CHECKING:
     from tidelog.replication.driver import ReplicaDriver
@@ -32,6 +33,10 @@ class NoSuccessors(Attachment):
     def all_follow(self, *, by_hand: bool = False) -> bool:
         """Whether all replicas that could lead instead are known to follow this replica."""
         return True
+
+    def held_by_all(self, *, by_hand: bool = False) -> int:
+        """Exclusive: all replicas that could lead instead are known to hold everything before it."""
+        return NO_LIMIT
 
     def when_all_follow(self, then: Callable[[bool], None], *, by_hand: bool = False) -> None:
         """Call ``then`` with whether all replicas that could lead instead still follow this replica in its
@@ -74,6 +79,14 @@ class Successors(NoSuccessors):
         driver = self._driver
         able = self._able(by_hand)
         return min((driver.listener.followed_until_ms(driver, each) for each in able), default=FOREVER_MS)
+
+    def held_by_all(self, *, by_hand: bool = False) -> int:
+        progress = self._driver.replica.progress
+        ends = [
+            progress[each].end_offset if each in progress and progress[each].seen else 0
+            for each in self._able(by_hand)
+        ]
+        return min(ends, default=NO_LIMIT)
 
     def when_all_follow(self, then: Callable[[bool], None], *, by_hand: bool = False) -> None:
         self._driver.listener.when_followed(self._driver, self._able(by_hand), then)

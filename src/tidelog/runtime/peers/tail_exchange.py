@@ -46,6 +46,7 @@ class TailExchange(Exchange[TailAsk, TailGot]):
                 "partition": index_of(ask.key),
                 "leader_epoch": got.last_epoch,
                 "end_offset": got.end_offset,
+                "start_offset": got.start_offset,
             }
 
         topics = by_topic(zip(asks, gots, strict=True), lambda pair: pair[0].key, partition)
@@ -58,7 +59,9 @@ class TailExchange(Exchange[TailAsk, TailGot]):
                 key = (topic_of(topic.topic), part.partition)
                 if key in epochs:
                     error = ErrorCode(part.error_code)
-                    yield TailGot(peer, key, error, epochs[key], part.leader_epoch, part.end_offset)
+                    yield TailGot(
+                        peer, key, error, epochs[key], part.leader_epoch, part.end_offset, part.start_offset
+                    )
 
     def token(self, message: TailAsk | TailGot) -> Hashable:
         return message.key, message.epoch

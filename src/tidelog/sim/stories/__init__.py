@@ -35,6 +35,7 @@ from tidelog.sim.stories import (
     operations,
     primary_backup,
     primary_backup_async,
+    promoted_backups,
     proposals,
     quorum_memory,
     quorum_topics,
@@ -46,6 +47,7 @@ from tidelog.sim.stories import (
     seams,
     seams_two,
     stand_ins,
+    unaware_leaders,
     wholeness,
 )
 from tidelog.sim.telling import Telling
@@ -68,7 +70,7 @@ STORIES: dict[str, Told] = (
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)
-    | _named("deleted_records", deleted_records.STORIES)
+    | _named("deleted_records", (*deleted_records.STORIES, *promoted_backups.STORIES))
     | _named("disk", disks.STORIES)
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)
@@ -93,6 +95,7 @@ STORIES: dict[str, Told] = (
     | _named("renamed_disk", renamed_disks.STORIES)
     | _named("retention", retention.STORIES)
     | _named("scrub", scrubbing.STORIES)
+    | _named("unaware_leader", unaware_leaders.STORIES)
     | _named("wholeness", wholeness.STORIES)
     | _named("known_hole", known_holes.STORIES)
 )

@@ -14,7 +14,7 @@ from tidelog.replication.attachments.successors import Successors
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Replica
+from tidelog.replication.replica import NO_LIMIT, Replica
 from tidelog.sim.disk import EIO, SimulatedDisk
 from tidelog.types import TopicPartition
 
@@ -416,5 +416,18 @@ def test_only_another_replica_can_be_a_successor(replicas: tuple[int, ...]) -> N
     driver.lead(4, replicas, (1,), 1)
     setup.services.clock_ms += 10_000
     assert partition.leads is (replicas == (1,))
-    assert driver.replica.is_doubted() is (replicas != (1,))
+    assert (driver.replica.safe_end_offset() == 0) is (replicas != (1,))
     assert bool(driver.replica.progress) is (replicas != (1,))
+
+
+def test_what_may_be_committed_while_all_successors_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Following is not enough: each of them may have been appointed, and must hold what is committed."""
+    driver, alone = Setup().driver, True
+    Partition(NAME, driver, TopicConfig(), alone=lambda: alone, on_role=lambda _: None)
+    driver.attach(Successors(driver))
+    driver.lead(4, (1, 2, 3), (1, 2), 1)
+    monkeypatch.setattr(Successors, "all_follow", lambda self, *, by_hand: True)
+    monkeypatch.setattr(Successors, "held_by_all", lambda self, *, by_hand: 7)
+    assert driver.replica.safe_end_offset() == 7
+    alone = False
+    assert driver.replica.safe_end_offset() == NO_LIMIT

@@ -1,0 +1,79 @@
+"""Replicas that were appointed leader without hearing of it: mode ``isr``, three replicas,
+``min.insync.replicas=2``, unclean elections allowed.
+"""
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.checkers.batches import entries_between
+from tidelog.sim.story import Sent, Story
+from tidelog.sim.telling import expect
+
+BETWEEN_WRITES_MS = 100
+DELAY_MS = 150  # C is always a record or two behind, so it does not join the in-sync set.
+
+
+def follower_lacks_what_members_hold() -> Story:
+    """All brokers are disconnected from the controllers, C last. The controllers make C the leader, which
+    does not hear of it and still follows A, with fewer records than the members. A acknowledges only what C
+    holds, too, and nothing is lost when C leads.
+    """
+    story = _with_c_behind()
+    before = story.partition().leader_epoch
+    story.tell("records are written to A all the time")
+    story.cut("AB", "XYZ")
+    sent = _write_for(story, 1500)
+    story.cut("C", "XYZ")
+    while not story.is_led_anew(before):
+        sent += _write_for(story, BETWEEN_WRITES_MS)
+    expect(story.leader(), "C")
+    sent += _write_for(story, 500)
+    _tell_ends(story)
+    last = story.send(at="A")
+    expect(story.await_answer(last), ErrorCode.NONE)
+    story.cut("A", "C")
+    waiting = story.send(at="A")
+    story.run(300)
+    expect(waiting.reply, None)
+    story.heal()
+    story.until(lambda: story.driver("C").replica.leader == story.nodes("C")[0], "the leadership of C")
+    story.until(story.all_in_sync, "the return of A and B")
+    story.run(500)
+    _tell_ends(story)
+    expect(waiting.reply and waiting.reply.error, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    log = story.driver("C").log
+    kept = {entry.value.decode() for entry in entries_between(log, log.start_offset, log.end_offset)}
+    acknowledged = {each.name for each in (*sent, last) if each.reply and not each.reply.error}
+    expect(acknowledged - kept, set())
+    expect(waiting.name in kept, False)
+    return story
+
+
+def _with_c_behind() -> Story:
+    story = Story(unclean_leader_election_enable="true")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("C")
+    story.until(lambda: story.in_sync() == "AB", "the departure of C")
+    story.slow_down("A", "C", DELAY_MS)
+    _write_for(story, BETWEEN_WRITES_MS)
+    story.start("C")
+    _write_for(story, 1000)
+    expect(story.in_sync(), "AB")
+    return story
+
+
+def _write_for(story: Story, milliseconds: int) -> list[Sent]:
+    sent = []
+    for _ in range(milliseconds // BETWEEN_WRITES_MS):
+        sent.append(story.send(at="A"))
+        story.run(BETWEEN_WRITES_MS)
+    return sent
+
+
+def _tell_ends(story: Story) -> None:
+    """Where each log ends: it has too many records to tell them all."""
+    for letter in "ABC":
+        driver = story.driver(letter)
+        ends = f"ends at {driver.log.end_offset}, committed before {driver.replica.high_watermark}"
+        story.tell(f"  the log of {letter} {ends}")
+
+
+STORIES = (follower_lacks_what_members_hold,)
