@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tidelog.errors import InvariantViolation
+from tidelog.replication.attachments.deletions import Deletions, MemberDeletions
 from tidelog.replication.attachments.restorer import Restoring
 from tidelog.replication.driver import ReplicaDriver
-from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.replica import Replica
 from tidelog.replication.votes import Tail
 from tidelog.sim.checkers import Violation
@@ -51,7 +51,7 @@ def keep_what_nobody_can_compare(patch: pytest.MonkeyPatch) -> None:
 
 def answer_deletions_without_silent_members(patch: pytest.MonkeyPatch) -> None:
     """A member that is not heard of has not raised its log's start, and may lead next."""
-    patch.setattr(IsrPolicy, "drops_laggards", False)
+    patch.setattr(MemberDeletions, "_is_awaited", Deletions._is_awaited)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ stand_in    ``NoStandIn``                                  ``Backup``, ``AnyVote
 successors  ``NoSuccessors``                               ``Successors``: replicas that the controllers may
                                                            have appointed instead
 deletions   ``Deletions``: each replica deletes            ``MemberDeletions``: all members are waited for;
+                                                           ``CopiedDeletions``: as many replicas as a write
+                                                           needs copies, with three or more;
                                                            ``LoggedDeletions``: a deletion is a record
 =========== ============================================== ===================================================
 """
