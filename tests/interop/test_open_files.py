@@ -14,7 +14,7 @@ from .wire import Wire
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
 
 ALLOWED = 64
-OTHER_DESCRIPTORS = 90  # sockets, the event loop, the metadata log, and what each of 16 threads writes and syncs
+OTHER_DESCRIPTORS = 90  # sockets, the event loop, the metadata log, files that threads are writing
 PARTITIONS = 400
 
 
