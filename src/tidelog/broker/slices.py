@@ -17,10 +17,20 @@ logger = logging.getLogger(__name__)
 SLICE_MS_MAX = 4
 
 
-def in_slices(services: Services, steps: Iterator[object], per_slice: int, then: Callable[[], None]) -> None:
-    """Do all steps, ``per_slice`` at a time, then call ``then``. The first slice is done immediately."""
+def in_slices(
+    services: Services,
+    steps: Iterator[object],
+    per_slice: int,
+    then: Callable[[], None],
+    *,
+    urgent: bool = False,
+) -> None:
+    """Do all steps, ``per_slice`` at a time, then call ``then``. The first slice is done immediately.
+    ``urgent``: work of the cluster, which does not wait for the slices of clients' requests.
+    """
     if take_slice(services, steps, per_slice):
-        services.soon(lambda: in_slices(services, steps, per_slice, then))
+        go_on = services.soon if urgent else services.in_turn
+        go_on(lambda: in_slices(services, steps, per_slice, then, urgent=urgent))
     else:
         then()
 
@@ -65,7 +75,7 @@ class SlicedResponse(Promise[Fields]):
         """The next slice. Whatever goes wrong, the request is answered."""
         try:
             if take_slice(self._services, self._steps, self._per_slice):
-                self._services.soon(self.go_on)
+                self._services.in_turn(self.go_on)
                 return
             outcome = self._respond()
         except Exception as error:
@@ -91,7 +101,7 @@ def respond_in_slices(
     if not take_slice(services, steps, per_slice):
         return respond()
     response = SlicedResponse(services, steps, per_slice, respond)
-    services.soon(response.go_on)
+    services.in_turn(response.go_on)
     return response
 
 

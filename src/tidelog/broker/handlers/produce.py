@@ -230,7 +230,7 @@ class ProduceHandler:
         steps = append_each()
         if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
             asker.hold()
-            self._broker.services.soon(lambda: self._go_on(steps, context, asker, conclude))
+            self._broker.services.in_turn(lambda: self._go_on(steps, context, asker, conclude))
         else:
             conclude()
 
@@ -244,7 +244,7 @@ class ProduceHandler:
         """The next batches. The connection is held, so that a producer's batches keep their order."""
         try:
             if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
-                self._broker.services.soon(lambda: self._go_on(steps, context, asker, conclude))
+                self._broker.services.in_turn(lambda: self._go_on(steps, context, asker, conclude))
                 return
             conclude()
         except HangUp as error:
