@@ -24,15 +24,29 @@ def in_slices(
     then: Callable[[], None],
     *,
     urgent: bool = False,
+    promise: Promise[Fields] | None = None,
 ) -> None:
     """Do all steps, ``per_slice`` at a time, then call ``then``. The first slice is done immediately.
-    ``urgent``: work of the cluster, which does not wait for the slices of clients' requests.
+    ``urgent``: work of the cluster, which does not wait for the slices of clients' requests. ``promise``: the
+    response to the request that the steps belong to. Whatever goes wrong, it is kept.
     """
-    if take_slice(services, steps, per_slice):
+    try:
+        goes_on = take_slice(services, steps, per_slice)
+    except Exception as error:
+        if promise is None or promise.kept:
+            raise
+        promise.keep(_failure(error))
+        return
+    if goes_on:
         go_on = services.soon if urgent else services.in_turn
-        go_on(lambda: in_slices(services, steps, per_slice, then, urgent=urgent))
+        go_on(lambda: in_slices(services, steps, per_slice, then, urgent=urgent, promise=promise))
     else:
         then()
+
+
+def _failure(error: Exception) -> Fields:
+    logger.exception("a request failed")
+    return {"error_code": getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)}
 
 
 def take_slice(services: Services, steps: Iterator[object], per_slice: int) -> bool:
@@ -79,9 +93,7 @@ class SlicedResponse(Promise[Fields]):
                 return
             outcome = self._respond()
         except Exception as error:
-            logger.exception("a request failed")
-            code = getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
-            outcome = {"error_code": code}
+            outcome = _failure(error)
         self._when_taken()
         if isinstance(outcome, Promise):
             outcome.then(self.keep)

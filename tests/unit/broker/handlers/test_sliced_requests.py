@@ -20,7 +20,7 @@ from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests import deciding, submission
 from tidelog.broker.requests.request import RequestContext
-from tidelog.broker.slices import SlicedResponse, respond_in_slices
+from tidelog.broker.slices import SlicedResponse, in_slices, respond_in_slices
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages, requests
 from tidelog.protocol.batch import assign_whole, parse_header
@@ -99,6 +99,15 @@ class TestSlices:
         response.then(told.append)
         services.settle()
         assert told == ["taken", {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}]
+        assert "a request failed" in caplog.text
+
+    @pytest.mark.parametrize("broken", [1, 4])
+    def test_so_is_one_of_a_promised_response(self, broken: int, caplog: pytest.LogCaptureFixture) -> None:
+        services, told, promise = FakeServices(), list[Any](), Promise[Fields]()
+        promise.then(told.append)
+        in_slices(services, steps([], 7, broken=broken), 3, lambda: told.append("done"), promise=promise)
+        services.settle()
+        assert told == [{"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}]
         assert "a request failed" in caplog.text
 
 
