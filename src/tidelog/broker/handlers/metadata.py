@@ -44,12 +44,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     if not (missing and may_create):
         if wanted == [] or len(broker.image.brokers) < 2:
             return _answer(broker, wanted, reads=reads)
-        when_successors_are_known(
-            broker,
-            lambda: _found(broker, wanted),
-            lambda: _keep(promise, _answer(broker, wanted, reads=reads)),
-        )
-        return promise
+        return _answer_when_led(broker, wanted, reads=reads)
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
     gather.promise.then(
@@ -60,6 +55,24 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     for name in missing:
         _create(broker, name, refused, gather)
     return promise
+
+
+def _answer_when_led(broker: Broker, wanted: Sequence[Wanted] | None, *, reads: bool) -> Outcome:
+    """Usually nothing has to be waited for. Then the connection learns that the response comes in slices."""
+    promise: Promise[Fields] = Promise()
+    at_once: list[Outcome] = []
+    waits = False
+
+    def answer() -> None:
+        outcome = _answer(broker, wanted, reads=reads)
+        if waits:
+            _keep(promise, outcome)
+        else:
+            at_once.append(outcome)
+
+    when_successors_are_known(broker, lambda: _found(broker, wanted), answer)
+    waits = True
+    return at_once[0] if at_once else promise
 
 
 def _found(broker: Broker, wanted: Sequence[Wanted] | None) -> Iterable[TopicImage]:
