@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from tidelog.cli.modes import QUESTIONS
-from tidelog.config.promises import EXAMPLES, Terms, describe, may_lose, reads_go_on, writes_go_on
+from tidelog.config.promises import EXAMPLES, Terms, describe, may_lose, reads_continue, writes_continue
 from tidelog.controller.successions.mode_changes import STEPS
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.progress import Progress
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
@@ -38,7 +38,7 @@ def blocks() -> dict[str, Callable[[], str]]:
 
 def promises() -> str:
     """The table that ``tidelog modes`` prints."""
-    columns = {TITLES[name]: describe(terms) for name, terms in EXAMPLES.items()}
+    columns = {_title(name, terms): describe(terms) for name, terms in EXAMPLES.items()}
     rows = [["", *columns]]
     rows += [
         [words, *(_cell(each[key]) for each in columns.values())]
@@ -46,6 +46,10 @@ def promises() -> str:
         if key != "replicas"
     ]
     return _table(rows)
+
+
+def _title(name: str, terms: Terms) -> str:
+    return TITLES.get(name, f"`{terms.mode}`, {terms.replicas} replicas")
 
 
 def _cell(value: object) -> str:
@@ -66,7 +70,7 @@ def committed() -> str:
         lines.append(f"{broker} {role:<11} " + "■ " * end)
     lines.append("")
     for name, (mode, minimum) in _PICTURED.items():
-        end = BY_NAME[mode].committed(_leader(minimum))
+        end = MODES[mode].policy.committed(_leader(minimum))
         lines.append(f"{name:<13} " + "─ " * (end - 1) + f"┘ committed: everything before {end}")
     return "```\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
 
@@ -103,7 +107,7 @@ def _leader(min_in_sync: int) -> Any:
 
 def faults() -> str:
     """Every set of failed replicas, and what continues; A is the leader or primary."""
-    rows = [["failed", *TITLES.values()]]
+    rows = [["failed", *(_title(name, terms) for name, terms in EXAMPLES.items())]]
     for size in range(1, 4):
         for dead in combinations("ABC", size):
             rows.append([" ".join(dead), *(_outcome(terms, dead) for terms in EXAMPLES.values())])
@@ -116,7 +120,10 @@ def _outcome(terms: Terms, dead: tuple[str, ...]) -> str:
         return "–"
     going_on = [
         word
-        for word, goes in (("writes", writes_go_on(terms, places)), ("reads", reads_go_on(terms, places)))
+        for word, goes in (
+            ("writes", writes_continue(terms, places)),
+            ("reads", reads_continue(terms, places)),
+        )
         if goes
     ]
     lost = "; data loss possible if lost for good" if may_lose(terms, destroyed=places) else ""

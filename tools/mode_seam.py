@@ -9,22 +9,28 @@ a mode compared with anything  the same; two modes may be compared: that asks wh
 but another mode
 a row's flag, or which policy  a method of the policy, of the succession or of an attachment, which each mode
 or attachment there is         answers in its own way
+(by ``isinstance``, ``type`` or
+a pattern)
 ``election is None``, and so   the null object in that slot (:mod:`tidelog.replication.attachments`)
 on for every slot
 ============================== ===============================================================================
 
 Not covered: ``config``, ``cli`` and ``lab`` speak of modes to users (settings, promises, help texts), and
 ``sim`` checks what each mode promises, so they name them; ``runtime`` and everything below have no business
-with modes and import none of this.
+with modes and import none of this. A mode is also recognised by a local name (``now = partition.mode``), but
+not where a function returns it or a container holds it.
+
+Which modes, policies, attachments and slots there are is read from the sources.
 """
 
 import ast
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "src" / "tidelog"
 PACKAGES = ("replication", "controller", "broker")
 SEAM = ("replication/policies/", "controller/successions/", "replication/modes.py")
 ATTACHMENTS = ("replication/attachments/",)
@@ -46,20 +52,62 @@ EXCEPTIONS = {
 }
 """(file, function) → why it may."""
 
-CONSTANTS = frozenset({"ISR", "PRIMARY_BACKUP", "QUORUM"})
-SPECIAL = frozenset({"DEFAULT", "INTERNAL"})  # Modes by what they are for: fine, but not to compare with.
-WORDS = frozenset({"isr", "primary-backup", "quorum"})
+
+def _named(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(attr=attr):
+            return attr
+    return ""
+
+
+def _classes(folder: Path) -> dict[str, ast.ClassDef]:
+    trees = (ast.parse(path.read_text()) for path in sorted(folder.rglob("*.py")))
+    return {each.name: each for tree in trees for each in tree.body if isinstance(each, ast.ClassDef)}
+
+
+def _assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
+    """Name → what it is given, of the assignments in a module or class."""
+    found = {}
+    for each in body:
+        match each:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found[name] = value
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                found[name] = value
+    return found
+
+
+def _subclasses(classes: Mapping[str, ast.ClassDef], base: str) -> set[str]:
+    direct = {name for name, each in classes.items() if base in map(_named, each.bases)}
+    return direct.union(*(_subclasses(classes, name) for name in direct))
+
+
+SETTINGS = _assigned(ast.parse((CORE / "config" / "modes.py").read_text()).body)
+CONSTANTS = frozenset(
+    name
+    for name, value in SETTINGS.items()
+    if isinstance(value, ast.Constant) and isinstance(value.value, str) and not name.startswith("_")
+)
+WORDS = frozenset(ast.literal_eval(SETTINGS[name]) for name in CONSTANTS)
+# Modes by what they are for: fine, but not to compare with.
+SPECIAL = frozenset(name for name, value in SETTINGS.items() if _named(value) in CONSTANTS)
+CLASSES = _classes(CORE / "replication")
+POLICIES = frozenset(
+    name
+    for name in _classes(CORE / "replication" / "policies")
+    if name.endswith("Policy") and name != "Policy"
+)
+ATTACHED = frozenset(_subclasses(CLASSES, "Attachment"))
+KINDS = ATTACHED | POLICIES
+SLOTS = frozenset(
+    value.value
+    for name in ATTACHED
+    if isinstance(value := _assigned(CLASSES[name].body).get("slot"), ast.Constant)
+)
 MODE_NAMES = frozenset({"mode", "replication_mode", "default_replication_mode"})
 FLAGS = frozenset({"leaders", "Leaders"})
-POLICIES = frozenset({"IsrPolicy", "PrimaryBackupPolicy", "QuorumPolicy"})
-SLOTS = frozenset({"voter", "voters", "restorer", "seal", "snapshots", "stand_in", "successors", "deletions"})
-KINDS = frozenset(
-    {
-        "Appointed", "Elected", "Restoring", "Pausing", "Sealing", "Snapshots", "Backup", "AnyVoter",
-        "Successors", "LoggedDeletions", "NoVoters", "NoRestorer", "NoSeal", "NoSnapshots", "NoStandIn",
-        "NoSuccessors", "Deletions", *POLICIES,
-    }
-)  # fmt: skip
 ELECTIONS = frozenset({"election", "_election"})
 
 
@@ -77,6 +125,7 @@ class _Visitor(ast.NodeVisitor):
     def __init__(self, path: str) -> None:
         self._path = path
         self._scopes: list[str] = []
+        self._modes: list[set[str]] = [set()]  # Local names of modes, by scope.
         self._may_ask_attachments = path.startswith(ATTACHMENTS)
         self.findings: list[Finding] = []
 
@@ -88,8 +137,54 @@ class _Visitor(ast.NodeVisitor):
 
     def _enter(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._scopes.append(node.name)
+        self._modes.append(set())
+        if not isinstance(node, ast.ClassDef):
+            self._arguments(node.args)
         self.generic_visit(node)
+        self._modes.pop()
         self._scopes.pop()
+
+    def _arguments(self, arguments: ast.arguments) -> None:
+        for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            text = each.annotation is not None and ast.unparse(each.annotation) in ("str", "str | None")
+            if text and each.arg in MODE_NAMES:
+                self._modes[-1].add(each.arg)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            self._name(target, node.value)
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._name(node.target, node.value)
+        self.generic_visit(node)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self._name(node.target, node.value)
+        self.generic_visit(node)
+
+    def _name(self, target: ast.expr, value: ast.expr) -> None:
+        """A local name for a mode, or no longer one."""
+        match target, value:
+            case ast.Name(id=name), _:
+                (set.add if self._is_mode(value) else set.discard)(self._modes[-1], name)
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values):
+                for each, of in zip(targets, values, strict=False):
+                    self._name(each, of)
+
+    def _is_mode(self, node: ast.expr) -> bool:
+        """A mode, whichever it is."""
+        match node:
+            case ast.Name(id=name):
+                return any(name in names for names in self._modes)
+            case ast.NamedExpr(value=value):
+                return self._is_mode(value)
+            case ast.Call(func=function):
+                return _named(function) == "mode_of"
+            case ast.Attribute(attr=attr):
+                return attr in MODE_NAMES
+        return False
 
     visit_ClassDef = _enter  # noqa: N815 - the names that ast asks for
     visit_FunctionDef = _enter  # noqa: N815
@@ -124,10 +219,13 @@ class _Visitor(ast.NodeVisitor):
     def visit_Compare(self, node: ast.Compare) -> None:
         sides = [node.left, *node.comparators]
         special = any(_named(side) in SPECIAL for side in sides)
-        if special or (any(map(_is_mode, sides)) and not all(map(_is_mode, sides))):
+        modes = [self._is_mode(side) for side in sides]
+        if special or (any(modes) and not all(modes)):
             self._found(node, f"{ast.unparse(node)} asks for a mode")
         if any(_named(side) == "policy" for side in sides):
             self._found(node, f"{ast.unparse(node)} asks which policy it is")
+        if any(name in KINDS for side in sides for name in _names_in(side)):
+            self._found_kind(node)
         if any(_is_none(side) for side in sides) and not self._may_ask_attachments:
             for side in sides:
                 self._check_slot(node, side)
@@ -139,39 +237,28 @@ class _Visitor(ast.NodeVisitor):
             self._found(node, f"{ast.unparse(node)}: what a mode lacks is a null object")
 
     def visit_Match(self, node: ast.Match) -> None:
-        if _is_mode(node.subject):
+        if self._is_mode(node.subject):
             self._found(node, f"match {ast.unparse(node.subject)} asks for a mode")
         self.generic_visit(node)
 
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "type", "issubclass"):
-            told = {name for each in node.args[1:] for name in _names_in(each)} & KINDS
-            if told and not self._may_ask_attachments:
-                self._found(node, f"{ast.unparse(node)} asks which attachment or policy there is")
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        if _named(node.cls) in KINDS:
+            self._found_kind(node)
         self.generic_visit(node)
 
+    def _found_kind(self, node: ast.AST) -> None:
+        if not self._may_ask_attachments:
+            self._found(node, f"{ast.unparse(node)} asks which attachment or policy there is")
 
-def _named(node: ast.expr) -> str:
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(attr=attr):
-            return attr
-    return ""
+    def visit_Call(self, node: ast.Call) -> None:
+        named = {name for each in node.args[1:] for name in _names_in(each)}
+        if _named(node.func) in ("isinstance", "issubclass") and named & KINDS:
+            self._found_kind(node)
+        self.generic_visit(node)
 
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _is_mode(node: ast.expr) -> bool:
-    """A mode, whichever it is."""
-    match node:
-        case ast.Call(func=ast.Name(id="mode_of")):
-            return True
-        case ast.Attribute(attr=attr):
-            return attr in MODE_NAMES
-    return False
 
 
 def _is_row(node: ast.expr) -> bool:
@@ -183,7 +270,7 @@ def _is_row(node: ast.expr) -> bool:
 
 
 def _names_in(node: ast.expr) -> Iterator[str]:
-    return (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    return (_named(each) for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute))
 
 
 def findings_in(source: str, path: str) -> list[Finding]:

@@ -2,8 +2,12 @@
 ``Controller`` writes their fields, or what their fields hold. ``./dev lint`` runs this over the sources.
 
 A machine is recognised by the names it goes by (``replica``, ``driver.replica``, ``self._election``), by its
-type in a signature, by the call that makes it, and by local names that were given one. What it refers to and
-does not own (its log, its metadata store) may be written.
+type in a signature, by the call that makes it, and by local names that were given one: in an assignment, a
+loop or a comprehension. What it refers to and does not own (its log, its metadata store) may be written. Its
+private methods are not called from outside either: they are steps of an event.
+
+Not found: a machine or a part of it that a function returns or a container holds, unless its name says what
+it is.
 """
 
 import ast
@@ -18,18 +22,67 @@ PACKAGES = ("replication", "controller", "broker", "runtime", "sim", "testing")
 CLASSES = frozenset({"Replica", "Election", "Controller"})
 NAMES = frozenset(name for each in CLASSES for name in (each.lower(), f"_{each.lower()}"))
 SURROUNDINGS = frozenset({"log", "_store"})
+PARTS = {
+    "Progress": "replication/progress.py",
+    "Watermark": "replication/watermark.py",
+    "PendingProduces": "replication/pending_produces.py",
+    "InSyncProposals": "replication/in_sync_proposals.py",
+    "Degrading": "replication/policies/degrading.py",
+}
+"""Classes of objects that a machine owns → where they are defined."""
+EVENTS_OF_PARTS = frozenset(
+    {"accepted", "give_up_from", "give_up_missing", "log_damaged_from", "log_restarted"}
+)
+"""Events of ``Watermark`` that count in any role: the driver of a replica calls them on the part. Every other
+method of a part that changes it is a step of an event of its machine.
+"""
 # What changes a container in place.
-CHANGES = frozenset(
+CONTAINER_CHANGES = frozenset(
     {
-        "add", "append", "appendleft", "clear", "discard", "extend", "fetched", "insert", "pop", "popitem",
-        "popleft", "remove", "setdefault", "sort", "update",
+        "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft",
+        "remove", "reverse", "setdefault", "sort", "update",
     }
 )  # fmt: skip
+# Of a container: the elements are the same objects, the container is another one or only a view.
+VIEWS = frozenset({"values", "items", "keys", "copy"})
+COPIES = frozenset(
+    {"dict", "enumerate", "filter", "iter", "list", "reversed", "set", "sorted", "tuple", "zip"}
+)
+ONE_OF = frozenset({"max", "min", "next"})
+SETTERS = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
+
+
+def _writers(source: str, name: str) -> Iterator[str]:
+    """The methods of a class that write a field of ``self``."""
+    for each in ast.walk(ast.parse(source)):
+        if isinstance(each, ast.ClassDef) and each.name == name:
+            for method in each.body:
+                if isinstance(method, ast.FunctionDef) and any(map(_is_write_to_self, ast.walk(method))):
+                    yield method.name
+
+
+def _is_write_to_self(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store() | ast.Del()):
+            return True
+    return False
+
+
+CHANGES = CONTAINER_CHANGES | {
+    writer
+    for name, path in PARTS.items()
+    for writer in _writers((ROOT / "src" / "tidelog" / path).read_text(), name)
+    if not writer.startswith("__") and writer not in EVENTS_OF_PARTS
+}
 
 
 class Kind(Enum):
     MACHINE = "machine"
     PART = "part of its state"
+    COPY = "another container of parts of its state"
+
+
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 class Finding(NamedTuple):
@@ -38,7 +91,7 @@ class Finding(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.text} is written from outside; use an event of its class"
+        return f"{self.path}:{self.line}: {self.text} changes it from outside; use an event of its class"
 
 
 class _Scope(ast.NodeVisitor):
@@ -59,12 +112,44 @@ class _Scope(ast.NodeVisitor):
                     return None if attr in SURROUNDINGS else Kind.PART
                 return Kind.MACHINE if attr in NAMES else None
             case ast.Subscript(value=owner):
-                return Kind.PART if self.kind(owner) is Kind.PART else None
-            case ast.Call(func=ast.Name(id=name)):
-                return Kind.MACHINE if name in CLASSES else None
-            case ast.Call(func=ast.Attribute(value=owner, attr="get")):
-                return Kind.PART if self.kind(owner) is Kind.PART else None
+                return self._element(owner)
+            case ast.NamedExpr(value=value) | ast.Await(value=value) | ast.Starred(value=value):
+                return self.kind(value)
+            case ast.IfExp(body=first, orelse=second):
+                return self.kind(first) or self.kind(second)
+            case ast.BoolOp(values=values):
+                return next((kind for each in values if (kind := self.kind(each)) is not None), None)
+            case ast.Call():
+                return self._kind_of_call(node)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+                return self._kind_of_comprehension(node)
         return None
+
+    def _kind_of_call(self, node: ast.Call) -> Kind | None:
+        match node.func:
+            case ast.Name(id=name) if name in CLASSES:
+                return Kind.MACHINE
+            case ast.Name(id=name) if name in COPIES | ONE_OF:
+                if all(self._element(each) is None for each in node.args):
+                    return None
+                return Kind.COPY if name in COPIES else Kind.PART
+            case ast.Name(id="vars") if node.args and self.kind(node.args[0]) is not None:
+                return Kind.PART
+            case ast.Attribute(value=owner, attr="get" | "pop" | "popleft" | "setdefault"):
+                return self._element(owner)
+            case ast.Attribute(value=owner, attr=attr) if attr in VIEWS and self._element(owner):
+                return Kind.COPY
+        return None
+
+    def _kind_of_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Kind | None:
+        inner = _Scope(self._path, self._kinds)
+        for each in node.generators:
+            inner._elements(each.target, each.iter)
+        return None if inner.kind(node.elt) is None else Kind.COPY
+
+    def _element(self, container: ast.expr) -> Kind | None:
+        """What a container holds."""
+        return Kind.PART if self.kind(container) in (Kind.PART, Kind.COPY) else None
 
     # --- what is written ------------------------------------------------------------------------------------
 
@@ -75,13 +160,14 @@ class _Scope(ast.NodeVisitor):
                     self._written(each)
             case ast.Starred(value=inside):
                 self._written(inside)
-            case ast.Attribute(value=owner) if self.kind(owner) is not None:
+            case ast.Attribute(value=owner) if self.kind(owner) in (Kind.MACHINE, Kind.PART):
                 self._found(target)
             case ast.Subscript(value=owner) if self.kind(owner) is Kind.PART:
                 self._found(target)
 
     def _found(self, node: ast.expr) -> None:
-        self.findings.append(Finding(self._path, node.lineno, ast.unparse(node)))
+        if not any(each.line == node.lineno for each in self.findings):
+            self.findings.append(Finding(self._path, node.lineno, ast.unparse(node)))
 
     def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:
@@ -97,6 +183,10 @@ class _Scope(ast.NodeVisitor):
             for each, of in zip(target.elts, value.elts, strict=False):
                 self._name(each, of)
 
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self._name(node.target, node.value)
+        self.generic_visit(node)
+
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self._written(node.target)
         self.generic_visit(node)
@@ -111,21 +201,54 @@ class _Scope(ast.NodeVisitor):
         for target in node.targets:
             self._written(target)
 
-    def visit_For(self, node: ast.For) -> None:
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self._written(node.target)
+        self._elements(node.target, node.iter)
         self.generic_visit(node)
+
+    visit_AsyncFor = visit_For  # noqa: N815 - the name that ast asks for
+
+    def _elements(self, target: ast.expr, container: ast.expr) -> None:
+        """Local names for the elements of a container."""
+        kind = self._element(container)
+        if isinstance(container, ast.Tuple | ast.List):
+            kind = next((kind for each in container.elts if (kind := self.kind(each)) is not None), None)
+        for each in ast.walk(target):
+            if isinstance(each, ast.Name):
+                self._kinds[each.id] = kind
+
+    def _visit_comprehension(self, node: _Comprehension) -> None:
+        inner = _Scope(self._path, self._kinds)
+        for each in node.generators:
+            inner._written(each.target)
+            inner._elements(each.target, each.iter)
+        inner.generic_visit(node)
+        self.findings += inner.findings
+
+    visit_ListComp = _visit_comprehension  # noqa: N815 - the names that ast asks for
+    visit_SetComp = _visit_comprehension  # noqa: N815
+    visit_DictComp = _visit_comprehension  # noqa: N815
+    visit_GeneratorExp = _visit_comprehension  # noqa: N815
 
     def visit_withitem(self, node: ast.withitem) -> None:
         if node.optional_vars is not None:
             self._written(node.optional_vars)
+            self._name(node.optional_vars, node.context_expr)
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
         match node.func:
             case ast.Attribute(value=owner, attr=attr) if attr in CHANGES and self.kind(owner) is Kind.PART:
                 self._found(node)
-            case ast.Name(id="setattr" | "delattr") if node.args and self.kind(node.args[0]) is not None:
+            case ast.Attribute(value=owner, attr=attr) if self.kind(owner) is Kind.MACHINE and _is_private(
+                attr
+            ):
                 self._found(node)
+            case ast.Attribute(value=owner, attr=attr) if attr in SETTERS and self.kind(owner) is not None:
+                self._found(node)
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in SETTERS and node.args:
+                if self.kind(node.args[0]) is not None:
+                    self._found(node)
         self.generic_visit(node)
 
     # --- scopes within --------------------------------------------------------------------------------------
@@ -149,12 +272,17 @@ class _Scope(ast.NodeVisitor):
                 continue
             text = ast.unparse(each.annotation).strip("'\"")
             # ``replica: int`` is a broker's number.
-            is_machine = bool(CLASSES & set(text.replace("|", " ").split()))
-            self._kinds[each.arg] = Kind.MACHINE if is_machine else None
+            words = set(text.replace("|", " ").split())
+            part = Kind.PART if words & PARTS.keys() else None
+            self._kinds[each.arg] = Kind.MACHINE if words & CLASSES else part
 
     def _look(self, body: Sequence[ast.stmt]) -> None:
         for each in body:
             self.visit(each)
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
 
 
 def findings_in(source: str, path: str) -> list[Finding]:

@@ -263,8 +263,8 @@ def _running(loads: dict[str, SteadyLoad]) -> Iterator[None]:
 def _create_topics(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
     for topic, kind in TOPICS.items():
-        wish = NewTopic(topic, PARTITIONS, kind.replicas, config=kind.settings)
-        admin.create_topics([wish])[topic].result(WITHIN_SECONDS)
+        new = NewTopic(topic, PARTITIONS, kind.replicas, config=kind.settings)
+        admin.create_topics([new])[topic].result(WITHIN_SECONDS)
 
 
 def _label(topic: str) -> str:

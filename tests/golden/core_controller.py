@@ -136,7 +136,7 @@ class ControllerDriver(Driver):
         """
         now = self._partition
         leader = now.leader if elected is None else elected
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             leader,
             self.image.brokers[leader].broker_epoch,
             TOPIC_ID,
@@ -148,7 +148,7 @@ class ControllerDriver(Driver):
             elected=elected is not None,
             sealed=sealed,
         )
-        return self._ask(InSyncAsk(wish))
+        return self._ask(InSyncAsk(proposal))
 
     def do_offline(self, broker: int, healed: bool = False) -> Iterator[str]:
         epoch = self.image.brokers[broker].broker_epoch
@@ -165,8 +165,8 @@ class ControllerDriver(Driver):
         settings = {"replication.mode": mode}
         if min_in_sync:
             settings["min.insync.replicas"] = str(min_in_sync)
-        wish = NewTopic(TOPIC, assignments={0: replicas}, configs=settings)
-        return self._write([topics.create(self.decided, wish, self.config, TOPIC_ID)])
+        wanted = NewTopic(TOPIC, assignments={0: replicas}, configs=settings)
+        return self._write([topics.create(self.decided, wanted, self.config, TOPIC_ID)])
 
     def do_mode(self, mode: str) -> Iterator[str]:
         wanted: Mapping[str, str] = {**self.decided.topics[TOPIC].configs, "replication.mode": mode}

@@ -13,8 +13,9 @@ from tidelog.log.epochs import EpochCache
 from tidelog.machine import Machine
 from tidelog.replication.effects import BeginEpoch, Truncate
 from tidelog.replication.election import Election
-from tidelog.replication.policies import BY_NAME
-from tidelog.replication.replica import FetchResult, Limits, Replica
+from tidelog.replication.limits import Limits
+from tidelog.replication.modes import MODES
+from tidelog.replication.replica import FetchResult, Replica
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk, VoteGot
 
@@ -90,13 +91,13 @@ class SmallLog:
 class ReplicaDriver(Driver):
     shown = (
         "role", "epoch", "leader", "high_watermark", "in_sync", "maximal_in_sync", "sealed_end_offset",
-        "handing_over", "watermark.is_sure", "watermark.agreed", "watermark.committed_seen",
+        "handing_over", "watermark.log_confirmed", "watermark.agreed", "watermark.committed_seen",
     )  # fmt: skip
 
     def __init__(self, mode: str, limits: Limits, me: int = 1) -> None:
         super().__init__()
         self.log = SmallLog()
-        self.replica = Replica(me, self.log, BY_NAME[mode], limits)
+        self.replica = Replica(me, self.log, MODES[mode].policy, limits)
         self.is_doubted = False
         self.replica.ask_before_commit(lambda: self.is_doubted)
 
@@ -146,7 +147,7 @@ class ReplicaDriver(Driver):
         return self.outcome(lambda replica: replica.synced())
 
     def do_mode(self, mode: str) -> Iterator[str]:
-        return self.outcome(lambda replica: replica.set_policy(BY_NAME[mode]))
+        return self.outcome(lambda replica: replica.set_policy(MODES[mode].policy))
 
     def do_limits(self, min_in_sync: int, durable: bool = False) -> Iterator[str]:
         limits = self.replica.limits._replace(min_in_sync=min_in_sync, durable=durable)

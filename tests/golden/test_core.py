@@ -12,7 +12,7 @@ from core_controller import ControllerDriver
 from core_machines import Driver, ElectionDriver, ReplicaDriver
 from datadriven import call, parse, run
 
-from tidelog.replication.replica import Limits
+from tidelog.replication.limits import Limits
 
 TRACES = sorted((Path(__file__).parent / "core").glob("*.txt"))
 

@@ -10,8 +10,9 @@ import pytest
 from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.controller.successions.mode_changes import STEPS
 from tidelog.errors import InvariantViolation
-from tidelog.replication import sealing
-from tidelog.replication.sealing import Sealing, seal_at_end
+from tidelog.replication.attachments import seal
+from tidelog.replication.attachments.seal import Sealing, seal_at_end
+from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import changes
 from tidelog.sim.telling import StoryFailed
@@ -54,12 +55,12 @@ def believe_hearsay(patch: pytest.MonkeyPatch) -> None:
 
 def forget_when_it_was_sealed(patch: pytest.MonkeyPatch) -> None:
     """The seal of an earlier time counts for ever."""
-    patch.setattr(sealing, "seal_at_end", lambda log, since_epoch: seal_at_end(log, 0))
+    patch.setattr(seal, "seal_at_end", lambda log, since_epoch: seal_at_end(log, 0))
 
 
 def take_everybody_for_a_holder(patch: pytest.MonkeyPatch) -> None:
     """The members are whoever is a replica, and not those who hold the whole log."""
-    patch.setattr(Sealing, "_holders", lambda self: tuple(self._driver.replica.replicas))
+    patch.setattr(Replica, "_holders", lambda self: self.replicas)
 
 
 def vote_with_a_minority_in_sync(patch: pytest.MonkeyPatch) -> None:

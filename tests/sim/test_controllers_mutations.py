@@ -164,17 +164,17 @@ def several_voters_at_once(patch: pytest.MonkeyPatch) -> None:
 
     def grant(self: MetadataVoters) -> None:
         wanted, granted = self.latest, []
-        for wish in list(self._wishes):
+        for change_request in list(self._requested):
             try:
-                changed = wish.change(wanted)
+                changed = change_request.change(wanted)
             except TidelogError:
                 continue
             if changed is not None and self._could_decide(changed):
                 wanted = changed
-                granted.append(wish)
-        for wish in granted:
-            self._wishes.remove(wish)
-            wish.done(None)
+                granted.append(change_request)
+        for change_request in granted:
+            self._requested.remove(change_request)
+            change_request.done(None)
         if granted:
             self._write(wanted)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.replication.restoring import Restoring
+from tidelog.replication.attachments.restorer import Restoring
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import copied_back
 
@@ -12,7 +12,7 @@ def propose_unsynced(self: Restoring) -> None:
     driver, mandate = self._driver, self.mandate
     replica = driver.replica
     if replica.proposals.pending is None or replica.partition_epoch != mandate.partition_epoch:
-        self._follow_nobody()
+        self._follow_none()
         driver.run(replica.propose_itself())
 
 

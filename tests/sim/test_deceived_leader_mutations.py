@@ -34,7 +34,11 @@ def wait_for_a_member(patch: pytest.MonkeyPatch) -> None:
     """A leader that has stepped back tells the controllers only when another member is there."""
 
     def steps_aside(self: FailedLogs, _: ReplicaDriver, partition: PartitionImage) -> bool:
-        return self._others_hold(partition)
+        me = self._node_state.me
+        if partition.leader != me:
+            return partition.leader >= 0
+        others = self._node_state.unfenced - {me} - set(partition.offline)
+        return not others.isdisjoint(partition.in_sync)
 
     patch.setattr(FailedLogs, "_steps_aside", steps_aside)
 

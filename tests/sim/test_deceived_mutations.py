@@ -31,7 +31,7 @@ def keep_what_nobody_confirmed(patch: pytest.MonkeyPatch) -> None:
 
     def step_back(self: Damage, high_watermark: int) -> None:
         if self._driver.replica.role is Role.LEADER:
-            self._follow_nobody()
+            self._follow_none()
         self.found(self._driver.log.end_offset, "a backup has more")
 
     patch.setattr(Damage, "step_back", step_back)

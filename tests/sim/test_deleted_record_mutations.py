@@ -9,8 +9,9 @@ import pytest
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments.deletions import Deletions
 from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.policies.policy import Policy
+from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.progress import Progress
-from tidelog.replication.sealing import Pausing, Sealing
 from tidelog.replication.watermark import Watermark
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import begun_anew
@@ -36,7 +37,7 @@ def join_without_having_deleted(patch: pytest.MonkeyPatch) -> None:
 
 def take_backups_for_told(patch: pytest.MonkeyPatch) -> None:
     """Where a primary pauses, a backup that has not deleted may lead in the next mode."""
-    patch.setattr(Pausing, "_able", Sealing._able)
+    patch.setattr(PrimaryBackupPolicy, "holders_of_sealed", Policy.holders_of_sealed)
 
 
 def keep_a_later_start_to_itself(patch: pytest.MonkeyPatch) -> None:
@@ -48,7 +49,7 @@ def read_less_than_the_start(patch: pytest.MonkeyPatch) -> None:
     """A log that begins anew counts as synced up to where it was opened."""
 
     def readable_end_offset(self: Watermark, start_offset: int) -> int:
-        return self.offset if self.is_sure else min(self.offset, self._synced_before)
+        return self.offset if self.log_confirmed else min(self.offset, self._synced_before)
 
     patch.setattr(Watermark, "readable_end_offset", readable_end_offset)
 

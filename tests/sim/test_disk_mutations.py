@@ -25,9 +25,9 @@ def take_gaps_for_compaction(patch: pytest.MonkeyPatch) -> None:
 def refuse_damaged_leaders(patch: pytest.MonkeyPatch) -> None:
     """A leader whose log is damaged lets nobody in."""
 
-    def check(image: Any, partition: Any, wish: Any) -> None:
-        for member in wish.members:
-            problem = leader_assignment.why_ineligible(image, partition, wish, member)
+    def check(image: Any, partition: Any, proposal: Any) -> None:
+        for member in proposal.members:
+            problem = leader_assignment.why_ineligible(image, partition, proposal, member)
             if problem:
                 raise leader_assignment._Ineligible(problem)
 

@@ -10,13 +10,13 @@ import pytest
 
 from tidelog.controller import brokers, leader_assignment, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.successions import mode_changes
+from tidelog.controller.successions import mode_changes, steps
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules
 from tidelog.errors import InvariantViolation
+from tidelog.replication.attachments.restorer import Mandate, Restoring
 from tidelog.replication.effects import Commit, Effects
 from tidelog.replication.replica import Replica, Role
-from tidelog.replication.restoring import Mandate, Restoring
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import durability, stand_ins
 from tidelog.sim.telling import StoryFailed
@@ -44,9 +44,9 @@ def confirm_for_ever(patch: pytest.MonkeyPatch) -> None:
     original = promises._confirmed
 
     def confirmed(
-        partition: PartitionImage, broker_id: int, kept: promises.Kept, rules: Rules
+        partition: PartitionImage, broker_id: int, promise: promises.ConfirmedPromise, rules: Rules
     ) -> PartitionImage:
-        return original(partition, broker_id, kept._replace(promise_epoch=partition.promise_epoch), rules)
+        return original(partition, broker_id, promise._replace(promise_epoch=partition.promise_epoch), rules)
 
     patch.setattr(promises, "_confirmed", confirmed)
 
@@ -59,7 +59,7 @@ def count_copies_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def drop_newcomers_at_once(patch: pytest.MonkeyPatch) -> None:
     """A move that is taken back ends at once, whoever leads by then."""
-    patch.setattr(reassignment, "members_hold_all", lambda partition: True)
+    patch.setattr(reassignment, "leavers", steps.from_before)
 
 
 def believe_the_first_answer(patch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def believe_the_first_answer(patch: pytest.MonkeyPatch) -> None:
 
 def keep_what_was_said_of_the_log(patch: pytest.MonkeyPatch) -> None:
     """Another wish leaves the partition as it is: what was said under the last one still fits."""
-    patch.setattr(mode_changes, "wished", lambda topic, since: iter(()))
+    patch.setattr(mode_changes, "wanted_mode_changed", lambda topic, since: iter(()))
 
 
 def serve_all_it_holds(patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ def test_forgetting_the_last_epoch_at_a_restart_is_noticed(monkeypatch: pytest.M
 
 
 def test_forgetting_the_last_epoch_at_a_new_beginning_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReplicaDriver, "begin_anew_at", ReplicaDriver.restart_at)
+    monkeypatch.setattr(ReplicaDriver, "restart_at_leader_start", ReplicaDriver.restart_at)
     with pytest.raises((StoryFailed, Violation)):
         emptied_logs.voter_begins_anew()
 

@@ -13,7 +13,6 @@ from tidelog.broker.quorum.voters import FORGOT
 from tidelog.replication.effects import Commit
 from tidelog.replication.election import Election
 from tidelog.replication.replica import Replica, Role
-from tidelog.replication.sealing import Sealing
 from tidelog.sim.explore import SCOPES
 
 pytestmark = pytest.mark.timeout(600)  # As for the scopes without mutations.
@@ -64,7 +63,7 @@ def stand_in_with_everything(patch: pytest.MonkeyPatch) -> None:
 
 def refusals_leave_no_trace(patch: pytest.MonkeyPatch) -> None:
     """A copy of a refused proposal that is still under way can be taken later."""
-    patch.setattr("tidelog.controller.leader_assignment._refused", lambda image, wish: [])
+    patch.setattr("tidelog.controller.leader_assignment._refused", lambda image, proposal: [])
 
 
 # --- rules that always held ---------------------------------------------------------------------------------
@@ -96,7 +95,7 @@ def join_before_it_is_confirmed(patch: pytest.MonkeyPatch) -> None:
 
 def everybody_holds_the_seal(patch: pytest.MonkeyPatch) -> None:
     """All replicas are members when a log is sealed, whatever they hold of it."""
-    patch.setattr(Sealing, "_holders", lambda self: (self._driver.replica.me, *self._driver.replica.progress))
+    patch.setattr(Replica, "_holders", lambda self: (self.me, *self.progress))
 
 
 class Mutation(NamedTuple):

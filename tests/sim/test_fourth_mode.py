@@ -1,15 +1,17 @@
-"""Where a fourth mode goes: one policy, one succession, and a row in each table. Nothing else changes.
+"""Where a fourth mode goes: a policy, a succession, and a row in each table that ARCHITECTURE.md lists.
 
 ``all-replicas``: a record is committed when every assigned replica holds it, and the first replica that is
 whole and alive leads. It stops taking writes with the first failure, so it is no mode to offer; it is here to
 show that the core asks no mode what it is.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tidelog.cli.app import app
 from tidelog.config import modes as settings
 from tidelog.config import promises
 from tidelog.config.modes import ISR
@@ -23,6 +25,7 @@ from tidelog.errors import ErrorCode
 from tidelog.replication import modes as replication
 from tidelog.replication.attachments.successors import Successors
 from tidelog.replication.modes import Mode
+from tidelog.replication.policies.policy import Policy
 from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
 from tidelog.sim import plan
 from tidelog.sim.checkers import Violation
@@ -34,13 +37,11 @@ from tidelog.sim.run import run
 ALL = "all-replicas"
 
 
-class AllReplicasPolicy:
+class AllReplicasPolicy(Policy):
     """Committed is what everybody holds."""
 
     tracks_in_sync = True
-    drops_laggards = False
     newest_log_wins = True
-    too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:
         smallest = view.durable_end_offset
@@ -68,12 +69,12 @@ def _is_one_missing(view: View) -> bool:
 
 def next_state(partition: PartitionImage, standing: BrokerAvailability, rules: Rules) -> PartitionImage:
     """As in ``isr`` with a minimum of all replicas; but the first member leads."""
-    settled = isr.next_state(partition, standing, _strict(partition, rules))
-    if settled.leader not in settled.in_sync:
-        return settled
-    ready = [member for member in settled.replicas if member in settled.in_sync]
-    first = next((member for member in ready if member in standing.willing), settled.leader)
-    return led_by(settled, first, settled.in_sync, settled.eligible)
+    assigned = isr.next_state(partition, standing, _strict(partition, rules))
+    if assigned.leader not in assigned.in_sync:
+        return assigned
+    ready = [member for member in assigned.replicas if member in assigned.in_sync]
+    first = next((member for member in ready if member in standing.willing), assigned.leader)
+    return led_by(assigned, first, assigned.in_sync, assigned.eligible)
 
 
 def force(partition: PartitionImage, standing: BrokerAvailability, rules: Rules) -> PartitionImage:
@@ -120,7 +121,7 @@ def fourth(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     row(settings.DEFAULTS, ALL, {})
     row(settings.LEAST_REPLICAS, ALL, 1)
     row(settings.COPIES, ALL, max)
-    row(promises.RULES, ALL, promises.RULES[ISR]._replace(writes_go_on=lambda terms, dead: not dead))
+    row(promises.RULES, ALL, promises.RULES[ISR]._replace(writes_continue=lambda terms, dead: not dead))
     # What the simulator draws for it and checks.
     row(plan.BY_MODE, ALL, ModePlan(lambda drawn: {}, lambda chance, replicas: {}, _draw))
     row(PROMISES, ALL, AllReplicasPromise)
@@ -129,6 +130,13 @@ def fourth(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def _draw(chance: Any, drawn: plan.Plan) -> plan.Plan:
     return drawn._replace(unclean=False)
+
+
+def test_commands_know_it(fourth: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        app(["modes", "--json"])
+    assert fourth in [each["name"] for each in json.loads(capsys.readouterr().out)]
+    assert promises.by_hand(fourth) == "elect --unclean"
 
 
 @pytest.mark.parametrize("seed", range(6))

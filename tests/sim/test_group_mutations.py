@@ -46,7 +46,7 @@ def take_old_asks_for_new_ones(patch: pytest.MonkeyPatch) -> None:
 
 def trust_what_was_so_a_moment_ago(patch: pytest.MonkeyPatch) -> None:
     """Whoever was followed a moment ago tells what it knows."""
-    patch.setattr(Partition, "is_sure", True)
+    patch.setattr(Partition, "leads_for_certain", True)
 
 
 def take_old_asks_and_trust(patch: pytest.MonkeyPatch) -> None:

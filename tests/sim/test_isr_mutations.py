@@ -14,7 +14,7 @@ import pytest
 from tidelog.broker.handlers.fetch import PendingFetch
 from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.node.node import Node
-from tidelog.broker.partitions.assigning import Named, Voted
+from tidelog.broker.partitions.assigning import AppointedAssigner, ElectedAssigner
 from tidelog.broker.partitions.partition import Partition
 from tidelog.controller import brokers, leader_assignment, logs
 from tidelog.controller.image import ClusterImage
@@ -212,7 +212,7 @@ def lead_an_old_epoch_again(patch: pytest.MonkeyPatch) -> None:
     """A process acts on metadata from before it registered, and so leads what an earlier run of it led."""
 
     def changed(self: Node, image: ClusterImage) -> None:
-        self.follow(image)
+        self._apply(image)
         me = image.brokers.get(self.me)
         if me is not None:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
@@ -236,14 +236,14 @@ def take_old_proposals(patch: pytest.MonkeyPatch) -> None:
     """Whether a leader's proposal rests on the present state of its partition does not matter."""
     original = leader_assignment.change_in_sync
 
-    def change_in_sync(image: ClusterImage, wish: Any, *args: Any, **options: Any) -> Any:
-        topic = image.topic_by_id(wish.topic_id)
+    def change_in_sync(image: ClusterImage, proposal: Any, *args: Any, **options: Any) -> Any:
+        topic = image.topic_by_id(proposal.topic_id)
         if topic is not None:
-            partition = topic.partitions[wish.partition]
-            wish = wish._replace(
+            partition = topic.partitions[proposal.partition]
+            proposal = proposal._replace(
                 leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch
             )
-        return original(image, wish, *args, **options)
+        return original(image, proposal, *args, **options)
 
     patch.setattr(leader_assignment, "change_in_sync", change_in_sync)
 
@@ -301,7 +301,7 @@ def forget_the_assignment(patch: pytest.MonkeyPatch) -> None:
 
         return assign
 
-    for assigner in (Named, Voted):
+    for assigner in (AppointedAssigner, ElectedAssigner):
         patch.setattr(assigner, "assign", missing(assigner.assign))
 
 

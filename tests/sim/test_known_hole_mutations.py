@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tidelog.broker.node.kept_promises import KeptPromises
+from tidelog.broker.node.promise_confirmations import PromiseConfirmations
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.promises import Kept
+from tidelog.controller.promises import ConfirmedPromise
 from tidelog.controller.successions import isr, primary_backup
 from tidelog.controller.successions.steps import finish_move, led_by
 from tidelog.errors import InvariantViolation
@@ -63,14 +63,14 @@ def acknowledge_by_those_that_go(patch: pytest.MonkeyPatch) -> None:
 
 def confirm_unseen(patch: pytest.MonkeyPatch) -> None:
     """A leader confirms copies as soon as it is asked for them."""
-    original = KeptPromises._kept
+    original = PromiseConfirmations._confirmed
 
-    def kept(self: Any) -> Any:
+    def confirmed(self: Any) -> Any:
         yield from (each._replace(copied=True) for each in original(self))
         for (topic_id, partition), mark in self._open.items():
-            yield Kept(topic_id, partition, mark.promise_epoch, copied=True)
+            yield ConfirmedPromise(topic_id, partition, mark.promise_epoch, copied=True)
 
-    patch.setattr(KeptPromises, "_kept", kept)
+    patch.setattr(PromiseConfirmations, "_confirmed", confirmed)
 
 
 def delete_without_a_record(patch: pytest.MonkeyPatch) -> None:

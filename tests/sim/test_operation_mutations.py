@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from tidelog.errors import InvariantViolation
+from tidelog.replication.attachments.restorer import Restoring
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.replica import Replica
-from tidelog.replication.restoring import Restoring
 from tidelog.replication.votes import Tail
 from tidelog.sim.checkers import Violation
 from tidelog.sim.plan import PLAIN, ProducerPlan

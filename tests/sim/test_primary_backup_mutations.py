@@ -13,11 +13,11 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.controller import successions
 from tidelog.controller.successions import primary_backup
 from tidelog.errors import ErrorCode, InvariantViolation
-from tidelog.replication import restoring
+from tidelog.replication.attachments import restorer
+from tidelog.replication.attachments.restorer import Restoring
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.replica import Replica
-from tidelog.replication.restoring import Restoring
 from tidelog.replication.view import YES
 from tidelog.sim.checkers import Violation
 from tidelog.sim.plan import ProducerPlan
@@ -96,17 +96,17 @@ def lead_without_gathering(patch: pytest.MonkeyPatch) -> None:
 
 def hear_nobody(patch: pytest.MonkeyPatch) -> None:
     """It asks, and does not wait for the answers."""
-    patch.setattr(restoring, "has_heard_enough", lambda mandate, copies, heard: True)
+    patch.setattr(restorer, "has_heard_enough", lambda mandate, copies, heard: True)
 
 
 def believe_who_forgot(patch: pytest.MonkeyPatch) -> None:
     """A backup that lost power is as good a witness as any other."""
-    original = restoring.has_heard_enough
+    original = restorer.has_heard_enough
 
     def heard_enough(mandate: Any, copies: int, heard: Any) -> bool:
         return original(mandate._replace(sound=frozenset(mandate.replicas)), copies, heard)
 
-    patch.setattr(restoring, "has_heard_enough", heard_enough)
+    patch.setattr(restorer, "has_heard_enough", heard_enough)
 
 
 def copy_from_anybody(patch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def backup_takes_over(patch: pytest.MonkeyPatch) -> None:
 
     def next_state(partition: Any, standing: Any, rules: Any) -> Any:
         new = original(partition, standing, rules)
-        able = [member for member in new.in_sync if member in standing.serving]
+        able = [member for member in new.in_sync if member in standing.unfenced]
         if new.leader >= 0 or not able:
             return new
         return msgspec.structs.replace(new, leader=able[0], leader_epoch=new.leader_epoch + 1)

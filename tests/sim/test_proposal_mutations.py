@@ -28,7 +28,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def refuse_without_a_trace(patch: pytest.MonkeyPatch) -> None:
     """A refused proposal leaves the partition epoch as it was: an earlier copy still fits."""
-    patch.setattr(leader_assignment, "_refused", lambda image, wish: [])
+    patch.setattr(leader_assignment, "_refused", lambda image, proposal: [])
 
 
 def refuse_before_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -43,8 +43,8 @@ def refuse_before_the_commit(patch: pytest.MonkeyPatch) -> None:
             return
 
         def tell(error: ErrorCode) -> None:
-            if token in self._waiting:
-                self.run([Reply(token, InSyncGot(ask.wish, error))])
+            if token in self._pending:
+                self.run([Reply(token, InSyncGot(ask.proposal, error))])
 
         def decide(image: ClusterImage) -> Any:
             records, error = self._controller.decide(ask, image)

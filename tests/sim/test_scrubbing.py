@@ -4,8 +4,8 @@ import pytest
 
 from tidelog.sim import run as simulation
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.overrides import parse
 from tidelog.sim.run import run
-from tidelog.sim.wishes import parse
 
 MODE, SEED = "isr", 496692631
 PLAN = (  # every batch a segment of its own
@@ -18,7 +18,7 @@ PLAN = (  # every batch a segment of its own
     "operations=[]",
     "perturbed=[]",
 )
-WANTED = {**dict(parse(MODE, wish) for wish in PLAN), "only_faults": frozenset({10})}
+WANTED = {**dict(parse(MODE, override) for override in PLAN), "only_faults": frozenset({10})}
 
 
 def test_damage_among_many_segments_is_found_in_time() -> None:

@@ -8,19 +8,20 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tidelog.broker.partitions.assigning import Voted
+from tidelog.broker.partitions.assigning import ElectedAssigner
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.controller import leader_assignment, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.leader_assignment import InSyncProposal
+from tidelog.controller.successions import steps
 from tidelog.controller.successions.promising import promised
 from tidelog.errors import InvariantViolation
+from tidelog.replication.attachments.restorer import Mandate
 from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.host import Host
-from tidelog.replication.restoring import Mandate
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import seams
 from tidelog.sim.telling import StoryFailed
@@ -62,9 +63,9 @@ def end_moves_by_old_words(patch: pytest.MonkeyPatch) -> None:
     """A move is over when its leader names the target's voters, whenever it said so."""
     original = leader_assignment._told
 
-    def told(image: Any, topic: Any, partition: PartitionImage, wish: Any, *rest: Any) -> Any:
+    def told(image: Any, topic: Any, partition: PartitionImage, proposal: Any, *rest: Any) -> Any:
         return original(
-            image, topic, partition, wish._replace(partition_epoch=partition.partition_epoch), *rest
+            image, topic, partition, proposal._replace(partition_epoch=partition.partition_epoch), *rest
         )
 
     patch.setattr(leader_assignment, "_told", told)
@@ -85,7 +86,7 @@ def number_only_new_copies(patch: pytest.MonkeyPatch) -> None:
 
 def let_the_last_member_lead(patch: pytest.MonkeyPatch) -> None:
     """Whoever was the last to hold everything leads with what it has left."""
-    patch.setattr(leader_assignment, "members_hold_all", lambda partition: False)
+    patch.setattr(leader_assignment, "last_leader_without", steps.last_leader_kept)
 
 
 def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
@@ -115,16 +116,16 @@ def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
 
 def tell_of_old_losses_after_a_start_only(patch: pytest.MonkeyPatch) -> None:
     """A replica that begins to vote in a running process says nothing of what it lost before."""
-    original = Voted.assign
+    original = ElectedAssigner.assign
 
-    def assign(self: Voted, mine: Partition, partition: PartitionImage) -> None:
+    def assign(self: ElectedAssigner, mine: Partition, partition: PartitionImage) -> None:
         on_lost, opened = self._on_lost, mine.replica.epoch >= 0
         if opened:
             self._on_lost = lambda topic_id, index: None
         original(self, mine, partition)
         self._on_lost = on_lost
 
-    patch.setattr(Voted, "assign", assign)
+    patch.setattr(ElectedAssigner, "assign", assign)
 
 
 def trust_who_was_brought(patch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,10 @@ from tidelog.errors import InvariantViolation
 from tidelog.log import checkpoints
 from tidelog.log.epochs import EpochCache
 from tidelog.replication import ballot_book
+from tidelog.replication.attachments.restorer import Restoring
 from tidelog.replication.ballot_book import BallotBook
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.messages import NO_OTHERS, OtherDirectories
-from tidelog.replication.restoring import Restoring
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import seams_two
 from tidelog.sim.telling import StoryFailed
@@ -50,10 +50,10 @@ def judge_who_leads(patch: pytest.MonkeyPatch) -> None:
     """A leader whose log is offline takes nobody in."""
 
     def check_members(
-        image: ClusterImage, partition: PartitionImage, wish: leader_assignment.InSyncProposal
+        image: ClusterImage, partition: PartitionImage, proposal: leader_assignment.InSyncProposal
     ) -> None:
-        for member in wish.members:
-            if leader_assignment.why_ineligible(image, partition, wish, member):
+        for member in proposal.members:
+            if leader_assignment.why_ineligible(image, partition, proposal, member):
                 raise leader_assignment._Ineligible(f"broker {member}")
 
     patch.setattr(leader_assignment, "_check_members", check_members)

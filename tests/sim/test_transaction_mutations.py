@@ -73,7 +73,7 @@ def _change_markers(patch: pytest.MonkeyPatch, change: Callable[[Any, Marker], M
 
 def forget_a_marker(patch: pytest.MonkeyPatch) -> None:
     """A partition that refused the end of a transaction is not asked again."""
-    patch.setattr(transaction_markers, "_is_settled", lambda order, partition, code: True)
+    patch.setattr(transaction_markers, "_is_done", lambda order, partition, code: True)
 
 
 def end_what_began_later(patch: pytest.MonkeyPatch) -> None:

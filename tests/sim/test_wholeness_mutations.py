@@ -12,7 +12,7 @@ from tidelog.broker.quorum import voters as quorum_voters
 from tidelog.config.modes import QUORUM
 from tidelog.controller import leader_assignment
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.successions import BY_MODE, quorum
+from tidelog.controller.successions import BY_MODE, quorum, steps
 from tidelog.errors import InvariantViolation
 from tidelog.replication.voters import VoterSet
 from tidelog.sim.checkers.violation import Violation
@@ -52,7 +52,7 @@ def stay_late_without_data(patch: pytest.MonkeyPatch) -> None:
 
 def take_a_backup_for_the_last_leader(patch: pytest.MonkeyPatch) -> None:
     """The last backup that forgets hides that the primary's disk was replaced."""
-    patch.setattr(leader_assignment, "members_hold_all", lambda partition: True)
+    patch.setattr(leader_assignment, "last_leader_without", steps.last_complete)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One word per idea: class and module names of the core against the glossary of ARCHITECTURE.md."""
+"""One word per idea: names of the core against the glossary of ARCHITECTURE.md."""
 
 import ast
 import re
@@ -19,15 +19,16 @@ KAFKA_NAMES = (
     "runtime/peers/",
 )  # Named by Kafka's requests, and by the messages they carry.
 
-# Class names that mean the same in each of their modules.
-SHARED = {
-    "PendingRequest": "a request of a client or of a node without its response",
-}
-
 # Names from before the glossary. The list only gets shorter: delete what has been renamed.
 _PENDING = """
 """
 PENDING = frozenset(_PENDING.split())
+
+# Functions, fields and aliases with a retired word. The list only gets shorter, too.
+_ANSWERING = """
+_answer answer answers
+"""
+ANSWERING = frozenset(_ANSWERING.split())
 
 
 def _section() -> str:
@@ -59,11 +60,15 @@ def _words(name: str) -> Iterator[str]:
         yield word.lower().removesuffix("s")
 
 
-def _names() -> Iterator[tuple[str, str]]:
-    """(module, name) of each public class, and of each module itself."""
+def _modules() -> Iterator[tuple[Path, str]]:
     packages = [path for package in CORE for path in (SOURCE / package).rglob("*.py")]
     for path in sorted([*SOURCE.glob("*.py"), *packages]):
-        module = path.relative_to(SOURCE).as_posix()
+        yield path, path.relative_to(SOURCE).as_posix()
+
+
+def _names() -> Iterator[tuple[str, str]]:
+    """(module, name) of each public class, and of each module itself."""
+    for path, module in _modules():
         if not path.stem.startswith("__"):
             yield module, path.stem
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -71,17 +76,41 @@ def _names() -> Iterator[tuple[str, str]]:
                 yield module, node.name
 
 
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    if isinstance(node, ast.Assign):
+        return node.targets
+    return [node.target] if isinstance(node, ast.AnnAssign) else []
+
+
+def _members(tree: ast.Module) -> Iterator[str]:
+    """Names of functions and fields, and what is assigned in modules: aliases and constants."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Module | ast.ClassDef):
+            for target in (target for each in node.body for target in _targets(each)):
+                yield from (part.id for part in ast.walk(target) if isinstance(part, ast.Name))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def _members_with_retired_words() -> dict[str, set[str]]:
+    """Name → its modules."""
+    retired = _retired()
+    found: dict[str, set[str]] = defaultdict(set)
+    for path, module in _modules():
+        for name in _members(ast.parse(path.read_text(encoding="utf-8"))):
+            if not retired.isdisjoint(_words(name)):
+                found[name].add(module)
+    return found
+
+
 def _doubles() -> set[str]:
     modules: dict[str, set[str]] = defaultdict(set)
     for module, name in _names():
         if name[0].isupper():
             modules[name].add(module)
-    return {
-        f"{module}:{name}"
-        for name, defined in modules.items()
-        for module in defined
-        if len(defined) > 1 and name not in SHARED
-    }
+    return {f"{module}:{name}" for name, defined in modules.items() for module in defined if len(defined) > 1}
 
 
 def _misused() -> set[str]:
@@ -107,6 +136,17 @@ def test_a_class_name_is_defined_once_in_the_core() -> None:
 
 def test_names_use_words_as_the_glossary_means_them() -> None:
     assert _misused() - PENDING == set()
+
+
+def test_functions_fields_and_aliases_have_no_retired_words() -> None:
+    found = _members_with_retired_words()
+    assert {name: found[name] for name in found.keys() - ANSWERING} == {}
+    assert ANSWERING - found.keys() == set(), "renamed: take them off the list"
+
+
+def test_names_of_functions_fields_and_aliases_are_read() -> None:
+    text = "Wish = int\nclass A:\n  nobody: int\n  def settle(self) -> None:\n    self.waiting, x = 1, 2\n"
+    assert set(_members(ast.parse(text))) == {"Wish", "nobody", "settle", "waiting"}
 
 
 def test_the_glossary_names_packages_that_exist() -> None:

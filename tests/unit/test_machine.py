@@ -7,8 +7,9 @@ from tidelog.errors import ErrorCode
 from tidelog.log.epochs import EpochCache
 from tidelog.machine import Machine
 from tidelog.replication.effects import Commit, CompleteProduce
-from tidelog.replication.policies import BY_NAME
-from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.limits import Limits
+from tidelog.replication.modes import MODES
+from tidelog.replication.replica import Replica
 
 
 class Colour(Enum):
@@ -66,7 +67,7 @@ class Log:
 
 def test_a_replica_and_its_copy_do_the_same() -> None:
     log = Log()
-    replica = Replica(1, log, BY_NAME["isr"], Limits(min_in_sync=1))
+    replica = Replica(1, log, MODES["isr"].policy, Limits(min_in_sync=1))
     replica.lead(1, (1, 2), (1, 2), 0, 0)
     log.end_offset = 1
     assert replica.wait(1, -1, 1000, 7) is None

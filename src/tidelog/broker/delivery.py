@@ -4,8 +4,8 @@ import logging
 from functools import partial
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.future import Future
 from tidelog.broker.links.links import Done, LocalLinks
-from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
@@ -26,7 +26,7 @@ def deliver(broker: Broker, api_key: int, body: Fields, done: Done, version: int
     context = RequestContext(api_key, version, 0, None, "this broker")
 
     def answer(fields: Fields) -> None:
-        done(requests.answer_of(api_key, fields, version))
+        done(requests.response_of(api_key, fields, version))
 
     handler = SERVED[api_key].handler
     try:
@@ -37,7 +37,7 @@ def deliver(broker: Broker, api_key: int, body: Fields, done: Done, version: int
         logger.exception("a local %s request failed", name_of(api_key))
         done(TidelogError("the request failed", ErrorCode.UNKNOWN_SERVER_ERROR))
     else:
-        if isinstance(outcome, Promise):
+        if isinstance(outcome, Future):
             outcome.then(answer)
         else:
             answer(outcome)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.services import Services, ignore
@@ -24,22 +24,22 @@ def in_slices(
     then: Callable[[], None],
     *,
     urgent: bool = False,
-    promise: Promise[Fields] | None = None,
+    future: Future[Fields] | None = None,
 ) -> None:
     """Do all steps, ``per_slice`` at a time, then call ``then``. The first slice is done immediately.
-    ``urgent``: work of the cluster, which does not wait for the slices of clients' requests. ``promise``: the
+    ``urgent``: work of the cluster, which does not wait for the slices of clients' requests. ``future``: the
     response to the request that the steps belong to. Whatever goes wrong, it is kept.
     """
     try:
         goes_on = take_slice(services, steps, per_slice)
     except Exception as error:
-        if promise is None or promise.kept:
+        if future is None or future.is_complete:
             raise
-        promise.keep(_failure(error))
+        future.complete(_failure(error))
         return
     if goes_on:
         go_on = services.soon if urgent else services.in_turn
-        go_on(lambda: in_slices(services, steps, per_slice, then, urgent=urgent, promise=promise))
+        go_on(lambda: in_slices(services, steps, per_slice, then, urgent=urgent, future=future))
     else:
         then()
 
@@ -60,7 +60,7 @@ def take_slice(services: Services, steps: Iterator[object], per_slice: int) -> b
     return count == per_slice
 
 
-class SlicedResponse(Promise[Fields]):
+class SlicedResponse(Future[Fields]):
     """A response that is worked out in slices. Until all steps are taken, its connection takes no other
     request: what comes later on it must not be seen by what came before.
     """
@@ -72,7 +72,7 @@ class SlicedResponse(Promise[Fields]):
         services: Services,
         steps: Iterator[object],
         per_slice: int,
-        respond: Callable[[], Fields | Promise[Fields]],
+        respond: Callable[[], Fields | Future[Fields]],
     ) -> None:
         super().__init__()
         self._services = services
@@ -85,35 +85,35 @@ class SlicedResponse(Promise[Fields]):
         """Call back when all steps are taken, or one has failed. There may be more to wait for."""
         self._when_taken = callback
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """The next slice. Whatever goes wrong, the request is answered."""
         try:
             if take_slice(self._services, self._steps, self._per_slice):
-                self._services.in_turn(self.go_on)
+                self._services.in_turn(self.resume)
                 return
             outcome = self._respond()
         except Exception as error:
             outcome = _failure(error)
         self._when_taken()
-        if isinstance(outcome, Promise):
-            outcome.then(self.keep)
+        if isinstance(outcome, Future):
+            outcome.then(self.complete)
         else:
-            self.keep(outcome)
+            self.complete(outcome)
 
 
 def respond_in_slices(
     services: Services,
     steps: Iterator[object],
     per_slice: int,
-    respond: Callable[[], Fields | Promise[Fields]],
-) -> Fields | Promise[Fields]:
+    respond: Callable[[], Fields | Future[Fields]],
+) -> Fields | Future[Fields]:
     """``respond`` is called when all steps are taken; at once if they are few. What goes wrong in the first
     slice goes to the caller.
     """
     if not take_slice(services, steps, per_slice):
         return respond()
     response = SlicedResponse(services, steps, per_slice, respond)
-    services.in_turn(response.go_on)
+    services.in_turn(response.resume)
     return response
 
 
@@ -123,7 +123,7 @@ def describe_in_slices(
     describe: Callable[[T], Fields],
     per_slice: int,
     respond: Callable[[list[Fields]], Fields],
-) -> Fields | Promise[Fields]:
+) -> Fields | Future[Fields]:
     """A response with a row for each item."""
     rows: list[Fields] = []
 

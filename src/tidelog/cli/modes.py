@@ -11,7 +11,7 @@ from tidelog.cli.tables import print_json, print_table
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.topic.mode_changes import print_change, print_unconfirmed
 from tidelog.config import TOPIC_SETTINGS
-from tidelog.config.promises import EXAMPLES, SYNC_EVERY_MESSAGE, Terms, describe
+from tidelog.config.promises import SYNC_EVERY_MESSAGE, Terms, describe, examples
 
 # Key of a promise → its row heading.
 QUESTIONS = {
@@ -28,12 +28,6 @@ QUESTIONS = {
     "needs_controllers": "controllers needed",
     "acks_1": "acks=1 means",
     "least_replicas": "minimum replicas",
-}
-HEADINGS = {
-    "isr": "isr",
-    "async": "primary-backup, 1 copy",
-    "double": "primary-backup, 2 copies",
-    "quorum": "quorum",
 }
 
 
@@ -55,7 +49,7 @@ def modes(
     Example: tidelog modes --topic orders
     """
     if topic is None:
-        columns = {HEADINGS[name]: describe(terms) for name, terms in EXAMPLES.items()}
+        columns = {heading: describe(terms) for heading, terms in examples().items()}
     else:
         description = topic_admin.describe(connect_admin(bootstrap), topic)
         columns = {topic: describe(terms_of(description))}

@@ -91,10 +91,10 @@ class Cluster:
         while True:
             metadata = self._metadata(names, patience)
             found = {name: topic for name, topic in metadata.topics.items() if topic.error != _UNKNOWN_TOPIC}
-            unsettled = [name for name, topic in found.items() if is_retriable(topic.error)]
-            if not unsettled:
+            unfinished = [name for name, topic in found.items() if is_retriable(topic.error)]
+            if not unfinished:
                 break
-            patience.pause(f"the topic {unsettled[0]} is being made")
+            patience.pause(f"the topic {unfinished[0]} is being made")
         for name, topic in found.items():
             if topic.error and names is not None:
                 raise Refused(f"The topic {name} cannot be read", topic.error)

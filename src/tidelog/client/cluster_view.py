@@ -60,7 +60,7 @@ def view_cluster(host: str, port: int, *topics: str, timeout_s: float = 2.0) -> 
         if not _speaks_kafka(connection):
             raise ConnectionError(f"{host}:{port} is not a Kafka broker")
         # Metadata names brokers, too, but keeps naming a dead one for a while, for clients' sake.
-        brokers, controller = _serving(Reader(connection.call(Api.DESCRIBE_CLUSTER, 0, bytes(2))))
+        brokers, controller = _unfenced(Reader(connection.call(Api.DESCRIBE_CLUSTER, 0, bytes(2))))
         if not topics:
             return ClusterView(brokers, controller, {})
         body = messages.metadata_request(topics)
@@ -94,7 +94,7 @@ def _speaks_kafka(connection: BrokerConnection) -> bool:
     return len(answer) >= 2 and Reader(answer).int16() == 0
 
 
-def _serving(reader: Reader) -> tuple[dict[int, tuple[str, int]], int]:
+def _unfenced(reader: Reader) -> tuple[dict[int, tuple[str, int]], int]:
     """From DescribeCluster: unfenced brokers, and the controller."""
     reader.int32()  # throttle time
     error = reader.int16()

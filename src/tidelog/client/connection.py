@@ -16,7 +16,7 @@ from tidelog.client.settings import ClientSettings
 PADDING_BYTES = 64
 """Zero bytes after every response: compiled readers may read past its end by a varint."""
 
-_ANSWER_BYTES_MAX = 1 << 30
+_RESPONSE_BYTES_MAX = 1 << 30
 _FRAME = struct.Struct(">ii")
 _HEAD = struct.Struct(">ihhih")
 
@@ -114,7 +114,7 @@ class BrokerConnection:
         head = bytearray(_FRAME.size)
         self._fill(memoryview(head))
         size, answered_id = _FRAME.unpack(head)
-        if answered_id != correlation_id or not 4 <= size <= _ANSWER_BYTES_MAX:
+        if answered_id != correlation_id or not 4 <= size <= _RESPONSE_BYTES_MAX:
             raise ConnectionError(f"{self.address[0]}:{self.address[1]} does not respond like a Kafka broker")
         body = bytearray(size - 4 + PADDING_BYTES) if room is None else room.of(size - 4 + PADDING_BYTES)
         view = memoryview(body)[: size - 4]

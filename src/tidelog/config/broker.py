@@ -72,10 +72,10 @@ BROKER_SETTINGS: Mapping[str, Setting] = settings_of(BrokerConfig)
 _ALIASES = {alias: name for name, setting in BROKER_SETTINGS.items() for alias in setting.aliases}
 
 _ONE_LOOP = "one event loop serves all connections, so it has no threads"
-_ALL_GROUPS_ALIKE = "all groups use the broker's value, so it has no bounds"
+_SAME_FOR_ALL_GROUPS = "all groups use the broker's value, so it has no bounds"
 _NOT_HERE: dict[str, str] = {
     **{
-        f"group.consumer.{bound}.{name}": _ALL_GROUPS_ALIKE
+        f"group.consumer.{bound}.{name}": _SAME_FOR_ALL_GROUPS
         for bound in ("min", "max")
         for name in ("session.timeout.ms", "heartbeat.interval.ms")
     },

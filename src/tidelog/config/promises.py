@@ -5,7 +5,7 @@ here looks at a cluster: replicas are numbered by their position, 0 is the leade
 are alive before the faults.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from tidelog.config.modes import COPIES, ISR, LEAST_REPLICAS, PRIMARY_BACKUP, QUORUM
@@ -39,12 +39,14 @@ class Terms(NamedTuple):
 class Rule(NamedTuple):
     """The part of a promise that differs from mode to mode."""
 
-    writes_go_on: Callable[[Terms, Set[int]], bool]
+    writes_continue: Callable[[Terms, Set[int]], bool]
     keeps: Callable[[Terms], int]  # how many replicas may lose their data without losing a record
     leader_holds_all: bool  # The leader holds every acknowledged record.
     least_replicas: Callable[[Terms], int]  # with which these settings are accepted
     leader: str  # what users call it
     leader_can_be_replaced: bool  # when it is down
+    by_hand: str  # the command of ``tidelog topic`` that makes a replica lead that may lack records
+    serves_without_leader: bool  # Readers are served while there is no leader.
     who_leads: str
     without_leader: str
     acks_1: str  # what acks=1 means
@@ -80,12 +82,14 @@ _STRICT = "strict within a partition"
 
 RULES: dict[str, Rule] = {
     ISR: Rule(
-        writes_go_on=_enough_left,
+        writes_continue=_enough_left,
         keeps=_all_but_one_copy,
         leader_holds_all=True,
         least_replicas=_as_many_as_copies,
         leader="leader",
         leader_can_be_replaced=True,
+        by_hand="elect --unclean",
+        serves_without_leader=False,
         who_leads="a member of the in-sync set, appointed by the controllers",
         without_leader="a new leader at once",
         acks_1="only the leader has the record; it is lost if the leader fails before a follower has it",
@@ -95,12 +99,14 @@ RULES: dict[str, Rule] = {
         nodes_for=lambda failures: failures + 1,
     ),
     PRIMARY_BACKUP: Rule(
-        writes_go_on=_primary_and_enough_left,
+        writes_continue=_primary_and_enough_left,
         keeps=_all_but_one_copy,
         leader_holds_all=True,
         least_replicas=_as_many_as_copies,
         leader="primary",
         leader_can_be_replaced=False,
+        by_hand="promote",
+        serves_without_leader=True,
         who_leads="always the first replica; an operator can promote another",
         without_leader="no writes until it is back; backups serve readers",
         acks_1="same as acks=all",
@@ -109,12 +115,14 @@ RULES: dict[str, Rule] = {
         nodes_for=lambda failures: failures + 1,  # provided that the primary does not fail
     ),
     QUORUM: Rule(
-        writes_go_on=_enough_left,
+        writes_continue=_enough_left,
         keeps=_minority,
         leader_holds_all=False,
         least_replicas=lambda terms: LEAST_REPLICAS[QUORUM],
         leader="leader",
         leader_can_be_replaced=True,
+        by_hand="recover",
+        serves_without_leader=True,
         who_leads="elected by the replicas; the most complete log wins",
         without_leader="a leader election, without writes until it ends",
         acks_1="same as acks=all",
@@ -128,12 +136,12 @@ RULES: dict[str, Rule] = {
 # --- questions ----------------------------------------------------------------------------------------------
 
 
-def writes_go_on(terms: Terms, dead: Set[int]) -> bool:
+def writes_continue(terms: Terms, dead: Set[int]) -> bool:
     """Whether acks=all writes are still acknowledged with these replicas dead, after a failover at most."""
-    return RULES[terms.mode].writes_go_on(terms, dead)
+    return RULES[terms.mode].writes_continue(terms, dead)
 
 
-def reads_go_on(terms: Terms, dead: Set[int]) -> bool:
+def reads_continue(terms: Terms, dead: Set[int]) -> bool:
     """Committed records can be read while any replica is alive."""
     return len(dead) < terms.replicas
 
@@ -151,7 +159,7 @@ def may_lose(
 
 def survives_writing(terms: Terms) -> int:
     """How many failures are tolerated for writes, whichever replicas fail."""
-    return _most(terms, lambda dead: writes_go_on(terms, dead))
+    return _most(terms, lambda dead: writes_continue(terms, dead))
 
 
 def survives_reading(terms: Terms) -> int:
@@ -161,6 +169,13 @@ def survives_reading(terms: Terms) -> int:
 def survives_destruction(terms: Terms) -> int:
     """How many destroyed disks lose no acknowledged record, whichever disks they are."""
     return RULES[terms.mode].keeps(terms)
+
+
+def by_hand(mode: str | None) -> str:
+    """The command of ``tidelog topic`` that makes a replica lead that may lack records. Of a mode that this
+    version does not know, and of a broker that has no modes: Kafka's.
+    """
+    return RULES[mode if mode in RULES else ISR].by_hand
 
 
 def _most(terms: Terms, holds: Callable[[Set[int]], bool]) -> int:
@@ -245,6 +260,20 @@ EXAMPLES: dict[str, Terms] = {
     "quorum": Terms(QUORUM, 3, synced=True),
 }
 """The modes with their usual settings."""
+
+
+def examples() -> dict[str, Terms]:
+    """Heading → a mode with usual settings. Every mode is among them, also one without a row in EXAMPLES."""
+    shown = [*EXAMPLES.values()]
+    shown += [Terms(mode, 3) for mode in RULES if all(terms.mode != mode for terms in shown)]
+    return {_heading(terms, shown): terms for terms in shown}
+
+
+def _heading(terms: Terms, shown: Sequence[Terms]) -> str:
+    if sum(each.mode == terms.mode for each in shown) == 1:
+        return terms.mode
+    return f"{terms.mode}, {terms.copies} {'copy' if terms.copies == 1 else 'copies'}"
+
 
 DLEDGER_OF_FIVE = (Terms(QUORUM, 5, synced=True), Terms(ISR, 5, min_in_sync=majority(5)))
 """Five nodes with five replicas, and the isr settings with the same promises."""

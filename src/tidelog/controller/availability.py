@@ -26,17 +26,17 @@ def is_drained(image: ClusterImage, broker_id: int) -> bool:
 
 
 class BrokerAvailability(NamedTuple):
-    serving: frozenset[int]  # not fenced
+    unfenced: frozenset[int]
     willing: frozenset[int]  # those of them that are neither shutting down nor drained
     rank: Rank = same_rank
 
     @classmethod
     def of(cls, image: ClusterImage, rank: Rank = same_rank) -> "BrokerAvailability":
-        serving = frozenset(node.broker_id for node in image.brokers.values() if not node.fenced)
+        unfenced = frozenset(node.broker_id for node in image.brokers.values() if not node.fenced)
         unwilling = {
-            broker for broker in serving if image.brokers[broker].leaving or is_drained(image, broker)
+            broker for broker in unfenced if image.brokers[broker].leaving or is_drained(image, broker)
         }
-        return cls(serving, serving - unwilling, rank)
+        return cls(unfenced, unfenced - unwilling, rank)
 
     def hears(self, broker_id: int) -> bool:
         return not self.rank(broker_id) & UNHEARD

@@ -18,7 +18,7 @@ from tidelog.controller.records import (
     MetadataRecord,
     PartitionChanged,
 )
-from tidelog.controller.successions import is_appointed
+from tidelog.controller.successions import can_hand_over
 from tidelog.controller.successions.steps import RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -63,7 +63,7 @@ def is_needed(image: ClusterImage, broker_id: int) -> bool:
     willing = BrokerAvailability.of(image).willing
     return any(
         partition.leader == broker_id
-        and is_appointed(partition)
+        and can_hand_over(partition)
         and any(replica in willing and replica not in partition.offline for replica in partition.replicas)
         for topic in image.topics.values()
         for partition in topic.partitions

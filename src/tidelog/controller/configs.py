@@ -41,12 +41,12 @@ def change_topic(
     new = rules.at(after)(after.topics[name])
     promised = list(promises.of_topic(topic, old, after.topics[name], new))
     after = after.apply(promised)
-    wished = list(mode_changes.wished(after.topics[name], since=topic))
-    after = after.apply(wished)
+    mode_records = list(mode_changes.wanted_mode_changed(after.topics[name], since=topic))
+    after = after.apply(mode_records)
     return [
         change,
         *promised,
-        *wished,
+        *mode_records,
         *assign_topic_leaders(after.topics[name], BrokerAvailability.of(after), new),
     ]
 

@@ -25,10 +25,10 @@ from tidelog.controller.effects import (
     Decision,
     Effects,
     Fence,
-    Keep,
     Reconsider,
     Register,
     Relieve,
+    RenewSession,
     Reply,
     Review,
     Submit,
@@ -41,10 +41,10 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
-    KeptAsk,
-    KeptGot,
     OfflineAsk,
     OfflineGot,
+    PromiseConfirmedAsk,
+    PromiseConfirmedGot,
     RegisterAsk,
     RegisterGot,
 )
@@ -242,7 +242,7 @@ class Controller(Machine):
             must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
             # It has applied the records that ended its leaderships, so it will not act on outdated metadata.
             may_return = ask.metadata_offset >= must_know
-        return [*effects, Submit(Keep(ask, may_return), token)]
+        return [*effects, Submit(RenewSession(ask, may_return), token)]
 
     def _check_sender(self, ask: HeartbeatAsk, broker: BrokerImage | None) -> ErrorCode:
         if not self.active:
@@ -294,11 +294,13 @@ class Controller(Machine):
     def _change_in_sync(self, ask: InSyncAsk, image: ClusterImage) -> Decided:
         # A refusal, too, counts only when it is committed. If the leader learned of it earlier, it would give
         # up a member that the next controller, which does not know of the refusal, may accept.
-        return Decided(*leader_assignment.change_in_sync(image, ask.wish, self._rules.at(image), self._rank))
-
-    def _confirm(self, ask: KeptAsk, image: ClusterImage) -> Decided:
         return Decided(
-            promises.confirm(image, ask.broker_id, ask.broker_epoch, ask.kept, self._rules.at(image))
+            *leader_assignment.change_in_sync(image, ask.proposal, self._rules.at(image), self._rank)
+        )
+
+    def _confirm(self, ask: PromiseConfirmedAsk, image: ClusterImage) -> Decided:
+        return Decided(
+            promises.confirm(image, ask.broker_id, ask.broker_epoch, ask.confirmed, self._rules.at(image))
         )
 
     def _change_logs(self, ask: OfflineAsk, image: ClusterImage) -> Decided:
@@ -356,7 +358,7 @@ class Controller(Machine):
                 ask.broker_id, name, theirs, ours,
             )  # fmt: skip
 
-    def _keep(self, decision: Keep, image: ClusterImage) -> Decided:
+    def _renew_session(self, decision: RenewSession, image: ClusterImage) -> Decided:
         """Whether a broker is fenced, based on all decisions. "Not fenced" gives it a session, so it must not
         be sent while a decision that ends its leaderships is being committed.
         """
@@ -412,7 +414,7 @@ class Controller(Machine):
         match decision:
             case Register():
                 return self._registered(decision, error)
-            case Keep(ask):
+            case RenewSession(ask):
                 fenced = verdict is not False
                 return HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced, number=ask.number)
             case Relieve(ask):
@@ -420,11 +422,11 @@ class Controller(Machine):
                 if granted:
                     self._deadlines.pop(ask.broker_id, None)
                 return HeartbeatGot(ask.broker_id, ask.broker_epoch, error, granted, granted, ask.number)
-            case InSyncAsk(wish):
+            case InSyncAsk(proposal):
                 refusal = verdict if isinstance(verdict, ErrorCode) else ErrorCode.NONE
-                return InSyncGot(wish, error or refusal)
-            case KeptAsk(broker_id, broker_epoch, kept):
-                return KeptGot(broker_id, broker_epoch, kept, error)
+                return InSyncGot(proposal, error or refusal)
+            case PromiseConfirmedAsk(broker_id, broker_epoch, confirmed):
+                return PromiseConfirmedGot(broker_id, broker_epoch, confirmed, error)
             case OfflineAsk(broker_id, broker_epoch, partitions, healed, unwritable):
                 refusal = verdict if isinstance(verdict, ErrorCode) else ErrorCode.NONE
                 return OfflineGot(broker_id, broker_epoch, partitions, error or refusal, healed, unwritable)
@@ -452,10 +454,10 @@ _DECIDE: Mapping[type, Callable[[Controller, Any, ClusterImage], Decided]] = {
     Review: Controller._review_some,
     Balance: Controller._balance,
     Register: Controller._register,
-    Keep: Controller._keep,
+    RenewSession: Controller._renew_session,
     Relieve: Controller._relieve,
     InSyncAsk: Controller._change_in_sync,
-    KeptAsk: Controller._confirm,
+    PromiseConfirmedAsk: Controller._confirm,
     OfflineAsk: Controller._change_logs,
 }
 

@@ -11,7 +11,7 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.controller.store import MetadataStore
 from tidelog.errors import ErrorCode, TidelogError
 
-Answer = Callable[[ControllerGot], None]
+OnReply = Callable[[ControllerGot], None]
 Soon = Callable[[Callable[[], None]], None]
 
 
@@ -25,8 +25,8 @@ class ControllerDriver:
         self._controller = controller
         self._store = store
         self._soon = soon
-        self._goes_on = False  # More partitions are looked at in a moment.
-        self._waiting: dict[int, Answer] = {}
+        self._is_scheduled = False  # More partitions are looked at in a moment.
+        self._pending: dict[int, OnReply] = {}
         self._last_token = 0
 
     @classmethod
@@ -57,15 +57,15 @@ class ControllerDriver:
     def keep_in_order(self, now_ms: int) -> None:
         self.run(self._controller.keep_in_order(now_ms))
 
-    def handle(self, ask: ControllerAsk, now_ms: int, answer: Answer) -> None:
+    def handle(self, ask: ControllerAsk, now_ms: int, on_reply: OnReply) -> None:
         token = self._last_token = self._last_token + 1
-        self._waiting[token] = answer
+        self._pending[token] = on_reply
         self.run(self._controller.handle(ask, now_ms, token))
 
     def run(self, effects: Effects) -> None:
         for effect in effects:
             if isinstance(effect, Reply):
-                self._waiting.pop(effect.token)(effect.got)
+                self._pending.pop(effect.token)(effect.got)
             else:
                 self._submit(effect)
 
@@ -82,10 +82,10 @@ class ControllerDriver:
             self.run(self._controller.committed(effect, verdict, code))
 
         self._store.submit(decide, done)
-        if self._controller.has_more_to_review and not self._goes_on:
-            self._goes_on = True
-            self._soon(self._go_on)
+        if self._controller.has_more_to_review and not self._is_scheduled:
+            self._is_scheduled = True
+            self._soon(self._resume)
 
-    def _go_on(self) -> None:
-        self._goes_on = False
+    def _resume(self) -> None:
+        self._is_scheduled = False
         self.run(self._controller.review())

@@ -12,8 +12,8 @@ from tidelog.controller.messages import (
     ControllerGot,
     HeartbeatAsk,
     InSyncAsk,
-    KeptAsk,
     OfflineAsk,
+    PromiseConfirmedAsk,
     RegisterAsk,
 )
 from tidelog.controller.records import MetadataRecord
@@ -45,7 +45,7 @@ class Register(NamedTuple):
     now_ms: int
 
 
-class Keep(NamedTuple):
+class RenewSession(NamedTuple):
     """A heartbeat: is the broker fenced? ``may_return``: it has applied the records that ended its
     leaderships.
     """
@@ -61,7 +61,16 @@ class Relieve(NamedTuple):
 
 
 Decision = (
-    Fence | Reconsider | Review | Balance | Register | Keep | Relieve | InSyncAsk | KeptAsk | OfflineAsk
+    Fence
+    | Reconsider
+    | Review
+    | Balance
+    | Register
+    | RenewSession
+    | Relieve
+    | InSyncAsk
+    | PromiseConfirmedAsk
+    | OfflineAsk
 )
 
 

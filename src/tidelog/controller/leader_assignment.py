@@ -15,8 +15,8 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.successions import (
     check_leader,
+    last_leader_without,
     lost,
-    members_hold_all,
     mode_changes,
     next_state,
     told,
@@ -90,23 +90,12 @@ def without_memory(
         return tuple(replica for replica in replicas if replica != broker_id)
 
     led = partition.leader == broker_id
-    last = partition.last_leader
-    if empty or (not tail and members_hold_all(partition)):
-        # What is lost was synced on its disk. Replicas that left the in-sync set long ago may have kept more
-        # of it.
-        last = NO_BROKER if last == broker_id else last
-    elif members_hold_all(partition) and {*partition.in_sync, *partition.eligible} == {broker_id}:
-        # No replica is complete any more. This one was until now, and has kept more than those that lost data
-        # before it. Where only the number of copies counts, the last leader alone may have held everything:
-        # then no backup takes its place here, and if a replaced disk was the cause, an operator still has to
-        # know.
-        last = broker_id
     return msgspec.structs.replace(
         lost(partition, broker_id, tail=tail),
         leader=NO_BROKER if led else partition.leader,
         in_sync=others(partition.in_sync),
         eligible=others(partition.eligible),
-        last_leader=last,
+        last_leader=last_leader_without(partition, broker_id, empty=empty, tail=tail),
         offline=others(partition.offline),
     )
 
@@ -139,7 +128,7 @@ class ProposalResult(NamedTuple):
 
 
 def change_in_sync(
-    image: ClusterImage, wish: InSyncProposal, rules_of: RulesOf, rank: Rank = same_rank
+    image: ClusterImage, proposal: InSyncProposal, rules_of: RulesOf, rank: Rank = same_rank
 ) -> ProposalResult:
     """Accept a proposal, or refuse it with the code that tells the leader what to do.
 
@@ -148,10 +137,10 @@ def change_in_sync(
     a record (a ``TidelogError``) does not end the proposal, because it would be the response to every copy.
     """
     try:
-        return ProposalResult(_take(image, wish, rules_of, rank))
+        return ProposalResult(_take(image, proposal, rules_of, rank))
     except _Ineligible as refusal:
-        logger.info("partition %s of %s: %s", wish.partition, wish.topic_id, refusal.message)
-        return ProposalResult(_refused(image, wish), refusal.code)
+        logger.info("partition %s of %s: %s", proposal.partition, proposal.topic_id, refusal.message)
+        return ProposalResult(_refused(image, proposal), refusal.code)
 
 
 class _Ineligible(TidelogError):
@@ -161,42 +150,46 @@ class _Ineligible(TidelogError):
         super().__init__(reason, ErrorCode.INELIGIBLE_REPLICA)
 
 
-def _refused(image: ClusterImage, wish: InSyncProposal) -> list[MetadataRecord]:
+def _refused(image: ClusterImage, proposal: InSyncProposal) -> list[MetadataRecord]:
     """The unchanged partition with its next epoch. No record if the leader does not wait for a new member: a
     leader that is still restoring commits nothing yet, and one that has sealed its log commits nothing more.
     """
-    topic = image.topic_by_id(wish.topic_id)
-    if topic is None or wish.sealed:
+    topic = image.topic_by_id(proposal.topic_id)
+    if topic is None or proposal.sealed:
         return []
-    partition = topic.partitions[wish.partition]
-    if not set(wish.members).difference(partition.in_sync, (wish.broker_id,)):
+    partition = topic.partitions[proposal.partition]
+    if not set(proposal.members).difference(partition.in_sync, (proposal.broker_id,)):
         return []
-    return [record_of(wish.topic_id, wish.partition, partition)]
+    return [record_of(proposal.topic_id, proposal.partition, partition)]
 
 
-def _take(image: ClusterImage, wish: InSyncProposal, rules_of: RulesOf, rank: Rank) -> list[MetadataRecord]:
-    topic = image.topic_by_id(wish.topic_id)
-    if topic is None or not 0 <= wish.partition < len(topic.partitions):
+def _take(
+    image: ClusterImage, proposal: InSyncProposal, rules_of: RulesOf, rank: Rank
+) -> list[MetadataRecord]:
+    topic = image.topic_by_id(proposal.topic_id)
+    if topic is None or not 0 <= proposal.partition < len(topic.partitions):
         raise TidelogError("no such partition", ErrorCode.UNKNOWN_TOPIC_ID)
-    partition = topic.partitions[wish.partition]
-    if wish.elected:
-        return _told(image, topic, partition, wish, rules_of(topic), rank)
-    if wish.sealed:
+    partition = topic.partitions[proposal.partition]
+    if proposal.elected:
+        return _told(image, topic, partition, proposal, rules_of(topic), rank)
+    if proposal.sealed:
         rules = rules_of(topic)
-        sealed = promised(partition, rules, _take_over(image, partition, wish), rules)
+        sealed = promised(partition, rules, _take_over(image, partition, proposal), rules)
         new = next_state(sealed, BrokerAvailability.of(image, rank), rules)
-        return [record_of(wish.topic_id, wish.partition, new)]
-    _check_proposer(image, partition, wish)
-    if wish.broker_id not in wish.members or len(set(wish.members)) < len(wish.members):
+        return [record_of(proposal.topic_id, proposal.partition, new)]
+    _check_proposer(image, partition, proposal)
+    if proposal.broker_id not in proposal.members or len(set(proposal.members)) < len(proposal.members):
         raise TidelogError("members must be unique and include the leader", ErrorCode.INVALID_REQUEST)
-    if not set(wish.members) <= set(partition.replicas):
+    if not set(proposal.members) <= set(partition.replicas):
         raise TidelogError("members must be replicas", ErrorCode.INVALID_REQUEST)
-    _check_members(image, partition, wish)
+    _check_members(image, partition, proposal)
     rules = rules_of(topic)
-    new = with_members(partition, wish.members, rules)
+    new = with_members(partition, proposal.members, rules)
     # A drained leader, or a reassignment, may have been waiting for the new member.
     return [
-        record_of(wish.topic_id, wish.partition, next_state(new, BrokerAvailability.of(image, rank), rules))
+        record_of(
+            proposal.topic_id, proposal.partition, next_state(new, BrokerAvailability.of(image, rank), rules)
+        )
     ]
 
 
@@ -204,85 +197,87 @@ def _told(
     image: ClusterImage,
     topic: TopicImage,
     partition: PartitionImage,
-    wish: InSyncProposal,
+    proposal: InSyncProposal,
     rules: Rules,
     rank: Rank,
 ) -> list[MetadataRecord]:
     """The replicas have voted. A replica that lost data counts again only when its leader has readmitted it
     for its latest loss.
     """
-    _check_sender(image, wish)
-    if wish.broker_id not in partition.replicas:
+    _check_sender(image, proposal)
+    if proposal.broker_id not in partition.replicas:
         raise TidelogError("the sender is not a replica of the partition", ErrorCode.INVALID_REQUEST)
     counted = {
         member
-        for member, healed in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
-        if member in image.brokers and _remembers(partition, wish, member, healed)
+        for member, healed in zip_longest(proposal.members, proposal.member_epochs, fillvalue=-1)
+        if member in image.brokers and _remembers(partition, proposal, member, healed)
     }
-    voters = wish.members
-    if NO_BROKER in wish.members or wish.partition_epoch < partition.partition_epoch:
+    voters = proposal.members
+    if NO_BROKER in proposal.members or proposal.partition_epoch < partition.partition_epoch:
         # The set may be truncated again, or is older than what we know: no voter loses its vote because of
         # it, and no reassignment ends. The leader reports it again when it knows the current state.
         counted |= partition.remember
         voters = ()
-    report = LeaderReport(wish.broker_id, wish.leader_epoch, voters, tuple(sorted(counted)))
+    report = LeaderReport(proposal.broker_id, proposal.leader_epoch, voters, tuple(sorted(counted)))
     new = told(partition, report, BrokerAvailability.of(image, rank), rules)
-    return [] if new == partition else [record_of(topic.topic_id, wish.partition, new)]
+    return [] if new == partition else [record_of(topic.topic_id, proposal.partition, new)]
 
 
-def _remembers(partition: PartitionImage, wish: InSyncProposal, member: int, healed: int) -> bool:
+def _remembers(partition: PartitionImage, proposal: InSyncProposal, member: int, healed: int) -> bool:
     loss = partition.loss_of(member)
     if loss is None:
         return member in partition.remember
     # An elected leader holds everything that was ever committed, but it may have lost data after it reported.
-    return loss.number == healed or (member == wish.broker_id and loss.number <= wish.partition_epoch)
+    return loss.number == healed or (member == proposal.broker_id and loss.number <= proposal.partition_epoch)
 
 
-def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal) -> PartitionImage:
+def _take_over(image: ClusterImage, partition: PartitionImage, proposal: InSyncProposal) -> PartitionImage:
     """The leader has ended its log, and reports which replicas hold all of it: from here on the controllers
     maintain the in-sync set and appoint the leader.
     """
-    _check_proposer(image, partition, wish)
-    if wish.leader_epoch < partition.mode_epoch or not mode_changes.ends_in_seal(partition):
+    _check_proposer(image, partition, proposal)
+    if proposal.leader_epoch < partition.mode_epoch or not mode_changes.ends_in_seal(partition):
         # The seal is from an earlier period. It lacks records that were written since.
         raise TidelogError("the seal is from an earlier period", ErrorCode.FENCED_LEADER_EPOCH)
-    holders = [member for member in wish.members if member in unforgetful(partition)]
-    members = tuple(member for member in holders if not why_ineligible(image, partition, wish, member))
-    if wish.broker_id not in members:
+    holders = [member for member in proposal.members if member in unforgetful(partition)]
+    members = tuple(member for member in holders if not why_ineligible(image, partition, proposal, member))
+    if proposal.broker_id not in members:
         raise _Ineligible("the leader itself cannot be a member")
-    return mode_changes.sealed(partition, wish.leader_epoch, wish.broker_id, members)
+    return mode_changes.sealed(partition, proposal.leader_epoch, proposal.broker_id, members)
 
 
-def _check_sender(image: ClusterImage, wish: InSyncProposal) -> None:
-    broker = image.brokers.get(wish.broker_id)
-    if broker is None or broker.broker_epoch != wish.broker_epoch or broker.fenced:
+def _check_sender(image: ClusterImage, proposal: InSyncProposal) -> None:
+    broker = image.brokers.get(proposal.broker_id)
+    if broker is None or broker.broker_epoch != proposal.broker_epoch or broker.fenced:
         raise TidelogError("the broker is not registered, or is fenced", ErrorCode.STALE_BROKER_EPOCH)
 
 
-def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal) -> None:
-    _check_sender(image, wish)
-    check_leader(partition, wish.broker_id, wish.leader_epoch, wish.partition_epoch)
+def _check_proposer(image: ClusterImage, partition: PartitionImage, proposal: InSyncProposal) -> None:
+    _check_sender(image, proposal)
+    check_leader(partition, proposal.broker_id, proposal.leader_epoch, proposal.partition_epoch)
 
 
-def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal) -> None:
+def _check_members(image: ClusterImage, partition: PartitionImage, proposal: InSyncProposal) -> None:
     """A leader whose own log is offline stays a member as long as there is no other, and only it can propose
     a member that holds everything: that member then takes over.
     """
-    is_member = wish.broker_id in partition.in_sync
-    for member in wish.members:
-        if is_member and member == wish.broker_id:
+    is_member = proposal.broker_id in partition.in_sync
+    for member in proposal.members:
+        if is_member and member == proposal.broker_id:
             continue
-        problem = why_ineligible(image, partition, wish, member)
+        problem = why_ineligible(image, partition, proposal, member)
         if problem:
             raise _Ineligible(f"broker {member} {problem}")
 
 
-def why_ineligible(image: ClusterImage, partition: PartitionImage, wish: InSyncProposal, member: int) -> str:
+def why_ineligible(
+    image: ClusterImage, partition: PartitionImage, proposal: InSyncProposal, member: int
+) -> str:
     """Why a broker cannot be a member; empty if it can."""
     broker = image.brokers.get(member)
     if broker is None or broker.fenced or member in partition.offline:
         return "is fenced, or its log is offline"
-    epochs = dict(zip(wish.members, wish.member_epochs, strict=False))
+    epochs = dict(zip(proposal.members, proposal.member_epochs, strict=False))
     if epochs.get(member, -1) not in (-1, broker.broker_epoch):
         # The new process may have lost what the earlier one had fetched.
         return "has restarted since"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.controller.availability import BrokerAvailability, Rank, same_rank
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
-from tidelog.controller.successions import force, hand_over, is_appointed, is_led
+from tidelog.controller.successions import can_hand_over, force, hand_over, is_led
 from tidelog.controller.successions.steps import Rules, RulesOf, record_of, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
@@ -74,7 +74,7 @@ def _elect_preferred(place: PartitionPlace, available: BrokerAvailability) -> Pa
         problem = "is not in sync"
     elif preferred not in available.willing:
         problem = "is drained or shutting down"
-    elif not is_appointed(partition):
+    elif not can_hand_over(partition):
         problem = f"cannot be appointed in mode {partition.mode}"
     if problem:
         raise TidelogError(
@@ -103,7 +103,7 @@ def misplaced(image: ClusterImage, available: BrokerAvailability) -> Iterator[Pa
         preferred = partition.target[0]
         if partition.leader in (preferred, NO_BROKER) or preferred not in partition.in_sync:
             continue
-        if not is_appointed(partition):
+        if not can_hand_over(partition):
             continue
         if preferred in available.willing and preferred not in partition.offline:
             yield place
@@ -125,11 +125,11 @@ def balance(image: ClusterImage, rank: Rank = same_rank) -> list[MetadataRecord]
 
 def strays(image: ClusterImage, available: BrokerAvailability) -> Iterator[PartitionPlace]:
     """Partitions whose leader is drained or shutting down, though another member could lead."""
-    unwilling = available.serving - available.willing
+    unwilling = available.unfenced - available.willing
     if not unwilling:
         return
     for place in every_place(image):
-        if not is_appointed(place.partition):
+        if not can_hand_over(place.partition):
             continue
         if place.partition.leader in unwilling and any(
             member in available.willing and member not in place.partition.offline

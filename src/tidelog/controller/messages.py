@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tidelog.controller.cluster_settings import Values
 from tidelog.controller.leader_assignment import InSyncProposal
-from tidelog.controller.promises import Kept
+from tidelog.controller.promises import ConfirmedPromise
 from tidelog.errors import ErrorCode
 
 
@@ -50,11 +50,11 @@ class HeartbeatGot(NamedTuple):
 
 
 class InSyncAsk(NamedTuple):
-    wish: InSyncProposal
+    proposal: InSyncProposal
 
 
 class InSyncGot(NamedTuple):
-    wish: InSyncProposal
+    proposal: InSyncProposal
     error: ErrorCode
 
 
@@ -82,20 +82,20 @@ class OfflineGot(NamedTuple):
     unwritable: bool = False
 
 
-class KeptAsk(NamedTuple):
+class PromiseConfirmedAsk(NamedTuple):
     """A broker confirms that new promises of the settings hold for its replicas of these partitions."""
 
     broker_id: int
     broker_epoch: int
-    kept: tuple[Kept, ...]
+    confirmed: tuple[ConfirmedPromise, ...]
 
 
-class KeptGot(NamedTuple):
+class PromiseConfirmedGot(NamedTuple):
     broker_id: int
     broker_epoch: int
-    kept: tuple[Kept, ...]
+    confirmed: tuple[ConfirmedPromise, ...]
     error: ErrorCode
 
 
-ControllerAsk = RegisterAsk | HeartbeatAsk | InSyncAsk | OfflineAsk | KeptAsk
-ControllerGot = RegisterGot | HeartbeatGot | InSyncGot | OfflineGot | KeptGot
+ControllerAsk = RegisterAsk | HeartbeatAsk | InSyncAsk | OfflineAsk | PromiseConfirmedAsk
+ControllerGot = RegisterGot | HeartbeatGot | InSyncGot | OfflineGot | PromiseConfirmedGot

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from tidelog.controller.placement import Assignment, Site, check_room
 
+Serves = Callable[[int], bool]  # whether a broker is available
+
 
 def spread_groups(
     sites: Iterable[Site],
@@ -77,8 +79,24 @@ def _backups(ring: Sequence[Site], primary: Site, count: int) -> list[int]:
     return chosen
 
 
+def all_away(number: int, replicas: Sequence[int], serves: Serves) -> str:
+    """Any replica can lead."""
+    if any(map(serves, replicas)):
+        return ""
+    return f"none of the brokers of partition {number} is available: {list(replicas)}"
+
+
+def primary_away(number: int, replicas: Sequence[int], serves: Serves) -> str:
+    """Only the first replica can lead."""
+    if serves(replicas[0]):
+        return ""
+    return f"broker {replicas[0]}, the primary of partition {number}, is not available"
+
+
 class Placement(NamedTuple):
     """How the replicas of topics in one mode are placed."""
 
     spreading: Callable[..., Iterator[list[int]]]
-    first_must_serve: bool = False  # only the first replica can lead
+    # Why a new partition, of this number and with these replicas, would have no leader; empty: it would have
+    # one.
+    problem: Callable[[int, Sequence[int], Serves], str] = all_away

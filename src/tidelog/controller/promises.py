@@ -34,7 +34,7 @@ from tidelog.controller.successions.steps import Rules, RulesOf, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
 
-class Kept(NamedTuple):
+class ConfirmedPromise(NamedTuple):
     """What a broker confirms for one partition."""
 
     topic_id: UUID
@@ -84,7 +84,11 @@ def unconfirmed(topic: TopicImage) -> Iterator[Unconfirmed]:
 
 
 def confirm(
-    image: ClusterImage, broker_id: int, broker_epoch: int, kept: Iterable[Kept], rules_of: RulesOf
+    image: ClusterImage,
+    broker_id: int,
+    broker_epoch: int,
+    confirmed: Iterable[ConfirmedPromise],
+    rules_of: RulesOf,
 ) -> list[MetadataRecord]:
     """A broker confirms what holds now. Confirmations can be repeated."""
     broker = image.brokers.get(broker_id)
@@ -92,7 +96,7 @@ def confirm(
         # The present process may have lost what an earlier one had written.
         raise TidelogError("another process of the broker is registered", ErrorCode.STALE_BROKER_EPOCH)
     records: list[MetadataRecord] = []
-    for each in kept:
+    for each in confirmed:
         topic = image.topic_by_id(each.topic_id)
         if topic is not None and 0 <= each.partition < len(topic.partitions):
             partition = topic.partitions[each.partition]
@@ -102,15 +106,22 @@ def confirm(
     return records
 
 
-def _confirmed(partition: PartitionImage, broker_id: int, kept: Kept, rules: Rules) -> PartitionImage:
-    if kept.promise_epoch != partition.promise_epoch:
+def _confirmed(
+    partition: PartitionImage, broker_id: int, confirmed: ConfirmedPromise, rules: Rules
+) -> PartitionImage:
+    if confirmed.promise_epoch != partition.promise_epoch:
         return partition
     new = partition
-    if kept.synced and broker_id in new.unsynced:
+    if confirmed.synced and broker_id in new.unsynced:
         left = tuple(replica for replica in new.unsynced if replica != broker_id)
         since = new.synced_since if left else new.leader_epoch
         new = msgspec.structs.replace(new, unsynced=left, synced_since=since)
-    if kept.copied and broker_id == new.leader and broker_id in new.in_sync and (new.copies or new.ending):
+    if (
+        confirmed.copied
+        and broker_id == new.leader
+        and broker_id in new.in_sync
+        and (new.copies or new.ending)
+    ):
         new = msgspec.structs.replace(new, copies=AS_ASKED)
         new = promised(new, rules, copied(new), rules)
     return new

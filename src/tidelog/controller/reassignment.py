@@ -15,7 +15,7 @@ from tidelog.controller.availability import BrokerAvailability, Rank, same_rank
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leadership import PartitionPlace, every_place, find
 from tidelog.controller.records import MetadataRecord
-from tidelog.controller.successions import in_a_new_epoch, members_hold_all, mode_changes, next_state
+from tidelog.controller.successions import in_a_new_epoch, leavers, mode_changes, next_state
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of
 from tidelog.errors import ErrorCode, TidelogError
@@ -41,10 +41,7 @@ def begin(
 
 def _on_its_way(partition: PartitionImage, target: Sequence[int]) -> PartitionImage:
     before = _original(partition)
-    # Where a member may lack acknowledged records, no replica leaves before the target has them: a new
-    # replica of an earlier reassignment may be the leader by now, or hold the second copy.
-    leavers = before if members_hold_all(partition) else partition.replicas
-    removing = tuple(replica for replica in leavers if replica not in target)
+    removing = tuple(replica for replica in leavers(partition, before) if replica not in target)
     replicas = (*target, *removing)
     adding = tuple(replica for replica in replicas if replica not in before)
     return msgspec.structs.replace(
@@ -119,8 +116,8 @@ def _change(
         # A replica that returns may not know yet that it was removed; it drops its log when it learns of
         # that.
         new = in_a_new_epoch(new)
-    settled = promised(present, rules, next_state(new, available, rules), rules)
-    return [] if settled == present else [record_of(place.topic.topic_id, place.number, settled)]
+    assigned = promised(present, rules, next_state(new, available, rules), rules)
+    return [] if assigned == present else [record_of(place.topic.topic_id, place.number, assigned)]
 
 
 def _original(partition: PartitionImage) -> tuple[int, ...]:

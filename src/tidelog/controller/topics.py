@@ -58,10 +58,10 @@ class Draft:
         return self._key == (mode, replicas, sites) and len(self.placed) == partitions
 
 
-def draft_creation(image: ClusterImage, wish: NewTopic, config: BrokerConfig) -> Draft:
+def draft_creation(image: ClusterImage, new: NewTopic, config: BrokerConfig) -> Draft:
     """Raises the same errors as :func:`create`."""
-    mode = mode_of(_with_mode(wish, config))
-    partitions, replicas = _counts(image, wish, config)
+    mode = mode_of(_with_mode(new, config))
+    partitions, replicas = _counts(image, new, config)
     sites = _sites(image)
     spreading = placement_of(mode).spreading
     return Draft(mode, replicas, sites, spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
@@ -94,31 +94,31 @@ def check_name(name: str) -> None:
 
 
 def create(
-    image: ClusterImage, wish: NewTopic, config: BrokerConfig, topic_id: UUID, draft: Draft | None = None
+    image: ClusterImage, new: NewTopic, config: BrokerConfig, topic_id: UUID, draft: Draft | None = None
 ) -> TopicCreated:
-    check_name(wish.name)
-    if wish.name in image.topics:
-        raise TidelogError(f"topic {wish.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
-    _check_collision(image, wish.name)
-    configs = _with_mode(wish, config)
-    assignments = _place(image, wish, config, mode_of(configs), draft)
+    check_name(new.name)
+    if new.name in image.topics:
+        raise TidelogError(f"topic {new.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
+    _check_collision(image, new.name)
+    configs = _with_mode(new, config)
+    assignments = _place(image, new, config, mode_of(configs), draft)
     for warning in check_topic_overrides(configs, len(assignments[0])):
-        logger.warning("topic %s: %s", wish.name, warning)
+        logger.warning("topic %s: %s", new.name, warning)
     return TopicCreated(
-        wish.name, topic_id, assignments, configs, _away(image, assignments), mode_of(configs),
+        new.name, topic_id, assignments, configs, _away(image, assignments), mode_of(configs),
         away_counts(mode_of(configs)),
     )  # fmt: skip
 
 
-def _with_mode(wish: NewTopic, config: BrokerConfig) -> dict[str, str]:
+def _with_mode(new: NewTopic, config: BrokerConfig) -> dict[str, str]:
     """The mode of a new topic is stored with it: a later change of the default must not change how it is
     replicated.
     """
-    default = INTERNAL if wish.name in INTERNAL_TOPICS else config.default_replication_mode
-    if REPLICATION_MODE in wish.configs or default == DEFAULT:
-        check_mode_of_internal(wish.name, wish.configs)
-        return dict(wish.configs)
-    return {**wish.configs, REPLICATION_MODE: default}
+    default = INTERNAL if new.name in INTERNAL_TOPICS else config.default_replication_mode
+    if REPLICATION_MODE in new.configs or default == DEFAULT:
+        check_mode_of_internal(new.name, new.configs)
+        return dict(new.configs)
+    return {**new.configs, REPLICATION_MODE: default}
 
 
 def check_mode_of_internal(name: str, configs: Mapping[str, str]) -> None:
@@ -138,28 +138,28 @@ def _check_collision(image: ClusterImage, name: str) -> None:
 
 
 def _place(
-    image: ClusterImage, wish: NewTopic, config: BrokerConfig, mode: str, draft: Draft | None
+    image: ClusterImage, new: NewTopic, config: BrokerConfig, mode: str, draft: Draft | None
 ) -> list[list[int]]:
-    if wish.assignments:
-        if wish.partitions != -1 or wish.replicas != -1:
+    if new.assignments:
+        if new.partitions != -1 or new.replicas != -1:
             raise InvalidRequest(
                 "give either a replica assignment or partitions and replication factor, not both"
             )
-        placed = placement.check_manual(wish.assignments, sorted(image.brokers), first_partition=0)
-        _check_somebody_serves(image, placed, mode, first_partition=0)
+        placed = placement.check_manual(new.assignments, sorted(image.brokers), first_partition=0)
+        _check_available(image, placed, mode, first_partition=0)
         return placed
-    partitions, replicas = _counts(image, wish, config)
+    partitions, replicas = _counts(image, new, config)
     sites = _sites(image)
     if draft is not None and draft.fits(mode, partitions, replicas, sites):
         return draft.placed
     return list(placement_of(mode).spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
 
 
-def _counts(image: ClusterImage, wish: NewTopic, config: BrokerConfig) -> tuple[int, int]:
+def _counts(image: ClusterImage, new: NewTopic, config: BrokerConfig) -> tuple[int, int]:
     """The numbers of partitions and replicas that are requested."""
-    partitions = config.num_partitions if wish.partitions == -1 else wish.partitions
+    partitions = config.num_partitions if new.partitions == -1 else new.partitions
     _check_partition_count(partitions)
-    replicas = _default_replicas(image, config) if wish.replicas == -1 else wish.replicas
+    replicas = _default_replicas(image, config) if new.replicas == -1 else new.replicas
     if replicas < 1:
         raise TidelogError(
             f"replication factor must be at least 1, not {replicas}", ErrorCode.INVALID_REPLICATION_FACTOR
@@ -195,20 +195,16 @@ def _away(image: ClusterImage, assignments: Sequence[Sequence[int]]) -> list[int
     return sorted(fenced.intersection(chain.from_iterable(assignments)))
 
 
-def _check_somebody_serves(
+def _check_available(
     image: ClusterImage, assignments: Sequence[Sequence[int]], mode: str, *, first_partition: int
 ) -> None:
+    def serves(broker: int) -> bool:
+        return not image.brokers[broker].fenced
+
     for number, replicas in enumerate(assignments, first_partition):
-        if placement_of(mode).first_must_serve and image.brokers[replicas[0]].fenced:
-            raise TidelogError(
-                f"broker {replicas[0]}, the primary of partition {number}, is not available",
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            )
-        if all(image.brokers[replica].fenced for replica in replicas):
-            raise TidelogError(
-                f"none of the brokers of partition {number} is available: {list(replicas)}",
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            )
+        problem = placement_of(mode).problem(number, replicas, serves)
+        if problem:
+            raise TidelogError(problem, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 
 
 def _check_partition_count(partitions: int) -> None:
@@ -263,7 +259,7 @@ def _place_more(
     placed = placement.check_manual(
         manual, sorted(image.brokers), first_partition=existing, replicas=replicas
     )
-    _check_somebody_serves(image, placed, topic.partitions[0].mode, first_partition=existing)
+    _check_available(image, placed, topic.partitions[0].mode, first_partition=existing)
     return placed
 
 

@@ -68,7 +68,7 @@ class Account:
             self._note(f"record {sequence} is there again at {offset}")
         elif sequence < self._last:
             self._disordered += 1
-            self._note(f"record {sequence} is at {offset}, behind record {self._last}")
+            self._note(f"record {sequence} is at {offset}, after record {self._last}")
         elif self._offsets[sequence] >= 0 and self._offsets[sequence] != offset:
             self._misplaced += 1
             self._note(f"record {sequence} was acknowledged at {self._offsets[sequence]} and is at {offset}")

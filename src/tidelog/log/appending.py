@@ -260,7 +260,7 @@ class Appending(Syncing):
             self._sync_now()
         old = self._active
         self._begin_segment(base_offset)
-        durability.waiting.append(old.make_inactive())
+        durability.unsynced_files.append(old.make_inactive())
         self._keep_producers(self._snapshots.write(base_offset))
 
     def _keep_producers(self, snapshot: str | None) -> None:

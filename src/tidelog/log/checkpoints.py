@@ -73,13 +73,13 @@ class ReplicaNote(NamedTuple):
     """What is remembered of a replica whose log an earlier process had open."""
 
     topic_id: UUID
-    is_sure: bool  # Whether that process was sure of the checkpointed high watermark.
+    log_confirmed: bool  # Whether the log below the checkpointed high watermark was confirmed.
 
 
 def encode_replicas(notes: Mapping[TopicPartition, ReplicaNote]) -> bytes:
     """As :func:`encode_offsets`, with the topic's id and ``sure`` or ``unsure`` instead of an offset."""
     rows = [
-        f"{topic} {partition} {note.topic_id.hex} {'sure' if note.is_sure else 'unsure'}"
+        f"{topic} {partition} {note.topic_id.hex} {'sure' if note.log_confirmed else 'unsure'}"
         for (topic, partition), note in sorted(notes.items())
     ]
     return _encode(rows, _as_note)
@@ -90,8 +90,8 @@ def decode_replicas(text: bytes) -> dict[TopicPartition, ReplicaNote]:
     notes = {}
     try:
         for line in _rows(text):
-            topic, partition, topic_id, sure = line.split()
-            notes[TopicPartition(topic, int(partition))] = ReplicaNote(UUID(hex=topic_id), sure == "sure")
+            topic, partition, topic_id, state = line.split()
+            notes[TopicPartition(topic, int(partition))] = ReplicaNote(UUID(hex=topic_id), state == "sure")
     except ValueError:
         raise CorruptBatch("the replica checkpoint is damaged") from None
     return notes

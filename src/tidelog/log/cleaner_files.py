@@ -84,13 +84,13 @@ class CleanedWriter:
         self._segment = segment
         self._index_interval_bytes = index_interval_bytes
         self._buffer = bytearray()
-        self._waiting: list[BatchHeader] = []  # Of the batches in the buffer.
+        self._pending: list[BatchHeader] = []  # Of the batches in the buffer.
         self.next_offset = segment.base_offset  # Exclusive end offset of what was appended.
 
     def append(self, batch: Buffer) -> None:
         header = batches.parse_header(batch)
         self._buffer += batch
-        self._waiting.append(header)
+        self._pending.append(header)
         self.next_offset = header.next_offset
         if len(self._buffer) >= _WRITE_BYTES:
             self._flush()
@@ -98,13 +98,13 @@ class CleanedWriter:
     def _flush(self) -> None:
         segment = self._segment
         segment.file().write_at(segment.size, self._buffer)
-        for header in self._waiting:
+        for header in self._pending:
             segment.account(
                 segment.size, header.size, header.last_offset, timestamp_of(header),
                 self._index_interval_bytes,
             )  # fmt: skip
         self._buffer.clear()
-        self._waiting.clear()
+        self._pending.clear()
 
     def index_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
         """The aborted transactions whose markers are here. Creates a file even if there are none, to replace

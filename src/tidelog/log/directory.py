@@ -104,8 +104,8 @@ class DataDirectory:
         # is still there. The caller knows.
         self.same_boot = False
         self.is_new = False  # Whether this is the first process that uses it.
-        # Whether a replica is sure of its high watermark, for the next process.
-        self.is_sure: Callable[[TopicPartition], bool] = lambda name: False
+        # Whether the log of a replica is confirmed up to its high watermark, for the next process.
+        self.is_log_confirmed: Callable[[TopicPartition], bool] = lambda name: False
         self._notes: dict[TopicPartition, checkpoints.ReplicaNote] = {}
         # Whether logs were opened that the checkpoints do not name: their loss would go unnoticed.
         self.has_new_logs = False
@@ -351,10 +351,10 @@ class DataDirectory:
         """As of the last checkpoint; 0 if unknown."""
         return self._high_watermarks.get(name, 0)
 
-    def was_sure(self, name: TopicPartition) -> bool:
-        """Whether the last process was sure of that high watermark, and everything below is unchanged."""
+    def was_log_confirmed(self, name: TopicPartition) -> bool:
+        """Whether the log was confirmed up to that high watermark, and is unchanged since."""
         note = self._notes_found.get(name)
-        return note is not None and note.is_sure and self.written_survives
+        return note is not None and note.log_confirmed and self.written_survives
 
     @property
     def written_survives(self) -> bool:
@@ -450,7 +450,8 @@ class DataDirectory:
             recovery_points[name] = min(log.recovery_point, self._lowered.get(name, log.recovery_point))
         self.has_new_logs = False
         self._notes = _part(self._notes, unopened) | {
-            name: checkpoints.ReplicaNote(self._topic_ids[name], self.is_sure(name)) for name in self.logs
+            name: checkpoints.ReplicaNote(self._topic_ids[name], self.is_log_confirmed(name))
+            for name in self.logs
         }
         for name, log in self.logs.items():
             point = recovery_points[name]
@@ -533,10 +534,10 @@ class DataDirectory:
         return self.was_clean or all(name is None or name in self._opened for name in names)
 
     def _sync_all(self, run_all: RunAll) -> None:
-        waiting = [log for log in self.logs.values() if log.needs_sync]
-        for start in range(0, len(waiting), _SYNCED_AT_ONCE):
+        unsynced = [log for log in self.logs.values() if log.needs_sync]
+        for start in range(0, len(unsynced), _SYNCED_AT_ONCE):
             tickets = []
-            for log in waiting[start : start + _SYNCED_AT_ONCE]:
+            for log in unsynced[start : start + _SYNCED_AT_ONCE]:
                 with suppress(StorageError):  # The log remembers, or its own closing tries again.
                     tickets.append((log, log.begin_sync()))
             run_all([ticket.run for _, ticket in tickets])

@@ -25,7 +25,7 @@ class Durability:
     __slots__ = (
         "_directory", "_epochs_written", "_storage", "_tickets", "checkpointed_recovery_point", "failure",
         "last_sync_ms", "names_changed", "parent_changed", "recovery_point", "sync_failed",
-        "synced_end_offset", "waiting",
+        "synced_end_offset", "unsynced_files",
     )  # fmt: skip
 
     def __init__(
@@ -40,7 +40,7 @@ class Durability:
         # The recovery point in the data directory's checkpoint; it lags, and after a truncation it is too
         # high.
         self.checkpointed_recovery_point = recovery_point
-        self.waiting: list[Unsynced] = []  # Inactive segments and their other files.
+        self.unsynced_files: list[Unsynced] = []  # Inactive segments and their other files.
         self.names_changed = False  # Whether the directory must be synced,
         self.parent_changed = False  # and the one it is in.
         self.last_sync_ms = now_ms
@@ -80,18 +80,18 @@ class Durability:
         the old content: then it ends where it did before.
         """
         self.lower(0)
-        self.waiting.clear()
+        self.unsynced_files.clear()
 
     def begin(self, end_offset: int, active: File, epochs: EpochCache) -> SyncTicket:
         """A ticket for everything before ``end_offset``. May raise ``OSError``."""
-        files = self._open_waiting()
+        files = self._open_unsynced()
         if active not in files:
             files.append(active)
         # Names that another ticket covers may not be on disk before this one is.
         directories = list(dict.fromkeys(name for ticket in self._tickets for name in ticket.directories))
         changed = [(self._directory, self.names_changed), (parent_of(self._directory), self.parent_changed)]
         directories += [name for name, is_new in changed if is_new and name not in directories]
-        ticket = SyncTicket(self._storage, end_offset, files, directories, self.waiting[:])
+        ticket = SyncTicket(self._storage, end_offset, files, directories, self.unsynced_files[:])
         ticket.covers = self._tickets[:]
         if epochs.version != self._epochs_written:
             ticket.epochs_version = epochs.version
@@ -101,9 +101,9 @@ class Durability:
         self._tickets.append(ticket)
         return ticket
 
-    def _open_waiting(self) -> list[File]:
+    def _open_unsynced(self) -> list[File]:
         try:
-            return [file for unsynced in self.waiting for file in unsynced.open()]
+            return [file for unsynced in self.unsynced_files for file in unsynced.open()]
         except OSError as error:
             # Nothing is lost: the next sync may find enough free file descriptors.
             raise StorageError(f"cannot begin to sync {self._directory}: {error}") from error
@@ -120,7 +120,9 @@ class Durability:
             raise StorageError(self.failure.message)
         for covered in ticket.covers:
             covered.owes_names = False
-        self.waiting = [unsynced for unsynced in self.waiting if unsynced not in ticket.waiting]
+        self.unsynced_files = [
+            unsynced for unsynced in self.unsynced_files if unsynced not in ticket.unsynced_files
+        ]
         self.last_sync_ms = now_ms
         self.synced_end_offset = max(self.synced_end_offset, ticket.end_offset)
         if ticket.epochs_path is None:
@@ -157,7 +159,7 @@ class Durability:
         """
         return (
             self.recovery_point >= end_offset
-            and not self.waiting
+            and not self.unsynced_files
             and not self.names_changed
             and not any(ticket.owes_names for ticket in self._tickets)
             and epochs.version == self._epochs_written
@@ -176,4 +178,4 @@ class Durability:
     def abandon(self) -> None:
         """Results of running syncs are ignored from now on."""
         self._tickets.clear()
-        self.waiting.clear()
+        self.unsynced_files.clear()

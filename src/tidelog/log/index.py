@@ -261,7 +261,7 @@ class OffsetIndex(SparseIndex):
         # The first batch never gets an entry, so zeros are not one.
         inside = offsets[0] > 0 and positions[0] > 0 and positions[-1] < log_size
         if not (inside and _rises(offsets) and _rises(positions)):
-            raise DamagedIndex(f"{self.path} is not in order, or has positions behind {log_size}")
+            raise DamagedIndex(f"{self.path} is not in order, or has positions past {log_size}")
 
 
 class TimeIndex(SparseIndex):

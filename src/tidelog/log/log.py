@@ -58,7 +58,7 @@ class Log(Reading, Shortening):
         if clean:
             recovery_point = loaded.end_offset
         durability = Durability(storage, directory, loaded.end_offset, recovery_point, now_ms)
-        durability.waiting = loaded.unsynced
+        durability.unsynced_files = loaded.unsynced
         # The last process may have been killed before it synced the names of new files.
         durability.names_changed = loaded.names_changed or not clean
         durability.parent_changed = loaded.created or not clean
@@ -74,7 +74,7 @@ class Log(Reading, Shortening):
         if self._untouched and durability.is_complete(self.end_offset, self.epochs):
             return
         try:
-            durability.waiting.append(self._active.make_inactive())
+            durability.unsynced_files.append(self._active.make_inactive())
         except OSError as error:
             self._fail("close", error)
         self._segments_changed()

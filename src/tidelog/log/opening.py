@@ -276,7 +276,7 @@ class Opening:
             if found.cut_bytes or not _follows(segments[number + 1], segment, end_offset):
                 if self._evidence.written_survives or end_offset < self._evidence.end_offset_min:
                     self._note_damage(f"a hole between {end_offset} and {segments[number + 1].base_offset}")
-                self._drop_behind(number, end_offset)
+                self._drop_after(number, end_offset)
                 break
             self._unsynced.append(segment.make_inactive())
         return end_offset
@@ -298,7 +298,7 @@ class Opening:
             torn = found.torn and last
             is_lost = found.next_offset < self._evidence.end_offset_min
             if is_lost or (self._evidence.written_survives and not torn):
-                self._note_damage(f"{segment.path} behind offset {found.next_offset}: {found.reason}")
+                self._note_damage(f"{segment.path} after offset {found.next_offset}: {found.reason}")
 
         return recover(
             segment, self._config.index_interval_bytes, self._epochs, self._snapshots.states, before_cut,
@@ -306,7 +306,7 @@ class Opening:
             end_offset_max=end_offset_max, history=self._history,
         )  # fmt: skip
 
-    def _drop_behind(self, number: int, end_offset: int) -> None:
+    def _drop_after(self, number: int, end_offset: int) -> None:
         """What follows a truncation is disconnected: keeping it would leave a hole."""
         for segment in reversed(self._segments[number + 1 :]):
             _logger.warning(

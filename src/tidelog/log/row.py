@@ -116,7 +116,7 @@ class SegmentRow:
         invariant(new.base_offset == old[0].base_offset, "the same base offset", new, old[0])
         reached = new.read_next_offset()
         no_hole = reached == self._bases[end] or reached == old[-1].read_next_offset()
-        invariant(no_hole, "recovery takes a hole behind a segment for lost data", new, reached)
+        invariant(no_hole, "recovery takes a hole after a segment for lost data", new, reached)
         swap_in(old, new)
         self._segments[first:end] = [new]
         self._bases[first:end] = [new.base_offset]

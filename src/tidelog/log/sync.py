@@ -40,7 +40,7 @@ class SyncTicket:
     """Everything before ``end_offset`` is durable once this has run without error."""
 
     __slots__ = ("_files", "_storage", "covers", "directories", "end_offset", "epochs_path",
-                 "epochs_version", "error", "owes_names", "waiting")  # fmt: skip
+                 "epochs_version", "error", "owes_names", "unsynced_files")  # fmt: skip
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class SyncTicket:
         end_offset: int,
         files: Sequence[File],
         directories: Sequence[str],
-        waiting: Sequence[Unsynced],
+        unsynced_files: Sequence[Unsynced],
     ) -> None:
         self._storage = storage
         self._files = files
@@ -58,7 +58,7 @@ class SyncTicket:
         self.owes_names = bool(directories)
         self.covers: list[SyncTicket] = []  # Those whose names this one syncs, too.
         self.end_offset = end_offset  # Exclusive. Lowered when the log is truncated while this runs.
-        self.waiting = waiting  # Need no other sync once this is done.
+        self.unsynced_files = unsynced_files  # Need no other sync once this is done.
         # Version of the epoch history in the file at `epochs_path`, which still has to be renamed.
         self.epochs_version = 0
         self.epochs_path: str | None = None

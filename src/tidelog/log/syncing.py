@@ -16,7 +16,7 @@ class Syncing(LogBase):
         """Whether ``flush.messages`` or ``flush.ms`` asks for a sync, or segments were added or removed."""
         durability = self._durability
         pending = self.end_offset - durability.synced_end_offset
-        if pending >= self._flush_messages or durability.names_changed or durability.waiting:
+        if pending >= self._flush_messages or durability.names_changed or durability.unsynced_files:
             return True
         return pending > 0 and now_ms - durability.last_sync_ms >= self._flush_ms
 
@@ -27,7 +27,7 @@ class Syncing(LogBase):
 
     def sync_with(self, path: str) -> None:
         """Make another file in the directory durable with the next sync."""
-        self._durability.waiting.append(unsynced_file(self._storage, path))
+        self._durability.unsynced_files.append(unsynced_file(self._storage, path))
         self._durability.names_changed = True
 
     def begin_sync(self) -> SyncTicket:

@@ -37,7 +37,7 @@ class Piece(NamedTuple):
     segment: Segment
     region: Region
     next_offset: int  # no batch in it begins before
-    end_offset: int  # exclusive: no batch ends behind
+    end_offset: int  # exclusive: no batch ends after it
     is_last: bool  # of its segment
     epoch_max: int = ANY_EPOCH  # of what follows the segment
     dense_from: int = LONG_MAX  # no offset is missing between two batches after it
@@ -90,9 +90,9 @@ def check(
                 break
             header = batches.check(data, at)
             if header.next_offset > end_offset:
-                raise CorruptBatch(f"offset {header.last_offset}, and {end_offset} comes behind it")
+                raise CorruptBatch(f"offset {header.last_offset}, and {end_offset} comes after it")
             if history.contradicts(header.base_offset, header.leader_epoch):
-                # The one behind it may fit: the last batch of an epoch that claims to be of the next one.
+                # The one after it may fit: the last batch of an epoch that claims to be of the next one.
                 raise CorruptBatch(f"offset {header.base_offset} was not written in {header.leader_epoch}")
             whole_before = at, next_offset
             next_offset, epoch = header.next_offset, header.leader_epoch
@@ -100,7 +100,7 @@ def check(
         if to_the_end and at < len(data):
             raise CorruptBatch("the segment ends within a batch")
         if to_the_end and next_offset < end_offset and end_offset > dense_from:
-            raise CorruptBatch(f"the segment ends at offset {next_offset}, and {end_offset} comes behind it")
+            raise CorruptBatch(f"the segment ends at offset {next_offset}, and {end_offset} comes after it")
         if to_the_end and 0 <= epoch_max < epoch:
             raise _OutOfOrder(f"leader epoch {epoch_max} follows {epoch}")
         if len(data) - at >= ORDER_SIZE:

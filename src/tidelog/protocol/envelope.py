@@ -67,7 +67,7 @@ def decode_request(frame: memoryview, position: int) -> memoryview:
     return data
 
 
-def encode_answer(
+def encode_response(
     correlation_id: int, error: ErrorCode, data: bytes | memoryview | None, metadata_offset: int
 ) -> bytes:
     content = b"".join(
@@ -83,7 +83,7 @@ def encode_answer(
     return INT32.pack(len(content)) + content
 
 
-def decode_answer(frame: memoryview) -> EnvelopeResponse:
+def decode_response(frame: memoryview) -> EnvelopeResponse:
     """From a frame that begins with its correlation id."""
     try:
         data, position = read_bytes(frame, skip_tags(frame, 4), True)

@@ -216,7 +216,7 @@ def _decode_replica_state(frame: memoryview, position: int) -> tuple[int, int]:
     return -1, -1
 
 
-_ANSWER_START = Struct(">ii")  # size, correlation id
+_RESPONSE_START = Struct(">ii")  # size, correlation id
 _PARTITION = Struct(">ihqq")  # index, error, high watermark, last stable offset
 _ABORTED = Struct(">qq")
 
@@ -230,7 +230,7 @@ class FetchResponseBuilder:
         self, version: int, correlation_id: int, error: ErrorCode, session_id: int, topic_count: int
     ) -> None:
         flexible = version >= FLEXIBLE_FROM
-        start = bytearray(_ANSWER_START.pack(0, correlation_id))
+        start = bytearray(_RESPONSE_START.pack(0, correlation_id))
         if flexible:
             start += b"\x00"
         start += b"\x00\x00\x00\x00"  # throttle time

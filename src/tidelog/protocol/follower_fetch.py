@@ -290,7 +290,7 @@ def _decode_forgotten(frame: memoryview, position: int) -> tuple[list[Key], int]
 
 _OFFSET_TAG = 100  # Ours, for each partition: the requested offset.
 
-_ANSWER = Struct(">iiBihi")  # size, correlation id, no tagged fields, throttle time, error, session id
+_RESPONSE = Struct(">iiBihi")  # size, correlation id, no tagged fields, throttle time, error, session id
 _ERROR = Struct(">4xh4x")  # the last three of them
 # Index, error, high watermark, last stable offset, log start offset, no aborted ones, no preferred replica.
 _PART_HEAD = Struct(">ihqqqBi")
@@ -305,10 +305,10 @@ _SNAPSHOT = Struct(">qi")
 _NONE = ErrorCode.NONE
 
 
-def encode_answer(correlation_id: int, error: ErrorCode, parts: Sequence[Part[R]]) -> list[bytearray | R]:
+def encode_response(correlation_id: int, error: ErrorCode, parts: Sequence[Part[R]]) -> list[bytearray | R]:
     """The response frame in pieces: bytes made here, and the records between them as they are."""
     topics = [(topic_id, list(of_topic)) for topic_id, of_topic in groupby(parts, _topic_of)]
-    out = bytearray(_ANSWER.pack(0, correlation_id, 0, 0, error, NO_SESSION))
+    out = bytearray(_RESPONSE.pack(0, correlation_id, 0, 0, error, NO_SESSION))
     out += write_uvarint(len(topics) + 1)
     pieces: list[bytearray | R] = []
     size = 0  # of what is in ``pieces``
@@ -353,15 +353,19 @@ def _odd_tail(tail: bytes, diverging: Pair | None, snapshot: Pair | None) -> byt
     return write_uvarint(len(fields)) + b"".join(fields)
 
 
-def decode_answer(frame: memoryview, position: int, make: PartMaker[APart]) -> tuple[ErrorCode, list[APart]]:
+def decode_response(
+    frame: memoryview, position: int, make: PartMaker[APart]
+) -> tuple[ErrorCode, list[APart]]:
     """The body of a response, after its header; records are views of ``frame``."""
     try:
-        return _decode_answer(frame, position, make)
+        return _decode_response(frame, position, make)
     except (IndexError, ValueError, STRUCT_ERROR):
         raise Malformed("the answer to a fetch ends too early") from None
 
 
-def _decode_answer(frame: memoryview, position: int, make: PartMaker[APart]) -> tuple[ErrorCode, list[APart]]:
+def _decode_response(
+    frame: memoryview, position: int, make: PartMaker[APart]
+) -> tuple[ErrorCode, list[APart]]:
     (code,) = _ERROR.unpack_from(frame, position)
     topic_count, position = read_array_size(frame, position + _ERROR.size, True)
     parts: list[APart] = []

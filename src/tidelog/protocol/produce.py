@@ -62,10 +62,10 @@ class NodeAddress(NamedTuple):
     rack: str | None = None
 
 
-TopicAnswers = list[tuple[TopicKey, list[ProducePartitionResponse]]]
+TopicResponses = list[tuple[TopicKey, list[ProducePartitionResponse]]]
 
 _ACKS_AND_TIMEOUT = Struct(">hi")
-_ANSWER = Struct(">ihqqq")  # index, error, base offset, log append time, log start offset
+_RESPONSE = Struct(">ihqqq")  # index, error, base offset, log append time, log start offset
 _FRAME_START = Struct(">ii")  # size, correlation id
 
 
@@ -112,7 +112,7 @@ def _decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
 
 
 def encode(
-    version: int, correlation_id: int, topics: TopicAnswers, nodes: list[NodeAddress] | None = None
+    version: int, correlation_id: int, topics: TopicResponses, nodes: list[NodeAddress] | None = None
 ) -> bytes:
     """The whole response frame. ``nodes`` are the addresses of the leaders named in the responses (version 10
     on).
@@ -137,7 +137,7 @@ def encode(
 
 
 def _encode_partition(body: bytearray, version: int, answer: ProducePartitionResponse) -> None:
-    packed = _ANSWER.pack(
+    packed = _RESPONSE.pack(
         answer.partition, answer.error, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
     )
     body += packed if version >= 5 else packed[:22]  # the log start offset was added in version 5

@@ -159,7 +159,7 @@ def scan(payload: Buffer, count: int) -> Iterator[RawRecord]:
     except IndexError:
         raise _invalid("the records end inside a record") from None
     if position != len(data):
-        raise _invalid(f"{len(data) - position} bytes are left over behind {count} records")
+        raise _invalid(f"{len(data) - position} bytes are left over after {count} records")
 
 
 def outline(data: Bytes, start: int, limit: int) -> RawRecord:

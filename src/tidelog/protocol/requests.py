@@ -40,12 +40,12 @@ def _request_writer(api_key: int) -> Callable[[Any, Any], None]:
 
 
 @cache
-def _answer_builder(api_key: int, version: int) -> Callable[[Fields], Any]:
+def _response_builder(api_key: int, version: int) -> Callable[[Fields], Any]:
     return entity_builder(load_response_schema(api_key, version))
 
 
 @cache
-def _answer_reader(api_key: int) -> Callable[[Any, int], tuple[Any, int]]:
+def _response_reader(api_key: int) -> Callable[[Any, int], tuple[Any, int]]:
     schema = load_response_schema(api_key, newest(api_key))
     read = entity_reader(schema)
     return lambda frame, position: read(*tame(schema, frame, position))
@@ -55,8 +55,8 @@ def load(api_key: int) -> None:
     """Import the schemas of the newest version: some milliseconds, and files are read. Safe in any thread."""
     _request_builder(api_key, newest(api_key))
     _request_writer(api_key)
-    _answer_builder(api_key, newest(api_key))
-    _answer_reader(api_key)
+    _response_builder(api_key, newest(api_key))
+    _response_reader(api_key)
     messages.load(api_key, newest(api_key))
 
 
@@ -65,9 +65,9 @@ def request_of(api_key: int, body: Fields, version: int | None = None) -> Any:
     return _request_builder(api_key, newest(api_key) if version is None else version)(body)
 
 
-def answer_of(api_key: int, answer: Fields, version: int | None = None) -> Any:
+def response_of(api_key: int, answer: Fields, version: int | None = None) -> Any:
     """A handler's response as the sender gets it over the wire."""
-    return _answer_builder(api_key, newest(api_key) if version is None else version)(answer)
+    return _response_builder(api_key, newest(api_key) if version is None else version)(answer)
 
 
 def encode_request(api_key: int, correlation_id: int, client_id: str, body: Fields) -> bytes:
@@ -84,17 +84,17 @@ def encode_body(api_key: int, body: Fields) -> bytes:
     return b"".join(sink.pieces)
 
 
-def decode_answer(api_key: int, frame: memoryview) -> Any:
+def decode_response(api_key: int, frame: memoryview) -> Any:
     """The response in a frame that begins with its correlation id; :class:`Malformed` if it is invalid."""
     with _sensible(api_key):
-        position = skip_tags(frame, 4) if _flexible_answer(api_key) else 4
+        position = skip_tags(frame, 4) if _flexible_response(api_key) else 4
     return decode_body(api_key, frame, position)
 
 
 def decode_body(api_key: int, frame: memoryview, position: int = 0) -> Any:
     """The response whose body begins there."""
     with _sensible(api_key):
-        answer, _ = _answer_reader(api_key)(frame.toreadonly(), position)
+        answer, _ = _response_reader(api_key)(frame.toreadonly(), position)
     return answer
 
 
@@ -114,5 +114,5 @@ def is_flexible(api_key: int) -> bool:
 
 
 @cache
-def _flexible_answer(api_key: int) -> bool:
+def _flexible_response(api_key: int) -> bool:
     return is_flexible(api_key) and api_key != API_VERSIONS_KEY

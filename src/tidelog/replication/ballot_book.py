@@ -74,7 +74,7 @@ class BallotBook:
         self._ballots: dict[Key, Ballot] = {}
         self._lost: set[Key] = set()
         self._logs_are_new = False  # Directories were created whose entries may not be synced.
-        self._waiting: list[tuple[Key, Ballot, Saved]] = []
+        self._pending: list[tuple[Key, Ballot, Saved]] = []
         self._writing = False
         self._write = 0  # number of the last write
         self._size = 0
@@ -113,8 +113,8 @@ class BallotBook:
 
     def _newest(self, key: Key) -> Ballot:
         """Includes ballots that are not written yet: a later line replaces an earlier one."""
-        waiting = (ballot for each, ballot, _ in reversed(self._waiting) if each == key)
-        return next(waiting, self._ballots.get(key, Ballot()))
+        pending = (ballot for each, ballot, _ in reversed(self._pending) if each == key)
+        return next(pending, self._ballots.get(key, Ballot()))
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -159,13 +159,13 @@ class BallotBook:
 
     def save(self, key: Key, ballot: Ballot, saved: Saved) -> None:
         """Write and sync it, together with all other ballots that arrive before the disk is free."""
-        self._waiting.append((key, ballot, saved))
+        self._pending.append((key, ballot, saved))
         if not self._writing:
             self._writing = True
             self._services.soon(self._begin)
 
     def _begin(self) -> None:
-        batch, self._waiting = self._waiting, []
+        batch, self._pending = self._pending, []
         for key, ballot, _ in batch:
             self._ballots[key] = ballot
         self._write += 1
@@ -223,7 +223,7 @@ class BallotBook:
             self._is_named = True
         for _, _, saved in batch:
             saved(result if failed else None)
-        if self._waiting:
+        if self._pending:
             self._services.soon(self._begin)
         else:
             self._writing = False

@@ -17,10 +17,5 @@ def has_copies_of(replica: Replica, end_offset: int) -> bool:
     """Whether as many replicas as the topic requires hold everything before ``end_offset``. Only a leader can
     tell.
     """
-    held = [
-        each
-        for each, progress in replica.progress.items()
-        if each not in replica.uncounted and progress.holds(end_offset)
-    ]
-    leads = replica.role is Role.LEADER and replica.durable_end_offset >= end_offset
-    return leads and 1 + len(held) >= replica.limits.min_in_sync
+    leads = replica.role is Role.LEADER
+    return leads and replica.policy.has_copies_of(replica, end_offset)

@@ -62,7 +62,7 @@ class Damage:
         if replica.role is Role.LEADER:
             if not is_copied(replica):
                 return False
-            self._follow_nobody()
+            self._follow_none()
         return True
 
     def step_back(self, high_watermark: int) -> None:
@@ -72,13 +72,13 @@ class Damage:
         replica = self._driver.replica
         is_confirmed = replica.high_watermark > replica.epoch_start_offset
         whole_before = self._driver.log.end_offset if is_confirmed else replica.epoch_start_offset
-        self._follow_nobody()
+        self._follow_none()
         if self.is_short:
             self.offset = None  # Of an earlier epoch. What was committed since is not dropped.
         reason = f"a follower knows of committed records up to {high_watermark}"
         self.found(whole_before, reason, is_short=True)
 
-    def _follow_nobody(self) -> None:
+    def _follow_none(self) -> None:
         replica = self._driver.replica
         self._driver.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
 

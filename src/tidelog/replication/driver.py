@@ -28,9 +28,10 @@ from tidelog.replication.effects import (
     Truncate,
 )
 from tidelog.replication.index_builds import IndexBuilds, Then
+from tidelog.replication.limits import Limits
 from tidelog.replication.listeners import NullListener, Observer, ReplicaListener
 from tidelog.replication.messages import PartitionKey
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.replica import Replica, Role
 from tidelog.replication.votes import Tail
 from tidelog.services import Services, ignore
 from tidelog.types import NO_EPOCH, SnapshotId
@@ -57,7 +58,7 @@ class ReplicaDriver(Slots):
         self.log = log
         self.services = services
         self.listener = listener
-        # Callbacks of waiting produces, by the token that the replica settles.
+        # Callbacks of pending produces, by the token that the replica completes.
         self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
         self._last_token = 0
         self.observer: Observer = NullListener()
@@ -67,7 +68,7 @@ class ReplicaDriver(Slots):
         # Followers that may be throttled while they catch up; None: all of them.
         self.throttled: frozenset[int] | None = frozenset()
         self.damage = Damage(self)
-        self.restless = False  # The host ticks this replica; see Replica.settled.
+        self.restless = False  # The host ticks this replica; see Replica.is_quiescent.
         # Since this epoch a leader may lack records that were committed before, so truncating below the high
         # watermark to match it is allowed.
         self.unclean_epoch = -1
@@ -107,11 +108,19 @@ class ReplicaDriver(Slots):
         self.observer.role_changed()
 
     def set_limits(self, limits: Limits, uncounted: frozenset[int] | None = None) -> None:
-        """The topic's settings have changed. Waiting produces may be complete now, or may need a sync
+        """The topic's settings have changed. Pending produces may be complete now, or may need a sync
         first.
         """
         self.run(self.replica.set_limits(limits, uncounted))
         self._sync_if_needed()
+
+    def set_unclean_epoch(self, epoch: int) -> None:
+        """Since this epoch a leader may lack records that were committed before; -1: none does."""
+        self.unclean_epoch = epoch
+
+    def throttle(self, followers: frozenset[int] | None) -> None:
+        """These followers may be throttled while they catch up; None: all of them."""
+        self.throttled = followers
 
     def begin_at(self, offset: int) -> None:
         """Drop all records before ``offset``, which must be committed."""
@@ -175,9 +184,9 @@ class ReplicaDriver(Slots):
             return
         deadline_ms = self.services.uptime_ms() + timeout_ms
         token = self._last_token = self._last_token + 1
-        settled = self.replica.wait(end_offset, acks, deadline_ms, token)
-        if settled is not None:
-            done(settled.error)
+        completed = self.replica.wait(end_offset, acks, deadline_ms, token)
+        if completed is not None:
+            done(completed.error)
         else:
             self._waiters[token] = done
             self.listener.wake(self)
@@ -213,7 +222,7 @@ class ReplicaDriver(Slots):
         if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
             return
         if self._lies_before(leader_start_offset):
-            self.begin_anew_at(leader_start_offset)
+            self.restart_at_leader_start(leader_start_offset)
         try:
             if records:
                 batches = memoryview(records)
@@ -240,7 +249,7 @@ class ReplicaDriver(Slots):
 
     def accepted(self) -> None:
         """The leader has accepted a fetch from our log end offset."""
-        if self.follows_somebody and not self.restorer.gathers:
+        if self.has_leader and not self.restorer.gathers:
             self.run(self.replica.watermark.accepted(self.log.start_offset))
 
     def _advance_start(self, leader_high_watermark: int, leader_start_offset: int) -> None:
@@ -304,7 +313,7 @@ class ReplicaDriver(Slots):
             return False
         return log.end_offset > self.replica.high_watermark and not self.snapshots.stand_for_start
 
-    def begin_anew_at(self, leader_start_offset: int) -> None:
+    def restart_at_leader_start(self, leader_start_offset: int) -> None:
         """Drop everything and continue at the leader's log start. We may have acknowledged the dropped
         records, so our vote must not become easier to get: the epoch of our last record is kept.
         """
@@ -347,7 +356,7 @@ class ReplicaDriver(Slots):
         self.replica.set_base_epoch(snapshot.epoch)
         return True
 
-    def go_on(self) -> None:
+    def resume_fetching(self) -> None:
         """Resume fetching."""
         self.listener.grown(self)
 
@@ -379,7 +388,7 @@ class ReplicaDriver(Slots):
     # --- damage ---------------------------------------------------------------------------------------------
 
     @property
-    def follows_somebody(self) -> bool:
+    def has_leader(self) -> bool:
         return self.replica.role is Role.FOLLOWER and self.replica.leader >= 0
 
     def drop_from(self, offset: int) -> None:
@@ -453,6 +462,11 @@ class ReplicaDriver(Slots):
         for each in self.attached:
             each.failed()
         self.listener.failed(self, error)
+
+    def close_failed(self, error: StorageError) -> None:
+        """What this replica promised may not be on disk, so it must not send anything any more."""
+        self.closed = True
+        self.fail(error)
 
     def contradicted(self, leader: int, error: InvariantViolation) -> None:
         """The leader's log contradicts what this replica knows: committed records were lost somewhere. To

@@ -306,7 +306,7 @@ class Election(Machine):
         if got.epoch < self.epoch or got.voter not in self.voters or self.leader != NO_BROKER:
             return []
         if not got.granted and got.leader not in (NO_BROKER, self.me):
-            return self.leader_named(got.leader, got.epoch, now_ms)
+            return self.leader_hinted(got.leader, got.epoch, now_ms)
         if self.state is not (ElectionState.PROSPECTIVE if got.pre else ElectionState.CANDIDATE):
             return []
         (self._granted if got.granted else self._refused).add(got.voter)
@@ -426,15 +426,22 @@ class Election(Machine):
     def leader_heard(self, leader: int, epoch: int, now_ms: int) -> ElectionEffects:
         """The leader of ``epoch`` itself has sent us a message."""
         effects = self._attach(leader, epoch)
-        if self.state is ElectionState.FOLLOWER and self.leader == leader and self.epoch == epoch:
+        if self.leader == leader and self.epoch == epoch:
+            self.still_heard(now_ms)
+        return effects
+
+    def still_heard(self, now_ms: int) -> None:
+        """The leader that we follow was heard again."""
+        if self.state is ElectionState.FOLLOWER:
             self.leader_heard_ms = now_ms
             self._fresh = False
             self._rounds = 0
             # The message may be reported late, and a stall since then may have extended the deadline already.
             self.deadline_ms = max(self.deadline_ms, now_ms + self.timing.silence_ms)
-        return effects
 
-    def leader_named(self, leader: int, epoch: int, now_ms: int, *, sure: bool = False) -> ElectionEffects:
+    def leader_hinted(
+        self, leader: int, epoch: int, now_ms: int, *, certain: bool = False
+    ) -> ElectionEffects:
         """Another replica says that ``leader`` leads ``epoch``: worth a try, for the length of a round.
 
         A leader that we have given up gets only a short try: the replica that names it may not have noticed
@@ -442,7 +449,7 @@ class Election(Machine):
         will tell us themselves. What we would fetch from that leader could make us believe that votes still
         count.
         """
-        if leader == self.me or (not sure and epoch - self.epoch > self.hearsay_max):
+        if leader == self.me or (not certain and epoch - self.epoch > self.hearsay_max):
             return []
         given_up = (leader, epoch) == self._given_up
         effects = self._attach(leader, epoch)
@@ -496,7 +503,7 @@ class Election(Machine):
 
     def _newer_epoch(self, epoch: int, leader: int, now_ms: int, wait_ms: int) -> ElectionEffects:
         if leader not in (NO_BROKER, self.me):
-            return self.leader_named(leader, epoch, now_ms)
+            return self.leader_hinted(leader, epoch, now_ms)
         self.epoch = epoch
         self.voted_for = NO_BROKER
         self.leader = NO_BROKER

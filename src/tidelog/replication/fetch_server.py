@@ -88,7 +88,7 @@ class FetchServer:
         self.assurance = Assurance(services)
         # If this replica leads, its election learns until when each voter is known to have followed. None:
         # not needed.
-        self.confirming: ReplicaDriver | None = None
+        self._confirming: ReplicaDriver | None = None
         self._hurry_until_ms = -1
         self._broker_epoch_of = broker_epoch_of
 
@@ -99,7 +99,7 @@ class FetchServer:
         """Its connection closed, so it does not wait for a response any more."""
         self._sessions.pop(follower, None)
 
-    def begin_anew(self, follower: int) -> None:
+    def drop_session(self, follower: int) -> None:
         """The pending request may be from an earlier process of this broker. A new process that sent it
         before it had registered gets an error, so that it fetches again at once. Otherwise it would wait for
         a response that never comes, and delay everything that waits until it knows the metadata.
@@ -131,12 +131,12 @@ class FetchServer:
             if forgotten is not None:
                 session.items.pop(forgotten, None)
         refusals = self._count(session, ask, now_ms)
-        if self.confirming is not None and self._is_voter(session, self.confirming):
-            self.confirming.voter.confirmed(ask.sender, session.confirmed_ms)
+        if self._confirming is not None and self._is_voter(session, self._confirming):
+            self._confirming.voter.confirmed(ask.sender, session.confirmed_ms)
         tell_more = bool(self.assurance) and self.assurance.asked(session)
         self._reply(session, refusals)
         if tell_more and session.parked:
-            self._answer_session(session, [])
+            self._respond_to_session(session, [])
 
     def _session_of(self, ask: FetchAsk) -> FollowerSession | None:
         """The session that a request belongs to; None if the request adds nothing."""
@@ -150,9 +150,9 @@ class FetchServer:
         elif session is not None and session.generation == ask.generation:
             return None  # a duplicate
         if session is not None and session.parked:
-            self._answer_session(session, [])
+            self._respond_to_session(session, [])
         if session is None or not ask.since:
-            session = self._sessions[ask.sender] = _anew(session, ask.sender)
+            session = self._sessions[ask.sender] = _empty_session(session, ask.sender)
         return session
 
     def when_followed(
@@ -165,7 +165,7 @@ class FetchServer:
         since_ms = self.assurance.hold(driver, followers, then)
         for session in self._sessions.values():
             if session.parked and session.sender in followers and session.confirmed_ms < since_ms:
-                self._answer_session(session, [])
+                self._respond_to_session(session, [])
 
     def _is_voter(self, session: FollowerSession, driver: ReplicaDriver) -> bool:
         """Whether the follower is a voter of this partition and has a request pending for it."""
@@ -183,7 +183,7 @@ class FetchServer:
         """
         for session in self._sessions.values():
             if session.parked and session.confirmed_ms < since_ms and self._is_voter(session, driver):
-                self._answer_session(session, [])
+                self._respond_to_session(session, [])
 
     def _count(self, session: FollowerSession, ask: FetchAsk, now_ms: int) -> list[FetchPart]:
         """Process the items of a request: each acknowledges everything before its offset. Returns the
@@ -262,6 +262,10 @@ class FetchServer:
             else:
                 driver.voter.note_alive(follower, directory, session.heard_ms)
 
+    def confirm(self, driver: ReplicaDriver) -> None:
+        """While this replica leads, tell its election until when each voter is known to have followed."""
+        self._confirming = driver
+
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         driver = self._driver.get(ask.key)
         if driver is not None:
@@ -329,7 +333,7 @@ class FetchServer:
             if session.parked and session.news:
                 self._reply(session, [])
             if session.parked and now_ms >= session.deadline_ms:
-                self._answer_session(session, [])
+                self._respond_to_session(session, [])
 
     def _reply(self, session: FollowerSession, parts: list[FetchPart]) -> None:
         """Send what is new. If nothing is, the request stays pending."""
@@ -354,9 +358,9 @@ class FetchServer:
                     if self.throttle.limits and self._is_throttled(driver, session.sender):
                         self.throttle.spend(part.records.size)
         if parts:
-            self._answer_session(session, parts)
+            self._respond_to_session(session, parts)
 
-    def _answer_session(self, session: FollowerSession, parts: list[FetchPart]) -> None:
+    def _respond_to_session(self, session: FollowerSession, parts: list[FetchPart]) -> None:
         session.parked = False
         if len(session.answered) >= ANSWERED_MAX:
             session.answered.clear()  # It does not say which responses it has received.
@@ -367,12 +371,12 @@ class FetchServer:
         self._peers.send(to, FetchGot(self._me, generation, error, parts))
 
 
-def _anew(session: FollowerSession | None, sender: int) -> FollowerSession:
+def _empty_session(session: FollowerSession | None, sender: int) -> FollowerSession:
     """A session without requested partitions. Responses sent earlier may still be confirmed."""
-    anew = FollowerSession(sender)
+    empty = FollowerSession(sender)
     if session is not None:
-        anew.answered, anew.confirmed_ms = session.answered, session.confirmed_ms
-    return anew
+        empty.answered, empty.confirmed_ms = session.answered, session.confirmed_ms
+    return empty
 
 
 def _part(

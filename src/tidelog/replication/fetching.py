@@ -52,7 +52,7 @@ class FetchLoop:
         services: Services,
         peers: Peers,
         broker_epoch: Callable[[], int],
-        leader_named: Callable[[ReplicaDriver, int, int], None],
+        leader_hinted: Callable[[ReplicaDriver, int, int], None],
         contradicted: Callable[[ReplicaDriver, int, InvariantViolation], None],
         first_generation: int,
     ) -> None:
@@ -61,7 +61,7 @@ class FetchLoop:
         self._services = services
         self._peers = peers
         self._broker_epoch = broker_epoch
-        self._leader_named = leader_named  # called with the leader that a refusal names, if any
+        self._leader_hinted = leader_hinted  # called with the leader that a refusal mentions, if any
         self._contradicted = contradicted  # called when the leader's log contradicts ours
         self._partitions: dict[PartitionKey, ReplicaDriver] = {}
         # The tables below are keyed by replica, not by partition key, which is slow to hash.
@@ -89,7 +89,7 @@ class FetchLoop:
         # When the leader was last heard, for voting partitions without a pending request.
         self._heard_at: dict[ReplicaDriver, int] = {}
         # May have a pending request, which shows that the leader agrees with our log.
-        self._unsure: dict[ReplicaDriver, None] = {}
+        self._unconfirmed: dict[ReplicaDriver, None] = {}
         self._missed = False  # A response did not arrive in time.
         self._paused_until_ms = 0
         self._scheduled = False
@@ -127,7 +127,7 @@ class FetchLoop:
         """The connection closed: no pending request will be answered. Returns the partitions whose replicas
         vote.
         """
-        self._begin_anew()
+        self._reset_session()
         self._given_up.clear()
         self._patience_ms, self._max_bytes = TIMEOUT_MS, self._most_bytes
         self._heard_at.clear()
@@ -158,9 +158,9 @@ class FetchLoop:
         missing = {**self._given_up, **self._unanswered}
         oldest_ms = now_ms - TIMEOUT_MAX_MS
         self._given_up = {number: sent_ms for number, sent_ms in missing.items() if sent_ms > oldest_ms}
-        self._begin_anew()
+        self._reset_session()
 
-    def _begin_anew(self) -> None:
+    def _reset_session(self) -> None:
         """Make the next request complete."""
         for driver in self._electing:
             self._heard_at[driver] = self.heard_ms(driver)
@@ -191,8 +191,8 @@ class FetchLoop:
                 continue  # Resumed by :meth:`want` when that changes.
             items.append(_item(driver))
             self._asked[driver] = generation
-            if not replica.watermark.is_sure:
-                self._unsure[driver] = None
+            if not replica.watermark.log_confirmed:
+                self._unconfirmed[driver] = None
             if self._forgotten:
                 self._forgotten.pop(driver.key, None)
         self._ready.clear()
@@ -227,7 +227,7 @@ class FetchLoop:
     def answered(self, got: FetchGot, now_ms: int) -> None:
         if got.error is not ErrorCode.NONE:
             if got.generation in self._unanswered:
-                self._begin_anew()
+                self._reset_session()
                 self._soon()
             return
         if not self._has_asked(got.generation):
@@ -240,7 +240,7 @@ class FetchLoop:
         self._heard_ms = now_ms
         self._heard_generation = max(self._heard_generation, got.generation)
         broken = self._take_parts(got, now_ms)
-        if self._unsure:
+        if self._unconfirmed:
             self._agree(got.generation)
         if self._ready or not self._unanswered:
             self._soon()
@@ -264,10 +264,10 @@ class FetchLoop:
         news, and our log is a prefix of the leader's, or it would have refused. This is the only confirmation
         for a partition without new records.
         """
-        for driver in list(self._unsure):
+        for driver in list(self._unconfirmed):
             asked = self._asked.get(driver)
             if asked is None or asked == generation:
-                del self._unsure[driver]
+                del self._unconfirmed[driver]
             if asked == generation:
                 driver.accepted()
 
@@ -348,11 +348,11 @@ class FetchLoop:
         if part.error is ErrorCode.OFFSET_OUT_OF_RANGE and part.epoch == driver.replica.epoch:
             if part.log_start_offset > driver.log.end_offset:
                 # The leader no longer has the records that come next for us: restart at its log start.
-                driver.begin_anew_at(part.log_start_offset)
+                driver.restart_at_leader_start(part.log_start_offset)
             elif part.offset == driver.log.end_offset:
                 driver.leader_ends_before(part.log_start_offset)
             return
-        self._leader_named(driver, part.leader, part.epoch)
+        self._leader_hinted(driver, part.leader, part.epoch)
 
 
 def _item(driver: ReplicaDriver) -> FetchItem:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
+from tidelog.replication.attachments.restorer import Mandate, Restoring, tail_of
 from tidelog.replication.attachments.successors import HEARD_WITHIN_MS
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
@@ -33,7 +34,6 @@ from tidelog.replication.messages import (
     VoteAsked,
 )
 from tidelog.replication.replica import Role
-from tidelog.replication.restoring import Mandate, Restoring, tail_of
 from tidelog.replication.syncing import Syncer
 from tidelog.replication.votes import AskVote, RespondToVote, TellLeader
 from tidelog.replication.voting import TICK_MS, Voting
@@ -93,10 +93,10 @@ class Host:
         self.drivers: dict[PartitionKey, ReplicaDriver] = {}
         self.syncer = Syncer(services)
         self.ports = ports
-        self.serving = FetchServer(me, self.drivers, services, peers, ports.broker_epoch_of)
+        self.fetch_server = FetchServer(me, self.drivers, services, peers, ports.broker_epoch_of)
         self._loops: dict[int, FetchLoop] = {}
-        self.voting = Voting(me, self.drivers, self._loops, self.serving, services, peers, chance)
-        self._restless: dict[ReplicaDriver, None] = {}  # ticked until they have settled
+        self.voting = Voting(me, self.drivers, self._loops, self.fetch_server, services, peers, chance)
+        self._restless: dict[ReplicaDriver, None] = {}  # ticked until they are quiescent
         self._fetching_snapshots: list[ReplicaDriver] = []  # those that may fetch a snapshot
         self._ticker: Timer | None = None
         self._ticked_ms = 0
@@ -112,7 +112,7 @@ class Host:
             self._ticker.cancel()
         for loop in self._loops.values():
             loop.stop()
-        self.serving.stop()
+        self.fetch_server.stop()
 
     def add(self, driver: ReplicaDriver) -> None:
         self.drivers[driver.key] = driver
@@ -126,7 +126,7 @@ class Host:
         driver.stop(error)
         for loop in self._loops.values():
             loop.forget(driver)
-        self.serving.grown(driver)
+        self.fetch_server.grown(driver)
 
     # --- the clock ------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Host:
                 effects = driver.replica.tick(now_ms)
                 if effects:
                     driver.run(effects)
-                if driver.replica.settled():
+                if driver.replica.is_quiescent():
                     driver.restless = False
                     self._restless.pop(driver, None)
             except Exception as error:
@@ -159,29 +159,31 @@ class Host:
         stalled = now_ms - self._ticked_ms > TICK_MS + STALL_MS
         self._ticked_ms = now_ms
         if stalled:
-            self.serving.hurry(now_ms)
+            self.fetch_server.hurry(now_ms)
         self.voting.tick(now_ms, stalled=stalled)
         for driver in self._fetching_snapshots:
             if driver.snapshots.fetching and not driver.closed:
                 driver.snapshots.tick(now_ms)
-                self._go_on(driver)
-        self.serving.tick(now_ms)
+                self._resume_fetching(driver)
+        self.fetch_server.tick(now_ms)
         for loop in list(self._loops.values()):
             loop.tick(now_ms)
 
     def is_followed_by(self, driver: ReplicaDriver, follower: int) -> bool:
-        return self.serving.is_followed_by(driver, follower, self._services.uptime_ms() - HEARD_WITHIN_MS)
+        return self.fetch_server.is_followed_by(
+            driver, follower, self._services.uptime_ms() - HEARD_WITHIN_MS
+        )
 
     def followed_until_ms(self, driver: ReplicaDriver, follower: int) -> int:
-        return self.serving.followed_until_ms(driver, follower)
+        return self.fetch_server.followed_until_ms(driver, follower)
 
     def when_followed(
         self, driver: ReplicaDriver, followers: frozenset[int], then: Callable[[bool], None]
     ) -> None:
-        self.serving.when_followed(driver, followers, then)
+        self.fetch_server.when_followed(driver, followers, then)
 
     def wake(self, driver: ReplicaDriver) -> None:
-        """Tick this replica until it has settled."""
+        """Tick this replica until it is quiescent."""
         if not driver.restless:
             driver.restless = True
             driver.replica.stirred(self._services.uptime_ms())
@@ -194,7 +196,7 @@ class Host:
             return
         # Tested by type, not with a match statement: these arrive for every produce.
         if type(message) is FetchAsk:
-            self.serving.ask(message)
+            self.fetch_server.ask(message)
         elif type(message) is FetchGot:
             loop = self._loops.get(message.sender)
             if loop is not None:
@@ -219,7 +221,7 @@ class Host:
                 if driver is not None:
                     driver.restorer.got(message)
             case SnapshotAsk():
-                self.serving.ask_snapshot(message)
+                self.fetch_server.ask_snapshot(message)
             case SnapshotGot():
                 self._snapshot_got(message)
 
@@ -235,7 +237,7 @@ class Host:
 
     def broker_restarted(self, broker: int) -> None:
         """It has registered again. Its next fetch request must be complete."""
-        self.serving.begin_anew(broker)
+        self.fetch_server.drop_session(broker)
         now_ms = self._services.uptime_ms()
         for driver in self.drivers.values():
             driver.follower_restarted(broker, now_ms)
@@ -243,7 +245,7 @@ class Host:
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: its process is probably dead."""
         self.voting.peer_lost(peer, self._services.uptime_ms())
-        self.serving.forget(peer)
+        self.fetch_server.forget(peer)
 
     # --- ReplicaListener ------------------------------------------------------------------------------------
 
@@ -251,23 +253,23 @@ class Host:
         if driver.replica.role is Role.LEADER:
             if not driver.restless:
                 self.wake(driver)
-            self.serving.grown(driver)
+            self.fetch_server.grown(driver)
         else:
-            self._go_on(driver)
+            self._resume_fetching(driver)
 
     def committed(self, driver: ReplicaDriver) -> None:
         if driver.replica.role is Role.LEADER:
-            self.serving.grown(driver)
+            self.fetch_server.grown(driver)
         self.ports.on_committed(driver)
 
     def role_changed(self, driver: ReplicaDriver) -> None:
         for loop in self._loops.values():
             loop.forget(driver)
-        self.serving.grown(driver)
-        self._go_on(driver)
+        self.fetch_server.grown(driver)
+        self._resume_fetching(driver)
         self.ports.on_role(driver)
 
-    def _go_on(self, driver: ReplicaDriver) -> None:
+    def _resume_fetching(self, driver: ReplicaDriver) -> None:
         replica = driver.replica
         if replica.role is not Role.FOLLOWER or replica.leader in (NO_BROKER, self.me):
             return
@@ -275,7 +277,7 @@ class Host:
         if loop is None:
             loop = FetchLoop(
                 self.me, replica.leader, self._services, self._peers, self.ports.broker_epoch,
-                self.voting.leader_named, self.ports.on_contradiction, int(self._chance() * GENERATIONS) + 1,
+                self.voting.leader_hinted, self.ports.on_contradiction, int(self._chance() * GENERATIONS) + 1,
             )  # fmt: skip
             self._loops[replica.leader] = loop
         loop.want(driver)
@@ -287,8 +289,8 @@ class Host:
         if driver.snapshots.got(got) and got.epoch == driver.replica.epoch:
             self.voting.leader_heard(driver, got.sender, got.epoch)
         elif got.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self.voting.leader_named(driver, got.leader, got.epoch)
-        self._go_on(driver)
+            self.voting.leader_hinted(driver, got.leader, got.epoch)
+        self._resume_fetching(driver)
 
     def proposed(self, driver: ReplicaDriver, proposal: ProposeInSync) -> None:
         self.ports.on_proposal(driver, proposal)
@@ -299,7 +301,7 @@ class Host:
     def ask_vote(self, driver: ReplicaDriver, effect: AskVote) -> None:
         self._peers.send(effect.voter, VoteAsked(self.me, driver.key, effect.ask))
 
-    def answer_vote(self, driver: ReplicaDriver, effect: RespondToVote) -> None:
+    def respond_to_vote(self, driver: ReplicaDriver, effect: RespondToVote) -> None:
         self._peers.send(effect.asker, VoteAnswered(self.me, driver.key, effect.got))
 
     def tell_leader(self, driver: ReplicaDriver, effect: TellLeader) -> None:

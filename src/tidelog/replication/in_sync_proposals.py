@@ -15,9 +15,11 @@ class InSyncProposals:
         self._unwelcome: frozenset[int] = frozenset()
         self._refused_epoch = -1  # partition epoch at which a proposal was last refused
 
-    def propose(self, members: tuple[int, ...], epoch: int, partition_epoch: int) -> Effects:
+    def propose(
+        self, members: tuple[int, ...], epoch: int, partition_epoch: int, *, sealed: bool = False
+    ) -> Effects:
         self.pending = members
-        return [ProposeInSync(members, epoch, partition_epoch)]
+        return [ProposeInSync(members, epoch, partition_epoch, sealed)]
 
     def drop(self) -> None:
         """End the pending proposal without a verdict."""

@@ -1,33 +1,34 @@
 """The table of the modes: the policy of each, and what is attached to its replicas.
 
-A mode is added by a row here, a policy, a succession (:mod:`tidelog.controller.successions`) and its settings
-(:mod:`tidelog.config.modes`).
+ARCHITECTURE.md lists everything that makes a mode.
 """
 
 from enum import Enum
 from typing import NamedTuple
 
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
-from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
-from tidelog.replication.attachments.seal import NoSeal
+from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions, MemberDeletions
+from tidelog.replication.attachments.seal import NoSeal, Pausing, Sealing
 from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
-from tidelog.replication.policies import BY_NAME, Policy
-from tidelog.replication.sealing import Pausing, Sealing
+from tidelog.replication.policies.isr import IsrPolicy
+from tidelog.replication.policies.policy import Policy
+from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
+from tidelog.replication.policies.quorum import QuorumPolicy
 
 
 class Leaders(Enum):
     """How leaders are chosen."""
 
-    NAMED = "named"  # appointed by the controllers
-    VOTED = "voted"  # elected by the replicas
+    APPOINTED = "appointed"  # by the controllers
+    ELECTED = "elected"  # by the replicas
 
 
 class Mode(NamedTuple):
     """The defaults are the null objects."""
 
     policy: Policy
-    leaders: Leaders = Leaders.NAMED
+    leaders: Leaders = Leaders.APPOINTED
     seal: type[NoSeal] = NoSeal
     stand_in: type[NoStandIn] = NoStandIn
     successors: type[NoSuccessors] = NoSuccessors
@@ -35,11 +36,11 @@ class Mode(NamedTuple):
 
 
 MODES: dict[str, Mode] = {
-    ISR: Mode(BY_NAME[ISR], stand_in=AnyMember, successors=Successors),
-    PRIMARY_BACKUP: Mode(BY_NAME[PRIMARY_BACKUP], seal=Pausing, stand_in=Backup),
-    QUORUM: Mode(BY_NAME[QUORUM], Leaders.VOTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
+    ISR: Mode(IsrPolicy(), stand_in=AnyMember, successors=Successors, deletions=MemberDeletions),
+    PRIMARY_BACKUP: Mode(PrimaryBackupPolicy(), seal=Pausing, stand_in=Backup),
+    QUORUM: Mode(QuorumPolicy(), Leaders.ELECTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
 }
 """``replication.mode`` → its row."""
 
-METADATA = Mode(BY_NAME[QUORUM], Leaders.VOTED, deletions=LoggedDeletions)
+METADATA = Mode(MODES[QUORUM].policy, Leaders.ELECTED, deletions=LoggedDeletions)
 """The metadata log. Its mode never changes, and clients do not read it."""

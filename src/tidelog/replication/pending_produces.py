@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.effects import CompleteProduce, Effects, new_complete_produce
-from tidelog.replication.policies import Policy
+from tidelog.replication.policies.policy import Policy
 from tidelog.replication.view import WAIT, YES, Refuse, View
 
 
@@ -48,7 +48,7 @@ class PendingProduces:
             while queue and queue[0].end_offset <= committed:
                 _complete_first(acks, queue, policy, view, effects)
 
-    def look_again(self, policy: Policy, view: View, effects: Effects) -> None:
+    def recheck(self, policy: Policy, view: View, effects: Effects) -> None:
         """More has changed than what followers hold: any produce may be refused now, or need fewer copies
         than before.
         """

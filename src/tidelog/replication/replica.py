@@ -4,7 +4,7 @@
 role     enters by               does
 ======== ======================= ==================================================================
 idle     creation                nothing; knows no leader
-leader   :meth:`Replica.lead`    appends, tracks followers, moves the high watermark, settles produces
+leader   :meth:`Replica.lead`    appends, tracks followers, moves the high watermark, completes produces
 follower :meth:`Replica.follow`  fetches, truncates at a divergence, adopts the leader's high watermark
 ======== ======================= ==================================================================
 
@@ -18,7 +18,6 @@ part                                             owns
 :mod:`tidelog.replication.progress`              what a leader knows of each follower
 :mod:`tidelog.replication.in_sync_proposals`     the leader's proposals for another in-sync set
 :mod:`tidelog.replication.pending_produces`      produces that wait for their acknowledgement
-:mod:`tidelog.replication.degrading`             whether fewer copies are enough for now
 :mod:`tidelog.replication.divergence`            where two logs part (functions)
 :mod:`tidelog.replication.policies`              the rules of a mode: what is committed, what is acknowledged
 ================================================ =============================================================
@@ -32,7 +31,6 @@ from typing import NamedTuple, cast
 from tidelog.errors import ErrorCode
 from tidelog.invariant import invariant
 from tidelog.machine import Machine
-from tidelog.replication.degrading import Degrading
 from tidelog.replication.divergence import ReplicaLog, common_end_offset, divergence, last_epoch_of
 from tidelog.replication.effects import (
     BeginEpoch,
@@ -44,8 +42,10 @@ from tidelog.replication.effects import (
     new_complete_produce,
 )
 from tidelog.replication.in_sync_proposals import InSyncProposals
+from tidelog.replication.limits import Limits
 from tidelog.replication.pending_produces import PendingProduces
-from tidelog.replication.policies import Policy
+from tidelog.replication.policies.degrading import Degrading
+from tidelog.replication.policies.policy import Policy
 from tidelog.replication.progress import Progress
 from tidelog.replication.view import WAIT, YES, Refuse
 from tidelog.replication.watermark import Watermark
@@ -58,21 +58,6 @@ class Role(Enum):
     IDLE = "idle"
     LEADER = "leader"
     FOLLOWER = "follower"
-
-
-class Limits(NamedTuple):
-    """The topic's settings that a replica needs."""
-
-    min_in_sync: int = 1
-    lag_max_ms: int = 10_000
-    durable: bool = False  # Whether acknowledged records must be synced.
-    waiting_max: int = 10_000  # maximum number of waiting produces
-    degrade_after_ms: int = -1  # Without enough copies for this long, fewer are enough; -1: never.
-
-    @property
-    def may_degrade(self) -> bool:
-        """Whether fewer copies may become enough, so that this must be checked."""
-        return self.degrade_after_ms >= 0 and self.min_in_sync > 1
 
 
 class FetchResult(NamedTuple):
@@ -93,7 +78,7 @@ class Replica(Machine):
     SURROUNDINGS = frozenset({"log", "is_doubted"})
 
     __slots__ = (
-        "_degrading", "_held_back", "_led_epoch", "_pending", "_settled_end_offset", "base_epoch", "epoch",
+        "_degrading", "_held_back", "_led_epoch", "_pending", "_quiescent_end_offset", "base_epoch", "epoch",
         "epoch_start_offset", "handing_over", "in_sync", "is_doubted", "leader", "limits", "log",
         "maximal_in_sync", "me", "open_to_observers", "partition_epoch", "policy", "progress", "proposals",
         "replicas", "role", "sealed_end_offset", "uncounted", "watermark",
@@ -107,7 +92,7 @@ class Replica(Machine):
         limits: Limits,
         high_watermark: int = 0,
         *,
-        is_sure: bool = False,
+        log_confirmed: bool = False,
         epoch: int = NO_EPOCH,
         replicas: tuple[int, ...] = (),
         base_epoch: int = NO_EPOCH,
@@ -126,7 +111,11 @@ class Replica(Machine):
         self.partition_epoch = -1
         self.epoch_start_offset = 0
         self.watermark = Watermark(
-            high_watermark, log.start_offset, log.end_offset, log.synced_end_offset, is_sure=is_sure
+            high_watermark,
+            log.start_offset,
+            log.end_offset,
+            log.synced_end_offset,
+            log_confirmed=log_confirmed,
         )
         self.progress: dict[int, Progress] = {}
         # Replicas that are about to be removed. Their copies do not count where copies are counted.
@@ -146,7 +135,7 @@ class Replica(Machine):
         self._held_back = False  # Whether only this doubt keeps the high watermark from advancing.
         self.handing_over = False  # Another replica is about to lead: produces are refused.
         self._led_epoch: int = NO_EPOCH
-        self._settled_end_offset = 0  # Exclusive: the log end offset when this partition last settled.
+        self._quiescent_end_offset = 0  # Exclusive: the log end offset when it was last quiescent.
         self.proposals = InSyncProposals()
         self._degrading = Degrading()
         self._pending = PendingProduces()
@@ -172,7 +161,7 @@ class Replica(Machine):
     def readable_end_offset(self) -> int:
         """Exclusive: readers get the records below it."""
         watermark = self.watermark
-        if watermark.is_sure:
+        if watermark.log_confirmed:
             return watermark.offset
         return watermark.readable_end_offset(self.log.start_offset)
 
@@ -185,7 +174,7 @@ class Replica(Machine):
         self.limits = limits
         if uncounted is not None:
             self.uncounted = uncounted
-        return self._advance_and_look_again() if self.role is Role.LEADER else []
+        return self._advance_and_recheck() if self.role is Role.LEADER else []
 
     def set_policy(self, policy: Policy) -> None:
         """The partition has another replication mode. Its role in that mode is set next."""
@@ -244,7 +233,7 @@ class Replica(Machine):
         self.progress = {replica: Progress(now_ms) for replica in replicas if replica != self.me}
         self._set_members(in_sync)
         effects.append(BeginEpoch(epoch, self.epoch_start_offset))
-        return effects + self._advance_and_look_again()
+        return effects + self._advance_and_recheck()
 
     def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> Effects:
         """Follow ``leader`` (-1: no leader) in ``epoch``."""
@@ -282,7 +271,7 @@ class Replica(Machine):
         return effects
 
     def cannot_write(self, error: ErrorCode) -> Effects:
-        """The role ends, or the disk accepts no writes; then reads are still served. Waiting produces fail
+        """The role ends, or the disk accepts no writes; then reads are still served. Pending produces fail
         with ``error``, because this replica cannot complete them any more.
         """
         self._held_back = False
@@ -308,7 +297,7 @@ class Replica(Machine):
             del self.progress[replica]
         self.proposals.decided(in_sync, partition_epoch, unchanged=unchanged)
         self._set_members(in_sync)
-        return self._advance_and_look_again() + self._invite_one()
+        return self._advance_and_recheck() + self._invite_one()
 
     def restarted(self, replica: int, now_ms: int) -> None:
         """A new process acts for this replica: what it holds is not known yet."""
@@ -347,7 +336,7 @@ class Replica(Machine):
         if self.role is not Role.LEADER or self.sealed_end_offset is not None or self.handing_over:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         queue = self._pending.queues.get(acks)
-        if queue is not None and len(queue) >= self.limits.waiting_max:
+        if queue is not None and len(queue) >= self.limits.pending_max:
             return ErrorCode.REQUEST_TIMED_OUT
         refusal = self.policy.before_append(self, acks)
         return ErrorCode.NONE if refusal is None else refusal.code
@@ -361,10 +350,10 @@ class Replica(Machine):
 
     def synced(self) -> Effects:
         """More of the log is durable than before."""
-        return self._advance_and_look_again() if self.role is Role.LEADER and self.limits.durable else []
+        return self._advance_and_recheck() if self.role is Role.LEADER and self.limits.durable else []
 
     def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> CompleteProduce | None:
-        """The result of the produce that ends at ``end_offset``. None: ``token`` is settled later, when the
+        """The result of the produce that ends at ``end_offset``. None: ``token`` is completed later, when the
         produce is acknowledged or refused.
         """
         verdict = self.policy.acknowledged(self, end_offset, acks)
@@ -441,10 +430,28 @@ class Replica(Machine):
         """
         return self._propose((self.me,))
 
-    def propose_holders(self, members: tuple[int, ...]) -> None:
-        """The replicas that hold all of a sealed log are proposed to the controllers."""
+    def propose_holders(self) -> Effects:
+        """Propose the replicas that hold all of a sealed log, once they are enough for an acknowledgement. No
+        effects if it is too early, or if they are proposed already.
+        """
         invariant(self.sealed_end_offset is not None, "only a sealed log is handed over", self.me, self.epoch)
-        self.proposals.propose(members, self.epoch, self.partition_epoch)
+        members = self._holders()
+        if members is None or members == self.proposals.pending:
+            return []
+        return self.proposals.propose(members, self.epoch, self.partition_epoch, sealed=True)
+
+    def _holders(self) -> tuple[int, ...] | None:
+        """Holding the seal is not enough: in an earlier period a seal may have been followed by committed
+        records.
+        """
+        end_offset = self.log.end_offset
+        if self.policy.committed(self) < end_offset:
+            return None
+        holders = {
+            follower: progress for follower, progress in self.progress.items() if progress.holds(end_offset)
+        }
+        able = self.policy.holders_of_sealed(self, holders, self.log.start_offset)
+        return None if able is None else (self.me, *able)
 
     def proposal_refused(self, *, recorded: bool = False) -> Effects:
         """The controller refused the proposal: the in-sync set that it confirmed last remains valid.
@@ -459,7 +466,7 @@ class Replica(Machine):
             return []
         self.proposals.refused(self.in_sync)
         self.maximal_in_sync = frozenset(self.in_sync)
-        return self._advance_and_look_again() + self._invite_one()
+        return self._advance_and_recheck() + self._invite_one()
 
     def tick(self, now_ms: int) -> Effects:
         """Remove members that lag, and expire produces."""
@@ -467,8 +474,8 @@ class Replica(Machine):
         if self.role is not Role.LEADER:
             return effects
         if self._held_back:
-            effects += self._advance_and_look_again()
-        if self.limits.may_degrade:
+            effects += self._advance_and_recheck()
+        if self.policy.may_degrade(self.limits):
             effects += self._degrade(now_ms)
         if self.policy.drops_laggards and self.proposals.pending is None:
             end_offset, lag_max_ms = self.log.end_offset, self.limits.lag_max_ms
@@ -487,12 +494,12 @@ class Replica(Machine):
         changed = self._degrading.look(
             self, limits.min_in_sync, limits.degrade_after_ms, self.log.end_offset, now_ms
         )
-        return [Degrade(self._degrading.copies), *self._advance_and_look_again()] if changed else []
+        return [Degrade(self._degrading.copies), *self._advance_and_recheck()] if changed else []
 
-    def settled(self) -> bool:
-        """Whether this replica needs no ticks: no produce waits, and every member holds everything.
+    def is_quiescent(self) -> bool:
+        """Whether this replica needs no ticks: no produce is pending, and every member holds everything.
 
-        Followers of a settled partition send no new requests until something is appended. :meth:`stirred`
+        Followers of a quiescent partition send no new requests until something is appended. :meth:`stirred`
         accounts for that then, because their silence means nothing.
         """
         if self.role is not Role.LEADER:
@@ -500,26 +507,28 @@ class Replica(Machine):
         if self.proposals.pending is not None or self._held_back or not self._pending.is_empty:
             return False
         limits = self.limits
-        if limits.may_degrade and (self._degrading.copies or len(self.in_sync) < limits.min_in_sync):
+        if (self._degrading.copies or len(self.in_sync) < limits.min_in_sync) and self.policy.may_degrade(
+            limits
+        ):
             return False
         end_offset = self.log.end_offset
         if self.policy.tracks_in_sync:
             for member in self.maximal_in_sync:
                 if member != self.me and not self.progress[member].holds(end_offset):
                     return False
-        self._settled_end_offset = end_offset
+        self._quiescent_end_offset = end_offset
         return True
 
     def stirred(self, now_ms: int) -> None:
-        """The first append after the partition had settled: followers that were caught up then have been so
+        """The first append after the partition was quiescent: followers that were caught up then have been so
         until now.
         """
         for progress in self.progress.values():
-            if progress.holds(self._settled_end_offset):
+            if progress.holds(self._quiescent_end_offset):
                 progress.caught_up_ms = now_ms
 
     def _advance(self) -> Effects:
-        """Advance the high watermark as far as the policy allows, and settle the produces below it."""
+        """Advance the high watermark as far as the policy allows, and complete the produces below it."""
         committed = self.policy.committed(self)
         if self.sealed_end_offset is not None:
             committed = min(committed, self.sealed_end_offset)
@@ -537,12 +546,12 @@ class Replica(Machine):
             self._pending.complete(self.policy, self, committed, effects)
         return effects
 
-    def _advance_and_look_again(self) -> Effects:
-        """The same, when more has changed than what followers hold: any waiting produce may be refused now,
+    def _advance_and_recheck(self) -> Effects:
+        """The same, when more has changed than what followers hold: any pending produce may be refused now,
         or need fewer copies than before.
         """
         effects = self._advance()
-        self._pending.look_again(self.policy, self, effects)
+        self._pending.recheck(self.policy, self, effects)
         return effects
 
     # --- following ------------------------------------------------------------------------------------------
@@ -571,7 +580,7 @@ class Replica(Machine):
     def cuts_committed(self, leader_epoch_end: tuple[int, int]) -> bool:
         """Whether we would truncate records that we know to be committed."""
         target = common_end_offset(self.log, leader_epoch_end)
-        return self.watermark.is_sure and target < self.watermark.offset
+        return self.watermark.log_confirmed and target < self.watermark.offset
 
     def received(self, epoch: int, leader_high_watermark: int) -> Effects:
         """The leader's records are in our log. Adopt its high watermark as far as our log reaches."""
@@ -581,13 +590,13 @@ class Replica(Machine):
         return self.watermark.received(epoch, log.start_offset, log.end_offset, leader_high_watermark)
 
     def stand_in(self, acted_epoch: int) -> Effects:
-        """There is no leader, and this replica serves readers. Where two copies are enough for an
-        acknowledgement, more may be committed than the leader could say. This does not apply where
-        acknowledgements require a sync, because the records may not be synced there.
+        """There is no leader, and this replica serves readers. More may be committed than the last leader
+        could say; ``acted_epoch`` is the epoch in which it could commit anything.
         """
-        if self.role is not Role.FOLLOWER or self.limits.min_in_sync > 2 or self.limits.durable:
+        if self.role is not Role.FOLLOWER:
             return []
-        return self.watermark.stand_in(acted_epoch, self.log.end_offset)
+        confirmed = self.watermark.confirmed_in(acted_epoch, self.log.end_offset)
+        return self.watermark.stand_in(self.policy.committed_without_leader(self, confirmed))
 
     # --- all roles ------------------------------------------------------------------------------------------
 

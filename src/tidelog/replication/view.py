@@ -1,11 +1,13 @@
-"""What a policy may read: one partition as its leader sees it. The replica itself is the view. This protocol
-names the part of it that policies read, so that a policy can be tested with a plain object.
+"""What a policy may read: one partition as one replica sees it, usually its leader. The replica itself is the
+view. This protocol names the part of it that policies read, so that a policy can be tested with a plain
+object.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from tidelog.errors import ErrorCode
+from tidelog.replication.limits import Limits
 from tidelog.replication.progress import Progress
 
 
@@ -44,7 +46,12 @@ class View(Protocol):
     def high_watermark(self) -> int: ...
 
     @property
-    def min_in_sync(self) -> int: ...
+    def min_in_sync(self) -> int:
+        """Number of copies that are enough now."""
+
+    @property
+    def limits(self) -> Limits:
+        """The topic's settings."""
 
 
 class Wait:

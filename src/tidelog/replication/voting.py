@@ -34,7 +34,7 @@ class Voting:
         me: int,
         driver: Mapping[PartitionKey, ReplicaDriver],
         loops: Mapping[int, FetchLoop],
-        serving: FetchServer,
+        fetch_server: FetchServer,
         services: Services,
         peers: Peers,
         chance: Callable[[], float],
@@ -42,7 +42,7 @@ class Voting:
         self._me = me
         self._driver = driver
         self._loops = loops
-        self._serving = serving
+        self._fetch_server = fetch_server
         self._services = services
         self._peers = peers
         self._chance = chance
@@ -107,7 +107,7 @@ class Voting:
         voter = self._voters.get(driver)
         if voter is not None:
             self._refresh(driver, voter)
-            self._serving.note_alive(driver)
+            self._fetch_server.note_alive(driver)
 
     def _refresh(self, driver: ReplicaDriver, voter: Elected) -> None:
         """Tell an election when its leader or its voters were last heard."""
@@ -116,11 +116,11 @@ class Voting:
             loop = self._loops.get(election.leader)
             heard_ms = -1 if loop is None else loop.heard_ms(driver)
             if heard_ms > max(election.leader_heard_ms, election.doubted_ms):
-                election.leader_heard(election.leader, election.epoch, heard_ms)
+                election.still_heard(heard_ms)
         elif election.state is ElectionState.LEADER:
-            self._serving.refresh(driver, voter)
-            if driver.snapshots.stand_for_start:
-                self._serving.note_alive(driver)
+            self._fetch_server.refresh(driver, voter)
+            if voter.notes_fetches:
+                self._fetch_server.note_alive(driver)
 
     # --- lost leaders ---------------------------------------------------------------------------------------
 
@@ -155,13 +155,13 @@ class Voting:
         if voter is not None and leader != NO_BROKER:
             voter.elect(voter.election.leader_heard(leader, epoch, self._services.uptime_ms()))
 
-    def leader_named(self, driver: ReplicaDriver, leader: int, epoch: int) -> None:
+    def leader_hinted(self, driver: ReplicaDriver, leader: int, epoch: int) -> None:
         voter = self._voters.get(driver)
         if voter is None or epoch < voter.election.epoch:
             return
         now_ms, election = self._services.uptime_ms(), voter.election
         if leader != NO_BROKER:
-            voter.elect(election.leader_named(leader, epoch, now_ms))
+            voter.elect(election.leader_hinted(leader, epoch, now_ms))
         elif epoch == election.epoch:
             self.leader_lost(driver, election.leader, now_ms)  # The leader has resigned.
 

@@ -9,19 +9,29 @@ from tidelog.types import NO_EPOCH
 
 
 class Watermark:
-    __slots__ = ("_synced_before", "agreed", "committed_seen", "is_sure", "offset")
+    __slots__ = ("_synced_before", "agreed", "committed_seen", "log_confirmed", "offset")
 
     def __init__(
-        self, checkpointed: int, start_offset: int, end_offset: int, synced_end_offset: int, *, is_sure: bool
+        self,
+        checkpointed: int,
+        start_offset: int,
+        end_offset: int,
+        synced_end_offset: int,
+        *,
+        log_confirmed: bool,
     ) -> None:
-        # Exclusive. Everything below is committed. It never moves back, unless an unclean election lost
-        # records. After a crash the log may end before the checkpointed value, or start after it: only
-        # committed records are ever deleted.
+        # Exclusive. Everything below is committed. A leader never moves it back. It moves back when
+        #   - an unclean election gave the records up (:meth:`diverged`, :meth:`give_up_from`),
+        #   - the leader's log differs, and no leader has confirmed ours since a power failure,
+        #   - this is a voter that has lost data and is not readmitted: it follows whatever the leader has,
+        #   - the log drops damaged records (:meth:`log_damaged_from`), which others still hold.
+        # After a crash the log may end before the checkpointed value, or start after it: only committed
+        # records are ever deleted.
         self.offset = min(max(checkpointed, start_offset), end_offset)
         # Whether this process has led or has had its log confirmed by a leader, or an earlier process had and
         # the machine has not lost power since. Until then the high watermark is only a checkpoint, and a
         # power failure may have replaced the records below it by older ones.
-        self.is_sure = is_sure
+        self.log_confirmed = log_confirmed
         # Exclusive. Everything below was synced before this process started, so a power failure has not
         # changed it.
         self._synced_before = max(synced_end_offset, start_offset)
@@ -41,7 +51,7 @@ class Watermark:
         tail may have reappeared, while the checkpointed high watermark refers to the records that replaced
         it. It is never below the log start offset, which may have risen since: there are no records before.
         """
-        return self.offset if self.is_sure else min(self.offset, max(self._synced_before, start_offset))
+        return self.offset if self.log_confirmed else min(self.offset, max(self._synced_before, start_offset))
 
     def lacks(self, end_offset: int) -> int:
         """Number of committed records, at least, that our log lacks; it ends at ``end_offset``."""
@@ -51,7 +61,7 @@ class Watermark:
 
     def led(self) -> None:
         """This replica leads: its log is the partition's log."""
-        self.is_sure = True
+        self.log_confirmed = True
 
     # --- messages from the leader ---------------------------------------------------------------------------
 
@@ -59,8 +69,8 @@ class Watermark:
         """The leader's records are in our log, which has these offsets now. Adopt its high watermark as far
         as our log reaches.
         """
-        readable = self.offset if self.is_sure else self.readable_end_offset(start_offset)
-        self.is_sure = True
+        readable = self.offset if self.log_confirmed else self.readable_end_offset(start_offset)
+        self.log_confirmed = True
         self.agreed = (epoch, end_offset)
         self.committed_seen = max(self.committed_seen, leader_high_watermark)
         self.offset = max(self.offset, min(leader_high_watermark, end_offset))
@@ -68,7 +78,7 @@ class Watermark:
 
     def accepted(self, start_offset: int) -> Effects:
         """The leader has confirmed that our log is a prefix of its own."""
-        readable, self.is_sure = self.readable_end_offset(start_offset), True
+        readable, self.log_confirmed = self.readable_end_offset(start_offset), True
         return [Commit(self.offset)] if self.offset > readable else []
 
     def diverged(self, end_offset: int, *, unclean: bool) -> None:
@@ -80,19 +90,20 @@ class Watermark:
 
     # --- without a leader -----------------------------------------------------------------------------------
 
-    def stand_in(self, acted_epoch: int, end_offset: int) -> Effects:
-        """There is no leader, and two copies are enough. The last leader that could commit anything also held
-        everything that we fetched from it in its epoch: all of it is committed, even if the leader could not
-        say so any more.
-
-        If that leader has not confirmed that our log is a prefix of its own, the end of our log may never
-        have been acknowledged: then the high watermark stays where it is.
+    def confirmed_in(self, epoch: int, end_offset: int) -> int:
+        """Up to where the leader of ``epoch`` has confirmed that our log is a prefix of its own, at least as
+        far as the high watermark. The end of a log that it has not confirmed may never have been
+        acknowledged.
         """
         agreed_epoch, confirmed = self.agreed
-        if agreed_epoch != acted_epoch or not self.offset < confirmed <= end_offset:
+        return confirmed if agreed_epoch == epoch and self.offset < confirmed <= end_offset else self.offset
+
+    def stand_in(self, committed: int) -> Effects:
+        """There is no leader, and the policy considers everything before ``committed`` as committed."""
+        if committed <= self.offset:
             return []
-        self.offset = confirmed
-        return [Commit(confirmed)]
+        self.offset = committed
+        return [Commit(committed)]
 
     # --- lost records ---------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
@@ -29,6 +29,7 @@ from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 from tidelog.runtime import handling
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.peers import names
+from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
 from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
@@ -46,25 +47,17 @@ READY_MAX = 64  # parts of responses; so many are sent before another request is
 _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__new__, RequestContext)
 
 
-class PendingRequest(Protocol):
-    """A request that waits, for instance for data."""
-
-    def cancel(self) -> None: ...
-
-    def finish_now(self) -> None: ...
-
-
 class Slot:
     """A request's place in the order of responses."""
 
-    __slots__ = ("parts", "waiting")
+    __slots__ = ("parts", "pending")
 
     loose: ClassVar[bool] = False  # the response may be sent out of order
     writes: ClassVar[bool] = False  # later requests may have to wait for it
 
     def __init__(self) -> None:
         self.parts: Sequence[Part | bytes] | None = None  # None until finished
-        self.waiting: PendingRequest | None = None
+        self.pending: PendingRequest | None = None
 
 
 class LooseSlot(Slot):
@@ -141,7 +134,9 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.ip = str(address[0]) if address else "?"
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
-        self._sender = Sender(self._transport, self._server.broker.services, self._go_on, self._broken)
+        self._sender = Sender(
+            self._transport, self._server.broker.services, self._resume_if_possible, self._broken
+        )
         self.last_active = self._server.loop.time()
         refusal = self._server.admit(self)
         if refusal:
@@ -155,8 +150,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._opening:
             self._release_memory()  # Otherwise a thread still uses it, and it is released later.
         for slot in (*self.slots, *self._loose):
-            if slot.waiting is not None:
-                slot.waiting.cancel()
+            if slot.pending is not None:
+                slot.pending.cancel()
         self.slots.clear()
         self._loose.clear()
         self._server.forget(self)
@@ -174,11 +169,11 @@ class Connection(asyncio.BufferedProtocol):
     def _broken(self, reason: str) -> None:
         self.close(f"it broke while sending: {reason}", quiet=True)
 
-    def finish_waiting(self) -> None:
+    def finish_pending(self) -> None:
         """Send the responses to waiting fetches now: the broker or the connection is about to close."""
         for slot in (*self.slots, *self._loose):
-            if slot.waiting is not None:
-                slot.waiting.finish_now()
+            if slot.pending is not None:
+                slot.pending.finish_now()
 
     def end(self) -> None:
         """Close after the transport's data is sent."""
@@ -218,14 +213,14 @@ class Connection(asyncio.BufferedProtocol):
         self._ended = True
         if self.node is not None:
             return False
-        self.finish_waiting()
+        self.finish_pending()
         return not self.idle
 
     def _take_requests(self) -> None:
         """Start every complete request and send finished responses; repeat while that makes room."""
         while True:
             self._take_while_allowed()
-            self._flush_answers()
+            self._flush_responses()
             if not self._stopped_reading or self._must_wait() or self._transport is None or self._closed:
                 return
             self._stopped_reading = False
@@ -268,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
     def memory_freed(self) -> None:
         """Other connections have released memory."""
         self._short_of_memory = False
-        self._go_on()
+        self._resume_if_possible()
 
     def _release_memory(self) -> None:
         if self._held_bytes:
@@ -283,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
             self._stopped_reading = True
             self._transport.pause_reading()
 
-    def _go_on(self) -> None:
+    def _resume_if_possible(self) -> None:
         """Continue, unless there is still a reason to wait."""
         if self._transport is None or self._closed or self._must_wait():
             return
@@ -292,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
             self._take_requests()
         else:
-            self._flush_answers()
+            self._flush_responses()
 
     # --- handling -------------------------------------------------------------------------------------------
 
@@ -410,7 +405,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._opening:
             if self._held_back is None or self._closed:
                 self._release_memory()
-            self._go_on()
+            self._resume_if_possible()
 
     def _load(self, api_key: int, version: int) -> bool:
         """Load the schema of this version in a thread. Returns False if that is not possible. Meanwhile no
@@ -443,8 +438,8 @@ class Connection(asyncio.BufferedProtocol):
             self._dispatch(request)
         finally:
             self._busy = False
-        self._flush_answers()
-        self._go_on()
+        self._flush_responses()
+        self._resume_if_possible()
 
     def _take_slot(self, loose: bool, api_key: int) -> Slot:
         slot: Slot
@@ -475,8 +470,8 @@ class Connection(asyncio.BufferedProtocol):
         return request
 
     @staticmethod
-    def _wait(slot: Slot, waiting: PendingRequest | None) -> None:
-        slot.waiting = waiting if slot.parts is None else None
+    def _wait(slot: Slot, pending: PendingRequest | None) -> None:
+        slot.pending = pending if slot.parts is None else None
 
     def _is_node(self, gate: "Gate", client_id: str | None) -> bool:
         """Whether the client is another node of the cluster. Its connection may be idle for any time."""
@@ -508,21 +503,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         slot.parts = parts
-        slot.waiting = None
+        slot.pending = None
         if self._awaited and slot.writes:
             self._written()
         if slot.loose:
             self._finish_loose(slot, parts)
         elif not self._busy and self.slots and self.slots[0] is slot:
-            self._flush_answers()
-            self._go_on()
+            self._flush_responses()
+            self._resume_if_possible()
 
     def _written(self) -> None:
         """A write is finished for which a request waits."""
         self._awaited -= 1
         if not self._awaited and not self._busy:
             # Later: the caller must not be re-entered by the next request.
-            self._server.loop.call_soon(self._go_on)
+            self._server.loop.call_soon(self._resume_if_possible)
 
     def _finish_loose(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         if self._closed or slot not in self._loose:
@@ -530,12 +525,12 @@ class Connection(asyncio.BufferedProtocol):
         del self._loose[slot]
         self._ready += parts
         if not self._busy:
-            self._flush_answers()
+            self._flush_responses()
             if self._stopped_reading:
                 # Later: the caller must not be re-entered by the next request.
-                self._server.loop.call_soon(self._go_on)
+                self._server.loop.call_soon(self._resume_if_possible)
 
-    def _flush_answers(self) -> None:
+    def _flush_responses(self) -> None:
         slots = self.slots
         ready, self._ready = self._ready, []
         while slots and slots[0].parts is not None:

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Protocol
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.slices import SlicedResponse
@@ -71,7 +71,7 @@ def handle_plain(
     decoded = messages.decode(api_key, version, request, position)
 
     def answer(fields: messages.Fields) -> None:
-        # Also called by code that keeps a promise: an exception must not propagate to it.
+        # Also called by code that completes a future: an exception must not propagate to it.
         if compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
             if connection is not None:
                 connection.hold()  # Otherwise a client could make it keep a thousand such responses.
@@ -113,7 +113,7 @@ def handle_plain(
         if isinstance(outcome, SlicedResponse) and connection is not None:
             connection.hold()
             outcome.when_taken(connection.resume)
-        if isinstance(outcome, Promise):
+        if isinstance(outcome, Future):
             outcome.then(answer)
         else:
             answer(outcome)

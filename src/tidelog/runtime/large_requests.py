@@ -16,11 +16,11 @@ HUGE_AT_ONCE = 4
 
 
 class LargeRequests:
-    __slots__ = ("_services", "_taken", "_waiting")
+    __slots__ = ("_services", "_taken", "_pending")
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._waiting: deque[Callable[[], None]] = deque()  # for others to be done
+        self._pending: deque[Callable[[], None]] = deque()  # for others to be done
         self._taken = 0  # huge requests that are not done
 
     def wait(self, size: int, take: Callable[[], None]) -> None:
@@ -28,7 +28,7 @@ class LargeRequests:
         if size < HUGE_BYTES:
             self._services.in_turn(take)
             return
-        self._waiting.append(take)
+        self._pending.append(take)
         self._take_some()
 
     def done(self) -> None:
@@ -36,6 +36,6 @@ class LargeRequests:
         self._take_some()
 
     def _take_some(self) -> None:
-        while self._waiting and self._taken < HUGE_AT_ONCE:
+        while self._pending and self._taken < HUGE_AT_ONCE:
             self._taken += 1
-            self._services.in_turn(self._waiting.popleft())
+            self._services.in_turn(self._pending.popleft())

@@ -236,9 +236,9 @@ async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop, stop: asynci
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), READY_POLL_S)
             return False
-    settled = loop.create_future()
-    node.partitions.when_open(lambda: settled.set_result(None))
-    await settled
+    opened = loop.create_future()
+    node.partitions.when_open(lambda: opened.set_result(None))
+    await opened
     return True
 
 

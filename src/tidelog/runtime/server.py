@@ -78,7 +78,7 @@ class Server:
             self._sweeper.cancel()
         deadline = self.loop.time() + grace_s
         for connection in list(self.connections):
-            connection.finish_waiting()
+            connection.finish_pending()
         # Other nodes never stop sending requests, so they are not waited for.
         clients = [connection for connection in self.connections if connection.node is None]
         while self.loop.time() < deadline and not all(connection.idle for connection in clients):
@@ -124,8 +124,8 @@ class Server:
     def release_memory(self, count: int, connection: Connection) -> None:
         self._memory_used -= count
         self._receiving.pop(connection, None)
-        for waiting in list(self._receiving):
-            self.loop.call_soon(waiting.memory_freed)
+        for other in list(self._receiving):
+            self.loop.call_soon(other.memory_freed)
 
     def _sweep(self) -> None:
         """Close connections that have been idle for too long. Those with an incomplete request are closed

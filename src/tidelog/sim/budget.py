@@ -88,4 +88,4 @@ class Budget:
 def _is_settled(quorum: MetadataQuorum) -> bool:
     committed = quorum.voters.history.latest_offset < quorum.driver.replica.high_watermark
     counts = quorum.election.me not in quorum.voters.latest or quorum.election.is_voter
-    return committed and counts and not quorum.voters.waiting
+    return committed and counts and not quorum.voters.pending

@@ -408,17 +408,17 @@ class SimCluster:
         if error is not None:
             self.world.note(f"refused: {error.code.name}")
 
-    def create_topic(self, wish: NewTopic) -> None:
+    def create_topic(self, new: NewTopic) -> None:
         """Keep asking the active controller until the topic exists."""
         topic_id = self.world.uuid()
         config = self.config
 
         def decide(image: Any) -> list[MetadataRecord]:
-            return [] if wish.name in image.topics else [topics.create(image, wish, config, topic_id)]
+            return [] if new.name in image.topics else [topics.create(image, new, config, topic_id)]
 
         def attempt() -> None:
             image = self.checker.metadata.newest
-            if wish.name not in image.topics:
+            if new.name not in image.topics:
                 if len([each for each in image.brokers.values() if not each.fenced]) == len(self.brokers):
                     self.decide(decide)
                 self.world.after(100, attempt)

@@ -328,7 +328,7 @@ class ControllersCluster:
             return
         for quorum in quorums:
             committed = quorum.voters.history.latest_offset < quorum.driver.replica.high_watermark
-            if quorum.voters.latest != voters or not committed or quorum.voters.waiting:
+            if quorum.voters.latest != voters or not committed or quorum.voters.pending:
                 return
             if quorum.election.me in voters and not quorum.election.is_voter:
                 return

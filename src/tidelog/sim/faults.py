@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tidelog.broker.coordinators.markers import WRITE_TXN_MARKERS
 from tidelog.broker.transactions.admission import ADD_PARTITIONS_TO_TXN
-from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk, RegisterAsk
+from tidelog.controller.messages import InSyncAsk, OfflineAsk, PromiseConfirmedAsk, RegisterAsk
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered
 from tidelog.sim.clients.client import Reply
@@ -49,7 +49,9 @@ def is_promise(message: Any) -> bool:
 
 def is_report(message: Any) -> bool:
     """Brokers' requests to the controllers, except heartbeats."""
-    return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk | KeptAsk)
+    return isinstance(
+        getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk | PromiseConfirmedAsk
+    )
 
 
 def is_about_transactions(message: Any) -> bool:

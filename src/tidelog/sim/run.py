@@ -149,8 +149,8 @@ class Simulation:
         cluster = self.cluster
         cluster.start()
         replicas = min(3, len(cluster.brokers))
-        wish = NewTopic(TOPIC, self.plan.partitions, replicas, {}, self.plan.topic_configs)
-        cluster.create_topic(wish)
+        new = NewTopic(TOPIC, self.plan.partitions, replicas, {}, self.plan.topic_configs)
+        cluster.create_topic(new)
         if not self.world.run_while(lambda: TOPIC not in cluster.checker.metadata.newest.topics, WAIT_MS):
             raise Violation("a new cluster creates no topic:\n" + self._story())
         for producer in self.plan.producers:
@@ -248,7 +248,7 @@ class Simulation:
 
         self.world.after(self.world.chance.uniform(*TAKEN_OVER_MS), replace)
 
-    def _serve_topic(self, topic: str, wish: NewTopic) -> None:
+    def _serve_topic(self, topic: str, new: NewTopic) -> None:
         """A topic was created: one producer and one reader for its first partition."""
         if topic in self.admin.topics:
             self._add_producer(topic, ProducerPlan(0, -1, self.world.chance.random() < 0.5))

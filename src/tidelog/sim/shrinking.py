@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from tidelog.sim import controllers_run, plan
 from tidelog.sim.attempt import Outcome, attempt
+from tidelog.sim.overrides import command
 from tidelog.sim.plan import Plan, WeatherPlan
 from tidelog.sim.run import CONTROLLERS
-from tidelog.sim.wishes import command
 
 T = TypeVar("T")
 Attempt = Callable[[str, int, Mapping[str, Any]], Outcome]

@@ -231,30 +231,30 @@ ENDS_WITH_EPOCH: Mapping[tuple[TransactionState, bool, bool], End] = {
 _MAY_BE_RETRIED = frozenset({*PREPARED, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 
-def judge_end(transaction: Transaction, busy: bool, wish: EndRequest) -> End:
+def judge_end(transaction: Transaction, busy: bool, request: EndRequest) -> End:
     """The outcome of the request. Raises if the request is refused or must wait."""
-    retried = _check_end(transaction, wish)
+    retried = _check_end(transaction, request)
     if busy:
         _wait(transaction)
-    if wish.bumps_epoch:
-        end = ENDS_WITH_EPOCH.get((transaction.state, wish.commits, retried))
+    if request.bumps_epoch:
+        end = ENDS_WITH_EPOCH.get((transaction.state, request.commits, retried))
     else:
-        end = ENDS.get((transaction.state, wish.commits))
+        end = ENDS.get((transaction.state, request.commits))
     if end is None:
         _refuse(
             ErrorCode.INVALID_TXN_STATE,
             f"a transaction in state {transaction.state.label} cannot be"
-            f" {'committed' if wish.commits else 'aborted'}",
+            f" {'committed' if request.commits else 'aborted'}",
         )
     if end is End.WAIT:
         _wait(transaction)
     return end
 
 
-def _check_end(transaction: Transaction, wish: EndRequest) -> bool:
+def _check_end(transaction: Transaction, request: EndRequest) -> bool:
     """Raise if this is not the current producer; returns whether it is a retry of the last EndTxn."""
-    producer = wish.producer
-    if not wish.bumps_epoch:
+    producer = request.producer
+    if not request.bumps_epoch:
         _check_producer(transaction, producer)
         return False
     if _is_retry_after_new_id(transaction, producer):
@@ -281,26 +281,26 @@ def _is_retry_after_new_id(transaction: Transaction, producer: ProducerIdAndEpoc
     )
 
 
-def end_needs_producer_id(transaction: Transaction, wish: EndRequest) -> bool:
+def end_needs_producer_id(transaction: Transaction, request: EndRequest) -> bool:
     """Whether the next transaction needs another id, because this one uses the last epoch."""
-    return wish.bumps_epoch and transaction.epochs_exhausted
+    return request.bumps_epoch and transaction.epochs_exhausted
 
 
-def prepare(transaction: Transaction, wish: EndRequest, now_ms: int, next_id: int | None) -> Transaction:
+def prepare(transaction: Transaction, request: EndRequest, now_ms: int, next_id: int | None) -> Transaction:
     """Decide to commit or to abort. Once this state is in the log, the decision is final."""
-    invariant(next_id is None or wish.bumps_epoch, "only an epoch per transaction runs out of epochs")
+    invariant(next_id is None or request.bumps_epoch, "only an epoch per transaction runs out of epochs")
     begun = transaction.state is TransactionState.ONGOING
     epoch, last_epoch = transaction.epoch, transaction.last_epoch
-    if wish.bumps_epoch:
+    if request.bumps_epoch:
         epoch, last_epoch = transaction.epoch + 1, transaction.epoch
     return transaction.to(
-        TransactionState.PREPARE_COMMIT if wish.commits else TransactionState.PREPARE_ABORT,
+        TransactionState.PREPARE_COMMIT if request.commits else TransactionState.PREPARE_ABORT,
         epoch=epoch,
         last_epoch=last_epoch,
         next_producer_id=NO_PRODUCER_ID if next_id is None else next_id,
         started_ms=transaction.started_ms if begun else now_ms,
         updated_ms=now_ms,
-        client_version=wish.client_version,
+        client_version=request.client_version,
     )
 
 

@@ -150,11 +150,11 @@ class TransactionShard:
         waiter: Waiter,
         now: Now,
     ) -> Effects:
-        nobody = Transaction(
+        empty = Transaction(
             transactional_id, NO_PRODUCER_ID, NO_EPOCH, timeout_ms, TransactionState.EMPTY, frozenset(),
             NO_TIME, now.wall_ms,
         )  # fmt: skip
-        entry = self._entries[transactional_id] = TransactionEntry(nobody)
+        entry = self._entries[transactional_id] = TransactionEntry(empty)
         entry.pending = TransactionState.EMPTY
 
         def then(granted: int | TidelogError, now: Now) -> Effects:
@@ -162,7 +162,7 @@ class TransactionShard:
             if isinstance(granted, TidelogError):
                 del self._entries[transactional_id]
                 return [Respond(waiter, granted)]
-            entry.transaction = nobody._replace(producer_id=granted)
+            entry.transaction = empty._replace(producer_id=granted)
             return self._start_producer(entry, expected, timeout_ms, None, waiter, now)
 
         return [TakeProducerId(then)]
@@ -240,28 +240,28 @@ class TransactionShard:
 
     # -- EndTxn ------------------------------------------------------------------------
 
-    def end(self, transactional_id: str, wish: EndRequest, waiter: Waiter, now: Now) -> Effects:
+    def end(self, transactional_id: str, request: EndRequest, waiter: Waiter, now: Now) -> Effects:
         """The response is the ProducerIdAndEpoch of the next transaction."""
         entry = self._entry(transactional_id)
         transaction = entry.transaction
-        if rules.judge_end(transaction, entry.busy, wish) is End.DONE:
+        if rules.judge_end(transaction, entry.busy, request) is End.DONE:
             return [Respond(waiter, ProducerIdAndEpoch(transaction.producer_id, transaction.epoch))]
-        if not rules.end_needs_producer_id(transaction, wish):
-            return self._prepare(entry, wish, None, waiter, now)
-        entry.pending = TransactionState.PREPARE_COMMIT if wish.commits else TransactionState.PREPARE_ABORT
+        if not rules.end_needs_producer_id(transaction, request):
+            return self._prepare(entry, request, None, waiter, now)
+        entry.pending = TransactionState.PREPARE_COMMIT if request.commits else TransactionState.PREPARE_ABORT
 
         def then(granted: int | TidelogError, now: Now) -> Effects:
             entry.pending = None
             if isinstance(granted, TidelogError):
                 return [Respond(waiter, granted), *self._resume(entry, now)]
-            return self._prepare(entry, wish, granted, waiter, now)
+            return self._prepare(entry, request, granted, waiter, now)
 
         return [TakeProducerId(then)]
 
     def _prepare(
-        self, entry: TransactionEntry, wish: EndRequest, next_id: int | None, waiter: Waiter, now: Now
+        self, entry: TransactionEntry, request: EndRequest, next_id: int | None, waiter: Waiter, now: Now
     ) -> Effects:
-        prepared = rules.prepare(entry.transaction, wish, now.wall_ms, next_id)
+        prepared = rules.prepare(entry.transaction, request, now.wall_ms, next_id)
         completed = rules.complete(prepared, now.wall_ms)
         producer = ProducerIdAndEpoch(completed.producer_id, completed.epoch)
         # The decision is final as soon as it is written, so the response does not wait for the markers.

@@ -18,11 +18,11 @@ from interop.records import CODECS
 from interop.wire import API_KEYS, build, parse_response
 from tidelog.broker.broker import Broker
 from tidelog.broker.delivery import local_links
+from tidelog.broker.future import Future
 from tidelog.broker.handlers.fetch import FetchHandler, PendingFetch
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.partitions.table import PartitionTable
-from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
 from tidelog.config import BrokerConfig
@@ -187,39 +187,39 @@ class FakeBroker:
 
     # -- requests ----------------------------------------------------------------------
 
-    def begin(self, api: str, version: int | None = None, **values: Any) -> Promise[Any]:
-        """Send a request to its handler; the promise is of the answer as kio reads it."""
+    def begin(self, api: str, version: int | None = None, **values: Any) -> Future[Any]:
+        """Send a request to its handler; the future is of the answer as kio reads it."""
         key = API_KEYS[api]
         version = SERVED[key].newest if version is None else version
         handler = SERVED[key].handler
         assert handler is not None
-        answer: Promise[Any] = Promise()
+        answer: Future[Any] = Future()
 
         def encode(fields: Any) -> None:
             frame = messages.encode(key, version, 7, fields)
-            answer.keep(parse_response(frame[4:], api, version, 7))
+            answer.complete(parse_response(frame[4:], api, version, 7))
 
         request = build(load_request_schema(key, version), values)
         outcome = handler(self.broker, request, RequestContext(key, version, 7, "test", "peer"))
-        if isinstance(outcome, Promise):
+        if isinstance(outcome, Future):
             outcome.then(encode)
         else:
             encode(outcome)
         return answer
 
     def call(self, api: str, version: int | None = None, **values: Any) -> Any:
-        promise = self.begin(api, version, **values)
+        future = self.begin(api, version, **values)
         self.services.settle()
-        assert promise.kept, f"{api} was not answered"
-        return kept(promise)
+        assert future.is_complete, f"{api} was not answered"
+        return value_of(future)
 
     def call_within(self, milliseconds: int, api: str, **values: Any) -> Any:
         """The answer to a request that waits, at the end of this time."""
-        promise = self.begin(api, **values)
+        future = self.begin(api, **values)
         self.services.settle()
         self.services.advance(milliseconds)
-        assert promise.kept, f"{api} was not answered within {milliseconds} ms"
-        return kept(promise)
+        assert future.is_complete, f"{api} was not answered within {milliseconds} ms"
+        return value_of(future)
 
     def create(self, name: str, partitions: int = 1, **configs: object) -> UUID:
         """A topic; names of settings are written with underscores for dots. Its id."""
@@ -349,7 +349,7 @@ def request_body(api_key: int, version: int, values: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def kept(promise: Promise[Any]) -> Any:
+def value_of(future: Future[Any]) -> Any:
     values: list[Any] = []
-    promise.then(values.append)
+    future.then(values.append)
     return values[0]

@@ -16,11 +16,11 @@ from tidelog.config.promises import (
     describe,
     losses,
     may_lose,
-    reads_go_on,
+    reads_continue,
     survives_destruction,
     survives_reading,
     survives_writing,
-    writes_go_on,
+    writes_continue,
 )
 
 A, B, C = 0, 1, 2
@@ -47,14 +47,14 @@ ALL_TERMS = [
 )
 def test_who_takes_writes_when_brokers_are_dead(dead: set[int], going_on: set[str]) -> None:
     there = {name: {place for place in dead if place < terms.replicas} for name, terms in EXAMPLES.items()}
-    assert {name for name, terms in EXAMPLES.items() if writes_go_on(terms, there[name])} == going_on
+    assert {name for name, terms in EXAMPLES.items() if writes_continue(terms, there[name])} == going_on
 
 
 def test_with_a_second_backup_the_double_write_goes_on_without_one() -> None:
     double = Terms(PRIMARY_BACKUP, 3, min_in_sync=2)
-    assert writes_go_on(double, {B})
-    assert not writes_go_on(double, {B, C})
-    assert not writes_go_on(double, {A})
+    assert writes_continue(double, {B})
+    assert not writes_continue(double, {B, C})
+    assert not writes_continue(double, {A})
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_the_numbers_hold_for_every_fault_set_of_their_size(terms: Terms) -> Non
         return [frozenset(each) for each in combinations(places, size)]
 
     writing, destroyed = survives_writing(terms), survives_destruction(terms)
-    assert all(writes_go_on(terms, dead) for dead in sets(writing))
-    assert not all(writes_go_on(terms, dead) for dead in sets(writing + 1))
+    assert all(writes_continue(terms, dead) for dead in sets(writing))
+    assert not all(writes_continue(terms, dead) for dead in sets(writing + 1))
     assert not any(may_lose(terms, destroyed=gone) for gone in sets(destroyed))
     assert any(may_lose(terms, destroyed=gone) for gone in sets(destroyed + 1))
-    assert all(reads_go_on(terms, dead) for dead in sets(survives_reading(terms)))
-    assert not reads_go_on(terms, frozenset(places))
+    assert all(reads_continue(terms, dead) for dead in sets(survives_reading(terms)))
+    assert not reads_continue(terms, frozenset(places))
 
 
 @pytest.mark.parametrize("failures", [1, 2, 3])
@@ -163,7 +163,7 @@ def test_every_cell_for_every_kind_of_settings(terms: Terms, expected: tuple[obj
 @pytest.mark.parametrize("dead", [{B}, {A}])
 def test_a_topic_that_may_degrade_writes_on_without_its_backup(dead: set[int]) -> None:
     degrading = Terms(PRIMARY_BACKUP, 2, min_in_sync=2, degrades=True)
-    assert writes_go_on(degrading, dead) is (A not in dead)
+    assert writes_continue(degrading, dead) is (A not in dead)
     assert may_lose(degrading, destroyed={A})
     assert not may_lose(degrading, destroyed={B})
 
@@ -221,5 +221,5 @@ def test_the_stories_bear_it_out(story: str, terms: Terms) -> None:
     lines = list(_happened(story))
     assert any(dead for dead, _, _ in lines)
     for dead, verb, worked in lines:
-        expected = writes_go_on(terms, dead) if verb == "write" else reads_go_on(terms, dead)
+        expected = writes_continue(terms, dead) if verb == "write" else reads_continue(terms, dead)
         assert worked is expected, f"{verb} with {sorted(dead)} dead"

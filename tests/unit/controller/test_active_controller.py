@@ -74,9 +74,9 @@ class Cluster:
         return answers[0]
 
     def register(self, broker: int, run: int = 1, **more: Any) -> RegisterGot:
-        wish = {"directory": UUID(int=broker), "forgot": False, "rack": None, **more}
+        wanted = {"directory": UUID(int=broker), "forgot": False, "rack": None, **more}
         got: RegisterGot = self.ask(
-            RegisterAsk(broker, UUID(int=100 * broker + run), f"host-{broker}", 9092, **wish)
+            RegisterAsk(broker, UUID(int=100 * broker + run), f"host-{broker}", 9092, **wanted)
         )
         return got
 
@@ -88,7 +88,7 @@ class Cluster:
     def epoch(self, broker: int) -> int:
         return self.store.image.brokers[broker].broker_epoch
 
-    def serving(self) -> set[int]:
+    def unfenced(self) -> set[int]:
         return {node.broker_id for node in self.store.image.brokers.values() if not node.fenced}
 
     def come(self, *brokers: int) -> None:
@@ -111,7 +111,7 @@ class Cluster:
 
     def join(self, *members: int, index: int = 0) -> InSyncGot:
         now = self.partition(index)
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             now.leader,
             self.epoch(now.leader),
             TOPIC_ID,
@@ -120,7 +120,7 @@ class Cluster:
             now.partition_epoch,
             members,
         )
-        got: InSyncGot = self.ask(InSyncAsk(wish))
+        got: InSyncGot = self.ask(InSyncAsk(proposal))
         return got
 
 
@@ -139,11 +139,11 @@ class TestRegistration:
         cluster = Cluster()
         got = cluster.register(A)
         assert (got.error, got.broker_epoch) == (ErrorCode.NONE, 1)
-        assert cluster.serving() == set()
+        assert cluster.unfenced() == set()
         assert cluster.beat(A, offset=cluster.store.committed_offset - 1).fenced
-        assert cluster.serving() == set()
+        assert cluster.unfenced() == set()
         cluster.beat(A)
-        assert cluster.serving() == {A}
+        assert cluster.unfenced() == {A}
         assert not cluster.beat(A).fenced
 
     def test_what_is_decided_later_need_not_be_known(self) -> None:
@@ -153,7 +153,7 @@ class TestRegistration:
         known = cluster.store.committed_offset
         cluster.register(B)
         cluster.beat(A, offset=known)
-        assert cluster.serving() == {A}
+        assert cluster.unfenced() == {A}
 
     def test_the_same_process_asks_again(self) -> None:
         cluster = Cluster()
@@ -214,42 +214,42 @@ class TestSilence:
     def test_a_silent_broker_is_fenced_after_its_session(self, cluster: Cluster) -> None:
         cluster.beating.discard(A)
         cluster.pass_time(SESSION_MS - TICK_MS)
-        assert cluster.serving() == {A, B, C}
+        assert cluster.unfenced() == {A, B, C}
         cluster.pass_time(2 * TICK_MS)
-        assert cluster.serving() == {B, C}
+        assert cluster.unfenced() == {B, C}
         assert cluster.partition().in_sync == (B, C)
 
     def test_whoever_beats_stays(self, cluster: Cluster) -> None:
         cluster.pass_time(10 * SESSION_MS)
-        assert cluster.serving() == {A, B, C}
+        assert cluster.unfenced() == {A, B, C}
 
     def test_a_closed_connection_is_fenced_after_a_short_grace(self, cluster: Cluster) -> None:
         cluster.beating.discard(A)
         cluster.controller.broker_lost(A, cluster.now_ms)
         cluster.pass_time(GRACE_MS - TICK_MS)
-        assert A in cluster.serving()
+        assert A in cluster.unfenced()
         cluster.pass_time(2 * TICK_MS)
-        assert A not in cluster.serving()
+        assert A not in cluster.unfenced()
 
     def test_a_beat_within_the_grace_saves_it(self, cluster: Cluster) -> None:
         cluster.controller.broker_lost(A, cluster.now_ms)
         cluster.beat(A)
         cluster.pass_time(2 * GRACE_MS)
-        assert A in cluster.serving()
+        assert A in cluster.unfenced()
 
     def test_a_broker_known_to_be_dead_is_fenced_at_once(self, cluster: Cluster) -> None:
         cluster.controller.broker_lost(A, cluster.now_ms, dead=True)
-        assert A not in cluster.serving()
+        assert A not in cluster.unfenced()
 
     def test_a_new_controller_gives_everybody_a_session(self, cluster: Cluster) -> None:
         cluster.controller.deactivate()
         cluster.now_ms += 10 * SESSION_MS
         cluster.controller.tick(cluster.now_ms)
-        assert cluster.serving() == {A, B, C}
+        assert cluster.unfenced() == {A, B, C}
         cluster.controller.activate(cluster.now_ms)
         cluster.beating.clear()
         cluster.pass_time(SESSION_MS - TICK_MS)
-        assert cluster.serving() == {A, B, C}
+        assert cluster.unfenced() == {A, B, C}
 
     def test_but_the_one_it_replaces_only_what_is_left_of_it(self, cluster: Cluster) -> None:
         """It was frozen, and given up for its silence: half of a session is over by then."""
@@ -259,15 +259,15 @@ class TestSilence:
         cluster.controller.activate(cluster.now_ms, {A: cluster.now_ms - SESSION_MS // 2})
         cluster.beating.discard(A)
         cluster.pass_time(SESSION_MS // 2 + TICK_MS)
-        assert cluster.serving() == {B, C}
+        assert cluster.unfenced() == {B, C}
 
     def test_nobody_is_judged_for_the_controllers_own_standstill(self, cluster: Cluster) -> None:
         cluster.now_ms += 5 * SESSION_MS
         cluster.controller.tick(cluster.now_ms)
-        assert cluster.serving() == {A, B, C}
+        assert cluster.unfenced() == {A, B, C}
         cluster.beating.discard(A)
         cluster.pass_time(SESSION_MS + TICK_MS)
-        assert cluster.serving() == {B, C}
+        assert cluster.unfenced() == {B, C}
 
     def test_a_controller_that_is_slow_all_the_time_notices_the_dead(self, cluster: Cluster) -> None:
         for _ in range(SESSION_MS // STANDSTILL_MS + 1):
@@ -275,7 +275,7 @@ class TestSilence:
             cluster.beat(B)
             cluster.beat(C)
             cluster.controller.tick(cluster.now_ms)
-        assert cluster.serving() == {B, C}
+        assert cluster.unfenced() == {B, C}
 
     def test_who_comes_back_leads_only_if_nobody_else_can(self, cluster: Cluster) -> None:
         cluster.register(A, run=2)
@@ -344,7 +344,7 @@ class TestStopping:
         cluster.beating.discard(A)
         cluster.beat(A, leaving=True)
         cluster.pass_time(SESSION_MS + TICK_MS)
-        assert A not in cluster.serving()
+        assert A not in cluster.unfenced()
 
     def test_it_is_a_broker_like_others_when_it_is_back(self, cluster: Cluster) -> None:
         cluster.beat(A, leaving=True)

@@ -138,7 +138,7 @@ class ClusterMachine(RuleBasedStateMachine):
         others = [member for member in now.in_sync if member != broker]
         members = (*others, broker) if joins else tuple(others)
         epoch = self.image.brokers[now.leader].broker_epoch
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             now.leader, epoch, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch - late, members
         )
         joined = joins and broker not in now.in_sync
@@ -146,23 +146,23 @@ class ClusterMachine(RuleBasedStateMachine):
         held = self.holds[broker]
         if joined:
             self.holds[broker] = self.holds[now.leader]
-        if joined and not self.propose(wish):
+        if joined and not self.propose(proposal):
             self.holds[broker] = held
         elif not joined:
-            self.propose(wish)
+            self.propose(proposal)
 
-    def propose(self, wish: InSyncProposal) -> bool:
+    def propose(self, proposal: InSyncProposal) -> bool:
         """Whether it was taken. Who was refused is given up: no copy of that proposal may be taken later."""
         error = ErrorCode.NONE
 
         def decide() -> list[MetadataRecord]:
             nonlocal error
-            records, error = leader_assignment.change_in_sync(self.image, wish, self.rules_of)
+            records, error = leader_assignment.change_in_sync(self.image, proposal, self.rules_of)
             return records
 
         taken = self.decide(decide) and error is ErrorCode.NONE
-        if error is ErrorCode.INELIGIBLE_REPLICA and not set(wish.members) <= set(self.partition.in_sync):
-            self.given_up.append(wish)
+        if error is ErrorCode.INELIGIBLE_REPLICA and not set(proposal.members) <= set(self.partition.in_sync):
+            self.given_up.append(proposal)
         return taken
 
     @precondition(lambda self: self.given_up)
@@ -229,14 +229,14 @@ class ClusterMachine(RuleBasedStateMachine):
             # A leader whose log has failed commits nothing more, whatever the minimum is.
             fails = now.leader in now.offline
             assert not now.eligible or fails or len(now.in_sync) < minimum(now, rules)
-            serving = BrokerAvailability.of(self.image).serving
+            unfenced = BrokerAvailability.of(self.image).unfenced
             # The last member that lost power is named outside the set: it asks the others before it leads.
             asks_first = not now.in_sync and not now.eligible and now.leader == now.last_leader
-            assert now.leader in now.in_sync or (asks_first and now.leader in serving)
-            able = serving - set(now.offline)
+            assert now.leader in now.in_sync or (asks_first and now.leader in unfenced)
+            able = unfenced - set(now.offline)
             if now.leader in now.offline:
                 # It takes no writes and is only read, because no other member could lead.
-                assert now.leader in serving
+                assert now.leader in unfenced
                 assert not able.intersection(now.in_sync)
             else:
                 assert able.issuperset(now.in_sync)

@@ -158,8 +158,10 @@ class TestFailedLogs:
 
     def test_it_cannot_join_again(self, image: ClusterImage) -> None:
         after = self.offline(image, A)
-        wish = InSyncProposal(B, B, TOPIC_ID, 0, 1, 1, (A, B, C))
-        assert leader_assignment.change_in_sync(after, wish, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
+        proposal = InSyncProposal(B, B, TOPIC_ID, 0, 1, 1, (A, B, C))
+        assert (
+            leader_assignment.change_in_sync(after, proposal, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
+        )
 
     def test_the_last_member_goes_on_until_another_one_holds_everything(self, image: ClusterImage) -> None:
         """Only its word lets one in, and then that one leads."""
@@ -173,8 +175,8 @@ class TestFailedLogs:
         assert (partition(after).leader, partition(after).in_sync) == (A, (A,))
         after = after.apply(brokers.unfence(after, C, one_is_enough))
         now = partition(after)
-        wish = InSyncProposal(A, A, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, (A, C))
-        verdict = leader_assignment.change_in_sync(after, wish, one_is_enough)
+        proposal = InSyncProposal(A, A, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, (A, C))
+        verdict = leader_assignment.change_in_sync(after, proposal, one_is_enough)
         assert verdict.error is ErrorCode.NONE
         now = partition(after.apply(verdict.records))
         assert (now.leader, now.in_sync, now.offline) == (C, (C,), (A,))
@@ -202,11 +204,11 @@ class TestFailedLogs:
 
 
 class TestInSync:
-    def wish(self, **change: object) -> InSyncProposal:
+    def proposal(self, **change: object) -> InSyncProposal:
         return InSyncProposal(A, A, TOPIC_ID, 0, 0, 0, (A, B))._replace(**change)  # type: ignore[arg-type]
 
     def test_a_member_leaves(self, image: ClusterImage) -> None:
-        after = image.apply(leader_assignment.change_in_sync(image, self.wish(), rules_of).records)
+        after = image.apply(leader_assignment.change_in_sync(image, self.proposal(), rules_of).records)
         assert (partition(after).in_sync, partition(after).partition_epoch) == ((A, B), 1)
         assert partition(after).leader_epoch == 0
 
@@ -224,25 +226,27 @@ class TestInSync:
     )
     def test_refusals(self, image: ClusterImage, change: dict[str, object], code: ErrorCode) -> None:
         with pytest.raises(TidelogError) as refusal:
-            leader_assignment.change_in_sync(image, self.wish(**change), rules_of)
+            leader_assignment.change_in_sync(image, self.proposal(**change), rules_of)
         assert refusal.value.code is code
 
     def test_a_fenced_broker_cannot_join(self, image: ClusterImage) -> None:
         image = image.apply(brokers.fence(image, C, rules_of))
-        wish = self.wish(members=(A, B, C), partition_epoch=1)
-        assert leader_assignment.change_in_sync(image, wish, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
+        proposal = self.proposal(members=(A, B, C), partition_epoch=1)
+        assert (
+            leader_assignment.change_in_sync(image, proposal, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
+        )
 
     def test_a_copy_of_a_refused_proposal_is_not_taken_later(self, image: ClusterImage) -> None:
         image = image.apply(brokers.fence(image, C, rules_of))
-        wish = self.wish(members=(A, B, C), partition_epoch=1)
-        refused = image.apply(leader_assignment.change_in_sync(image, wish, rules_of).records)
+        proposal = self.proposal(members=(A, B, C), partition_epoch=1)
+        refused = image.apply(leader_assignment.change_in_sync(image, proposal, rules_of).records)
         before, after = partition(image), partition(refused)
         assert after == msgspec.structs.replace(before, partition_epoch=2)
         back = refused.apply(brokers.unfence(refused, C, rules_of))
         with pytest.raises(TidelogError) as refusal:
-            leader_assignment.change_in_sync(back, wish, rules_of)
+            leader_assignment.change_in_sync(back, proposal, rules_of)
         assert refusal.value.code is ErrorCode.INVALID_UPDATE_VERSION
-        again = self.wish(members=(A, B, C), partition_epoch=partition(back).partition_epoch)
+        again = self.proposal(members=(A, B, C), partition_epoch=partition(back).partition_epoch)
         changed = back.apply(leader_assignment.change_in_sync(back, again, rules_of).records)
         assert partition(changed).in_sync == (
             A, B, C,
@@ -252,7 +256,7 @@ class TestInSync:
         """The leader waits for the same members as before: nothing is given up."""
         broker = msgspec.structs.replace(image.brokers[B], fenced=True)
         doubted = msgspec.structs.replace(image, brokers={**image.brokers, B: broker})
-        assert leader_assignment.change_in_sync(doubted, self.wish(), rules_of) == (
+        assert leader_assignment.change_in_sync(doubted, self.proposal(), rules_of) == (
             [],
             ErrorCode.INELIGIBLE_REPLICA,
         )
@@ -262,5 +266,8 @@ class TestInSync:
         leaving = msgspec.structs.replace(image.brokers[A], leaving=True)
         named = image.apply([PartitionChanged(TOPIC_ID, 0, A, 1, [], [B, C], B)])
         named = msgspec.structs.replace(named, brokers={**named.brokers, A: leaving})
-        wish = self.wish(members=(A,), leader_epoch=1, partition_epoch=1)
-        assert leader_assignment.change_in_sync(named, wish, rules_of) == ([], ErrorCode.INELIGIBLE_REPLICA)
+        proposal = self.proposal(members=(A,), leader_epoch=1, partition_epoch=1)
+        assert leader_assignment.change_in_sync(named, proposal, rules_of) == (
+            [],
+            ErrorCode.INELIGIBLE_REPLICA,
+        )

@@ -60,7 +60,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Slow:
 
 def test_a_broker_is_fenced_first_and_its_partitions_follow_in_slices(cluster: Slow) -> None:
     cluster.fence(A)
-    assert A not in cluster.serving()
+    assert A not in cluster.unfenced()
     assert cluster.leaders() == [A] * COUNT
     cluster.pass_time(TICK_MS)  # The others are heard.
     seen = []
@@ -76,7 +76,7 @@ def test_nobody_returns_before_what_ended_its_leaderships_is_written(cluster: Sl
     cluster.pass_time(TICK_MS)
     cluster.next_slice()
     assert cluster.beat(A).fenced  # It knows all that is committed so far.
-    assert A not in cluster.serving()
+    assert A not in cluster.unfenced()
     cluster.settle()
     known = cluster.store.committed_offset
     assert cluster.beat(A, offset=known - 1).fenced
@@ -109,7 +109,7 @@ def test_a_broker_may_stop_when_others_lead(cluster: Slow) -> None:
     assert not cluster.beat(A, leaving=True).may_stop
     assert cluster.leaders() == [A] * COUNT
     assert not cluster.beat(A, leaving=True).may_stop  # What others can lead they do not lead yet.
-    assert A in cluster.serving()
+    assert A in cluster.unfenced()
     cluster.settle()
     assert cluster.leaders() == [B] * COUNT
     assert cluster.beat(A, leaving=True).may_stop

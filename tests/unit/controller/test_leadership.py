@@ -41,8 +41,10 @@ def partition(image: ClusterImage, index: int = 0) -> PartitionImage:
 
 def join(image: ClusterImage, *members: int) -> ClusterImage:
     now = partition(image)
-    wish = InSyncProposal(now.leader, now.leader, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, members)
-    return image.apply(leader_assignment.change_in_sync(image, wish, rules_of).records)
+    proposal = InSyncProposal(
+        now.leader, now.leader, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, members
+    )
+    return image.apply(leader_assignment.change_in_sync(image, proposal, rules_of).records)
 
 
 class TestPreferredLeader:

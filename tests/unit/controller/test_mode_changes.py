@@ -67,7 +67,7 @@ def propose(
 
 
 def waits(image: ClusterImage) -> dict[int, str]:
-    left = mode_changes.waiting(image.topics["t"], BrokerAvailability.of(image))
+    left = mode_changes.pending(image.topics["t"], BrokerAvailability.of(image))
     return {each.partition: each.waits_for for each in left}
 
 

@@ -11,7 +11,7 @@ from tidelog.config.topic import REPLICATION_MODE
 from tidelog.controller import brokers, configs, promises, reassignment
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leader_assignment import InSyncProposal, change_in_sync
-from tidelog.controller.promises import Kept
+from tidelog.controller.promises import ConfirmedPromise
 from tidelog.controller.records import BrokerRegistered, TopicConfigChanged, decode, encode
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.snapshot import image_of, texts_of
@@ -48,8 +48,8 @@ class World:
         self.image = self.image.apply(configs.change_topic(self.image, "t", wanted, self.rules))
         return self.now
 
-    def confirm(self, broker: int, **kept: bool) -> PartitionImage:
-        told = Kept(ID, 0, self.now.promise_epoch, **kept)
+    def confirm(self, broker: int, **confirmed: bool) -> PartitionImage:
+        told = ConfirmedPromise(ID, 0, self.now.promise_epoch, **confirmed)
         epoch = self.image.brokers[broker].broker_epoch
         self.image = self.image.apply(
             promises.confirm(self.image, broker, epoch, [told], self.rules.at(self.image))
@@ -99,7 +99,7 @@ def test_a_setting_of_all_brokers_is_a_setting_of_every_topic() -> None:
 
 def test_what_was_confirmed_before_the_setting_was_taken_back_is_void() -> None:
     world = World({})
-    late = Kept(ID, 0, world.set(flush_messages="1").promise_epoch, synced=True)
+    late = ConfirmedPromise(ID, 0, world.set(flush_messages="1").promise_epoch, synced=True)
     assert world.set(flush_messages=None).unsynced == ()
     assert world.set(flush_messages="1").unsynced == (A, B, C)
     assert promises.confirm(world.image, B, 0, [late], world.rules.at(world.image)) == []
@@ -109,14 +109,23 @@ def test_another_run_of_the_broker_confirms_nothing() -> None:
     world = World({})
     world.set(flush_messages="1")
     with pytest.raises(TidelogError) as refusal:
-        promises.confirm(world.image, B, 5, [Kept(ID, 0, 1, synced=True)], world.rules.at(world.image))
+        promises.confirm(
+            world.image, B, 5, [ConfirmedPromise(ID, 0, 1, synced=True)], world.rules.at(world.image)
+        )
     assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-@pytest.mark.parametrize("kept", [Kept(topic_id(9), 0, 1, True), Kept(ID, 4, 1, True), Kept(ID, -1, 1, True)])
-def test_partitions_that_do_not_exist_are_passed_over(kept: Kept) -> None:
+@pytest.mark.parametrize(
+    "confirmed",
+    [
+        ConfirmedPromise(topic_id(9), 0, 1, True),
+        ConfirmedPromise(ID, 4, 1, True),
+        ConfirmedPromise(ID, -1, 1, True),
+    ],
+)
+def test_partitions_that_do_not_exist_are_passed_over(confirmed: ConfirmedPromise) -> None:
     world = World({})
-    assert promises.confirm(world.image, A, 0, [kept], world.rules.at(world.image)) == []
+    assert promises.confirm(world.image, A, 0, [confirmed], world.rules.at(world.image)) == []
 
 
 def test_a_mode_that_syncs_promises_it_with_its_step() -> None:
@@ -128,8 +137,8 @@ def test_a_mode_that_syncs_promises_it_with_its_step() -> None:
 def test_a_mode_that_does_not_sync_takes_the_promise_back() -> None:
     world = World({}, "quorum")
     world.set(replication_mode="isr")
-    wish = InSyncProposal(A, 0, ID, 0, 5, world.now.partition_epoch, (A, B, C), (-1, -1, -1), sealed=True)
-    records = change_in_sync(world.image, wish, world.rules.at(world.image)).records
+    proposal = InSyncProposal(A, 0, ID, 0, 5, world.now.partition_epoch, (A, B, C), (-1, -1, -1), sealed=True)
+    records = change_in_sync(world.image, proposal, world.rules.at(world.image)).records
     world.image = world.image.apply(records)
     assert (world.now.mode, world.now.unsynced) == ("isr", ())
     assert world.set(replication_mode="quorum").unsynced == (A, B, C)
@@ -137,7 +146,7 @@ def test_a_mode_that_does_not_sync_takes_the_promise_back() -> None:
 
 def test_copies_that_were_confirmed_before_fewer_were_enough_are_void() -> None:
     world = World({"min.insync.replicas": "1"}, "primary-backup")
-    late = Kept(ID, 0, world.set(min_insync_replicas="3").promise_epoch, copied=True)
+    late = ConfirmedPromise(ID, 0, world.set(min_insync_replicas="3").promise_epoch, copied=True)
     assert world.set(min_insync_replicas="2").promise_epoch == late.promise_epoch  # No more than before.
     assert world.set(min_insync_replicas="3").copies == 1
     assert promises.confirm(world.image, A, 0, [late], world.rules.at(world.image)) == []
@@ -237,7 +246,7 @@ def test_who_leaves_need_not_confirm() -> None:
 
 def test_a_move_ends_when_its_leader_has_confirmed_the_copies_without_those_that_go() -> None:
     world = World({}, "primary-backup")
-    late = Kept(ID, 0, world.now.promise_epoch, copied=True)
+    late = ConfirmedPromise(ID, 0, world.now.promise_epoch, copied=True)
     rules_of = world.rules.at(world.image)
     world.image = world.image.apply(reassignment.begin(world.image, "t", 0, [A, B], rules_of))
     assert (world.now.replicas, world.now.uncounted) == ((A, B, C), (C,))
@@ -252,7 +261,7 @@ def test_what_was_confirmed_for_one_move_does_not_end_another() -> None:
     world = World({}, "primary-backup")
     rules_of = world.rules.at(world.image)
     world.image = world.image.apply(reassignment.begin(world.image, "t", 0, [A, B], rules_of))
-    late = Kept(ID, 0, world.now.promise_epoch, copied=True)
+    late = ConfirmedPromise(ID, 0, world.now.promise_epoch, copied=True)
     world.image = world.image.apply(reassignment.begin(world.image, "t", 0, [A, C], rules_of))
     assert world.now.uncounted == (B,)
     assert promises.confirm(world.image, A, 0, [late], rules_of) == []

@@ -50,8 +50,8 @@ def told(
     image: ClusterImage, leader: int, epoch: int, *voters: int, healed: tuple[int, ...] = (), known: int = -1
 ) -> ClusterImage:
     healed = healed or (-1,) * len(voters)
-    wish = InSyncProposal(leader, 0, topic_id(1), 0, epoch, known, voters, healed, elected=True)
-    return image.apply(change_in_sync(image, wish, rules_of).records)
+    proposal = InSyncProposal(leader, 0, topic_id(1), 0, epoch, known, voters, healed, elected=True)
+    return image.apply(change_in_sync(image, proposal, rules_of).records)
 
 
 def test_the_winner_of_an_election_is_written_down(image: ClusterImage) -> None:
@@ -214,8 +214,8 @@ def test_the_preferred_leader_is_asked_for(image: ClusterImage) -> None:
     after = after.apply(leadership.elect(after, "t", 0, rules_of, unclean=False))
     assert (partition(after).leader, partition(after).leader_epoch, partition(after).heir) == (2, 7, 1)
     fenced = after.apply([BrokerFencingChanged(1, True)])
-    settled = fenced.apply(brokers.fence(after, 1, rules_of))
-    assert partition(settled).heir == -1
+    assigned = fenced.apply(brokers.fence(after, 1, rules_of))
+    assert partition(assigned).heir == -1
 
 
 def test_nobody_can_enforce_an_election_while_a_majority_can_vote(image: ClusterImage) -> None:

@@ -216,7 +216,7 @@ def open_directory(disk: SimulatedDisk, *, same_boot: bool = True) -> DataDirect
 
 def write_checkpointed(disk: SimulatedDisk, count: int = 25, *, sure: bool = True) -> DataDirectory:
     directory = open_directory(disk)
-    directory.is_sure = lambda name: sure
+    directory.is_log_confirmed = lambda name: sure
     log = directory.open_log(NAME, ID, SMALL, 1000)
     append_many(log, count)
     sync(log)
@@ -283,7 +283,7 @@ def test_a_checkpoint_before_a_log_is_open_does_not_drop_what_is_known_of_it(dis
     newest = max(path for path in disk.contents("data/t-0") if path.endswith(".log"))
     disk.open(newest).truncate(0)
     directory = open_directory(disk)
-    assert directory.was_sure(NAME)
+    assert directory.was_log_confirmed(NAME)
     assert directory.open_log(NAME, ID, SMALL, 1000).damage
 
 
@@ -296,7 +296,7 @@ def test_who_was_sure_is_sure_while_the_machine_is_on(
     kill(disk)
     directory = open_directory(disk, same_boot=same_boot)
     directory.open_log(NAME, ID, SMALL, 1000)
-    assert directory.was_sure(NAME) == (sure and same_boot)
+    assert directory.was_log_confirmed(NAME) == (sure and same_boot)
 
 
 def test_a_damaged_topic_id_makes_a_log_a_missed_one(disk: SimulatedDisk) -> None:

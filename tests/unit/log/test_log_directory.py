@@ -408,7 +408,7 @@ def test_the_line_of_the_checksum_reads_like_a_partition_that_is_gone() -> None:
     topic, partition, offset = offsets[-1].split()
     assert (topic, int(partition)) == ("__checksum", 0)
     assert int(offset) >= 0
-    notes = {ORDERS: checkpoints.ReplicaNote(ID, is_sure=True)}
+    notes = {ORDERS: checkpoints.ReplicaNote(ID, log_confirmed=True)}
     text = checkpoints.encode_replicas(notes)
     topic, partition, topic_id, sure = text.decode().splitlines()[-1].split()
     assert (topic, int(partition), sure) == ("__checksum", 0, "unsure")

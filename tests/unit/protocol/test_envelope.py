@@ -29,8 +29,8 @@ def test_requests_are_what_kio_reads() -> None:
 
 @pytest.mark.parametrize("data", [None, b"", DATA])
 def test_answers(data: bytes | None) -> None:
-    frame = memoryview(envelope.encode_answer(9, ErrorCode.NOT_CONTROLLER, data, 1 << 40))
-    assert envelope.decode_answer(frame[4:]) == (ErrorCode.NOT_CONTROLLER, data, 1 << 40)
+    frame = memoryview(envelope.encode_response(9, ErrorCode.NOT_CONTROLLER, data, 1 << 40))
+    assert envelope.decode_response(frame[4:]) == (ErrorCode.NOT_CONTROLLER, data, 1 << 40)
     schema = load_response_schema(58, 0)
     reader: Any = entity_reader(schema)
     answer, _ = reader(*tame(schema, frame, 9))
@@ -39,7 +39,7 @@ def test_answers(data: bytes | None) -> None:
 
 def test_an_answer_without_our_field() -> None:
     frame = messages.encode(58, 0, 9, {"response_data": DATA, "error_code": ErrorCode.NONE})
-    answer = envelope.decode_answer(memoryview(frame)[4:])
+    answer = envelope.decode_response(memoryview(frame)[4:])
     assert answer == envelope.EnvelopeResponse(ErrorCode.NONE, memoryview(DATA), -1)
 
 
@@ -48,7 +48,7 @@ def test_cut_short_anywhere() -> None:
     for size in range(17, len(request)):
         with pytest.raises(Malformed):
             envelope.decode_request(memoryview(request)[:size], 17)
-    answer = envelope.encode_answer(7, ErrorCode.NONE, DATA, 5)[4:]
+    answer = envelope.encode_response(7, ErrorCode.NONE, DATA, 5)[4:]
     for size in range(5, len(answer)):
         with pytest.raises(Malformed):
-            envelope.decode_answer(memoryview(answer)[:size])
+            envelope.decode_response(memoryview(answer)[:size])

@@ -111,8 +111,8 @@ def decode_ask(frame: bytes | bytearray) -> tuple[Ask, list[Item], list[Key], st
     return follower_fetch.decode_ask(memoryview(frame), HEADER_SIZE, Item)
 
 
-def decode_answer(frame: bytes) -> tuple[ErrorCode, list[Part]]:
-    return follower_fetch.decode_answer(memoryview(frame), 9, Part)
+def decode_response(frame: bytes) -> tuple[ErrorCode, list[Part]]:
+    return follower_fetch.decode_response(memoryview(frame), 9, Part)
 
 
 def copied(parts: list[Part]) -> list[Part]:
@@ -251,15 +251,15 @@ class TestAsks:
 class TestAnswers:
     @given(CODES, PARTS)
     def test_come_back_as_they_were(self, error: ErrorCode, parts: list[Part]) -> None:
-        pieces = follower_fetch.encode_answer(6, error, parts)
+        pieces = follower_fetch.encode_response(6, error, parts)
         frame = flat(pieces)
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-        found_error, found = decode_answer(frame)
+        found_error, found = decode_response(frame)
         assert (found_error, copied(found)) == (error, parts)
 
     @given(CODES, PARTS)
     def test_are_kafka_answers(self, error: ErrorCode, parts: list[Part]) -> None:
-        frame = flat(follower_fetch.encode_answer(6, error, parts))
+        frame = flat(follower_fetch.encode_response(6, error, parts))
         schema = load_response_schema(1, 18)
         header, size = entity_reader(schema.__header_schema__)(frame, 4)
         assert (header.correlation_id, size) == (6, 5)
@@ -313,7 +313,7 @@ class TestAnswers:
             write = staticmethod(out.append)
 
         entity_writer(schema)(Sink, build(schema, {"error_code": ErrorCode.NONE, "responses": values}))  # type: ignore[arg-type]
-        _, found = follower_fetch.decode_answer(memoryview(b"".join(out)), 0, Part)
+        _, found = follower_fetch.decode_response(memoryview(b"".join(out)), 0, Part)
         expected = [
             part._replace(
                 offset=-1,
@@ -326,10 +326,10 @@ class TestAnswers:
 
     def test_records_are_not_copied(self) -> None:
         records = Bytes(b"r" * 100)
-        pieces = follower_fetch.encode_answer(6, ErrorCode.NONE, [sample_part(0, records), sample_part(1)])
+        pieces = follower_fetch.encode_response(6, ErrorCode.NONE, [sample_part(0, records), sample_part(1)])
         assert pieces[1] is records
         frame = bytearray(flat(pieces))
-        _, (first, _) = follower_fetch.decode_answer(memoryview(frame), 9, Part)
+        _, (first, _) = follower_fetch.decode_response(memoryview(frame), 9, Part)
         frame[frame.index(b"rrr")] = ord("x")
         assert bytes(first.records[:2]) == b"xr"
 
@@ -339,26 +339,26 @@ class TestAnswers:
             sample_part(1),
             sample_part(2)._replace(diverging=(1, 2), snapshot=(3, 4)),
         ]
-        frame = flat(follower_fetch.encode_answer(6, ErrorCode.NONE, parts))
+        frame = flat(follower_fetch.encode_response(6, ErrorCode.NONE, parts))
         for size in range(9, len(frame) - 1):
             with pytest.raises(Malformed):
-                decode_answer(frame[:size])
+                decode_response(frame[:size])
 
     def test_aborted_transactions_are_refused(self) -> None:
-        frame = bytearray(flat(follower_fetch.encode_answer(6, ErrorCode.NONE, [sample_part()])))
+        frame = bytearray(flat(follower_fetch.encode_response(6, ErrorCode.NONE, [sample_part()])))
         place = frame.index(b"\x00\xff\xff\xff\xff")
         frame[place] = 3
         with pytest.raises(Malformed):
-            decode_answer(bytes(frame))
+            decode_response(bytes(frame))
 
     def test_an_unknown_error_code_is_an_error(self) -> None:
-        frame = bytearray(flat(follower_fetch.encode_answer(6, ErrorCode.NONE, [])))
+        frame = bytearray(flat(follower_fetch.encode_response(6, ErrorCode.NONE, [])))
         frame[13:15] = (9999).to_bytes(2, "big")
-        assert decode_answer(bytes(frame)) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
+        assert decode_response(bytes(frame)) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
 
     @given(st.binary(max_size=200))
     def test_garbage(self, garbage: bytes) -> None:
         try:
-            follower_fetch.decode_answer(memoryview(garbage), 0, Part)
+            follower_fetch.decode_response(memoryview(garbage), 0, Part)
         except Malformed:
             return

@@ -14,7 +14,7 @@ from interop.wire import parse_response
 from tidelog.errors import ErrorCode
 from tidelog.protocol import produce, wire
 from tidelog.protocol.extents import Notes, walker
-from tidelog.protocol.produce import NodeAddress, PlainEncoder, ProducePartitionResponse, TopicAnswers
+from tidelog.protocol.produce import NodeAddress, PlainEncoder, ProducePartitionResponse, TopicResponses
 from tidelog.protocol.wire import Malformed
 
 OLDEST, NEWEST = produce.VERSIONS
@@ -159,7 +159,7 @@ WRITTEN = ProducePartitionResponse(0, ErrorCode.NONE, 1 << 40, 1_700_000_000_123
 class TestEncode:
     @every_version
     def test_everything_is_read_by_kio(self, version: int) -> None:
-        topics: TopicAnswers = [(key(version), [REFUSED, WRITTEN]), (key(version, "bills"), [])]
+        topics: TopicResponses = [(key(version), [REFUSED, WRITTEN]), (key(version, "bills"), [])]
         answer = parse(produce.encode(version, 99, topics), version)
         assert answer.throttle_time.total_seconds() == 0
         orders, bills = answer.responses

@@ -222,7 +222,7 @@ class TestMalformed:
             ("10 00 00 00 01 01 02 00 10", "a header's value claims 8 bytes"),
             ("0e 00 00 00 01 01 00 00", "content ends -1 bytes from"),
             ("0a 00 00 00 01 01 00", "content ends \\+1 bytes from"),
-            ("0c 00 00 00 01 01 00 aa", "1 bytes are left over behind 1 records"),
+            ("0c 00 00 00 01 01 00 aa", "1 bytes are left over after 1 records"),
         ],
     )
     def test_is_refused_in_words(self, payload: str, reason: str) -> None:

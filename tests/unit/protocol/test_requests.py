@@ -27,8 +27,8 @@ def test_answers_come_back(api: str) -> None:
     api_key = API_KEYS[api]
     fields = {"error_code": ErrorCode.NOT_CONTROLLER, "is_fenced": True, "should_shut_down": True}
     frame = messages.encode(api_key, requests.newest(api_key), 9, fields)
-    answer = requests.decode_answer(api_key, memoryview(frame)[4:])
-    assert answer == requests.answer_of(api_key, fields)
+    answer = requests.decode_response(api_key, memoryview(frame)[4:])
+    assert answer == requests.response_of(api_key, fields)
 
 
 def test_a_local_request_is_the_one_that_would_arrive() -> None:
@@ -40,7 +40,7 @@ def test_a_local_request_is_the_one_that_would_arrive() -> None:
 def test_unknown_tagged_fields_of_an_answer_are_skipped() -> None:
     frame = messages.encode(67, 0, 9, {"producer_id_start": 5, "producer_id_len": 6})
     more = memoryview(frame[4:-1] + b"\x01\x63\x02??")
-    answer = requests.decode_answer(67, more)
+    answer = requests.decode_response(67, more)
     assert (answer.producer_id_start, answer.producer_id_len) == (5, 6)
 
 
@@ -49,6 +49,6 @@ def test_answers_that_are_none() -> None:
     frame = memoryview(messages.encode(52, 2, 9, answer))[4:]
     for size in range(4, len(frame) - 1):
         with pytest.raises(Malformed):
-            requests.decode_answer(52, frame[:size])
+            requests.decode_response(52, frame[:size])
     with pytest.raises(Malformed):
-        requests.decode_answer(56, memoryview(UUID(int=1).bytes))
+        requests.decode_response(56, memoryview(UUID(int=1).bytes))

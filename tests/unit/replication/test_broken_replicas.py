@@ -10,7 +10,7 @@ from tidelog.errors import ErrorCode, InvariantViolation, StorageError
 from tidelog.replication.driver import SYNC_AGAIN_MS
 from tidelog.replication.fetching import BACKOFF_MS, BROKEN_MS, MAX_WAIT_MS
 from tidelog.replication.host import HostPorts
-from tidelog.replication.replica import Limits
+from tidelog.replication.limits import Limits
 from tidelog.replication.voting import TICK_MS
 
 

@@ -29,7 +29,7 @@ class Deceived:
 
     def ask(self, epoch: int, last_epoch: int) -> None:
         item = FetchItem(self.pair.keys[0], epoch, 3, last_epoch, 0, 3)
-        self.pair.hosts[LEADER].serving.ask(
+        self.pair.hosts[LEADER].fetch_server.ask(
             FetchAsk(FOLLOWER, 7, (1 << 31) + epoch, 0, [item], [], 500, 1 << 20)
         )
 

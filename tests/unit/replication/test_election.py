@@ -237,7 +237,7 @@ class TestBeingAsked:
     def test_hearsay_is_no_reason_to_refuse(self) -> None:
         """Or two followers could assure each other of a dead leader for ever."""
         election = voter(Ballot(4))
-        election.leader_named(3, 4, 100)
+        election.leader_hinted(3, 4, 100)
         assert (election.state, election.leader) == (ElectionState.FOLLOWER, 3)
         assert self.ask(election, VoteAsk(4, 2, TAIL, True), 110) == VoteGot(1, 4, True, -1, True)
 
@@ -401,7 +401,7 @@ class TestLosingTheLeader:
 
     def test_a_leader_that_others_name_is_given_time(self) -> None:
         election = voter(Ballot(4))
-        election.leader_named(3, 4, 100)
+        election.leader_hinted(3, 4, 100)
         assert election.deadline_ms == 100 + 2 * TIMING.round_ms
 
     def test_after_a_standstill_of_its_own_a_follower_waits(self) -> None:

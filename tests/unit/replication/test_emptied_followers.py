@@ -59,6 +59,6 @@ def test_a_new_beginning_does_not_make_a_log_older() -> None:
 
 def test_the_leader_corrects_the_epoch_of_a_tail_that_never_was() -> None:
     voter = follower({1: 4, 5: 3})
-    voter.driver.begin_anew_at(8)
+    voter.driver.restart_at_leader_start(8)
     voter.driver.diverged(9, (3, 10))
     assert voter.driver.tail == Tail(3, 8)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.config import modes as settings
 from tidelog.errors import ErrorCode
+from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES, Leaders
-from tidelog.replication.policies import BY_NAME, Policy
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.progress import Progress
@@ -32,6 +33,7 @@ class Picture:
     epoch_start_offset: int = 0
     me: int = ME
     uncounted: frozenset[int] = frozenset()
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def replicas(self) -> tuple[int, ...]:
@@ -195,7 +197,6 @@ class TestProgress:
 
 
 def test_every_mode_has_its_policy() -> None:
-    found: dict[str, Policy] = BY_NAME
-    assert found.keys() == MODES.keys()
-    assert (found["isr"].tracks_in_sync, MODES["isr"].leaders) == (True, Leaders.NAMED)
-    assert (found["quorum"].tracks_in_sync, MODES["quorum"].leaders) == (False, Leaders.VOTED)
+    assert MODES.keys() == settings.MODES
+    assert (MODES["isr"].policy.tracks_in_sync, MODES["isr"].leaders) == (True, Leaders.APPOINTED)
+    assert (MODES["quorum"].policy.tracks_in_sync, MODES["quorum"].leaders) == (False, Leaders.ELECTED)

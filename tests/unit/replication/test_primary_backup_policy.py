@@ -10,10 +10,11 @@ from test_replica import ALL, LEADER_ONLY, Driven
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.effects import Degrade, ProposeInSync
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.limits import Limits
+from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Replica
 
-POLICY = BY_NAME["primary-backup"]
+POLICY = MODES["primary-backup"].policy
 ENOUGH = ErrorCode.NOT_ENOUGH_REPLICAS
 AFTER = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
@@ -153,7 +154,7 @@ class TestDegrading:
     def test_all_copies_again_when_the_backup_has_caught_up(self) -> None:
         driven = self.degraded()
         driven.produce()
-        assert not driven.replica.settled()
+        assert not driven.replica.is_quiescent()
         driven.fetched(2, 1, now_ms=1500)
         driven.lead(in_sync=(1, 2), partition_epoch=1)
         driven.run(driven.replica.tick(1600))
@@ -216,3 +217,50 @@ def test_a_backup_that_has_not_agreed_with_the_last_primary_serves_what_it_knows
     driven.run(driven.replica.follow(3, -1, (1, 2), 1))
     driven.run(driven.replica.stand_in(acted_epoch=acted))
     assert driven.replica.high_watermark == (0 if agreed is None else 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "committed"),
+    [(Limits(1), 7), (Limits(2), 7), (Limits(3), 4), (Limits(2, durable=True), 4)],
+)
+def test_without_a_primary_two_copies_are_committed_where_two_are_enough(
+    limits: Limits, committed: int
+) -> None:
+    view = Picture(9, high_watermark=4, limits=limits)
+    assert POLICY.committed_without_leader(view, confirmed=7) == committed
+    assert MODES["isr"].policy.committed_without_leader(view, confirmed=7) == 4
+
+
+@pytest.mark.parametrize(
+    ("limits", "may_degrade", "fewest"),
+    [
+        (Limits(2), False, 2),
+        (Limits(2, degrade_after_ms=0), True, 1),
+        (Limits(1, degrade_after_ms=0), False, 1),
+    ],
+)
+def test_only_here_fewer_copies_may_be_enough(limits: Limits, may_degrade: bool, fewest: int) -> None:
+    assert (POLICY.may_degrade(limits), POLICY.fewest_copies(limits)) == (may_degrade, fewest)
+    assert (MODES["isr"].policy.may_degrade(limits), MODES["isr"].policy.fewest_copies(limits)) == (
+        False,
+        limits.min_in_sync,
+    )
+
+
+@pytest.mark.parametrize(
+    ("copies", "ends", "uncounted", "held"),
+    [
+        (2, {"b2": 5}, (), True),
+        (2, {"b2": 4}, (), False),
+        (2, {"b2": 5}, (2,), False),
+        (3, {"b2": 5, "b3": 6}, (), True),
+        (3, {"b2": 5, "b3": None}, (), False),
+    ],
+)
+def test_copies_of_an_offset_are_counted_as_the_topic_requires(
+    copies: int, ends: dict[str, int | None], uncounted: tuple[int, ...], held: bool
+) -> None:
+    # Fewer are enough for an acknowledgement now; that does not matter here.
+    view = Picture(6, followers(**ends), min_in_sync=1, uncounted=frozenset(uncounted), limits=Limits(copies))
+    assert POLICY.has_copies_of(view, 5) is held
+    assert not POLICY.has_copies_of(view, 7)

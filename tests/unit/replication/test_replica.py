@@ -7,8 +7,9 @@ import pytest
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.log.epochs import EpochCache
 from tidelog.replication.effects import BeginEpoch, Commit, CompleteProduce, ProposeInSync, Truncate
-from tidelog.replication.policies import BY_NAME
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.limits import Limits
+from tidelog.replication.modes import MODES
+from tidelog.replication.replica import Replica, Role
 
 ALL, LEADER_ONLY = -1, 1
 LAG_MS = 1000
@@ -32,11 +33,11 @@ class Driven:
     def __init__(self, mode: str = "isr", me: int = 1, **limits: Any) -> None:
         self.log = FakeLog()
         self.replica = Replica(
-            me, self.log, BY_NAME[mode], Limits(**{"min_in_sync": 2, "lag_max_ms": LAG_MS, **limits})
+            me, self.log, MODES[mode].policy, Limits(**{"min_in_sync": 2, "lag_max_ms": LAG_MS, **limits})
         )
         self.seen: list[Any] = []
         self.answers: list[ErrorCode] = []
-        self.settled: list[int] = []  # The tokens: a produce waits under its end offset.
+        self.completed: list[int] = []  # The tokens: a produce waits under its end offset.
 
     def run(self, effects: list[Any]) -> list[Any]:
         for effect in effects:
@@ -48,7 +49,7 @@ class Driven:
                     self.log.epochs.truncate_from(end)
                 case CompleteProduce(token, error):
                     self.answers.append(error)
-                    self.settled.append(token)
+                    self.completed.append(token)
         self.seen += effects
         return effects
 
@@ -64,8 +65,8 @@ class Driven:
         return effects + self.wait(self.log.end_offset, acks, deadline_ms)
 
     def wait(self, end_offset: int, acks: int = ALL, deadline_ms: int = 10_000) -> list[Any]:
-        settled = self.replica.wait(end_offset, acks, deadline_ms, end_offset)
-        return self.run([] if settled is None else [settled])
+        completed = self.replica.wait(end_offset, acks, deadline_ms, end_offset)
+        return self.run([] if completed is None else [completed])
 
     def fetched(
         self, replica: int, offset: int, last_epoch: int = 1, now_ms: int = 10, epoch: int = 1, start: int = 0
@@ -294,7 +295,7 @@ class TestBeginning:
         log = FakeLog()
         log.write(1, 8)
         log.start_offset = 6
-        assert Replica(1, log, BY_NAME["isr"], Limits(), checkpointed).high_watermark == watermark
+        assert Replica(1, log, MODES["isr"].policy, Limits(), checkpointed).high_watermark == watermark
 
 
 class TestDivergence:
@@ -320,10 +321,10 @@ class TestDivergence:
     def test_who_was_sure_before_it_was_killed_is_sure(self) -> None:
         log = Driven(me=2).log
         log.write(1, 8)
-        for is_sure in (False, True):
-            replica = Replica(2, log, BY_NAME["isr"], Limits(), 5, is_sure=is_sure)
+        for log_confirmed in (False, True):
+            replica = Replica(2, log, MODES["isr"].policy, Limits(), 5, log_confirmed=log_confirmed)
             replica.follow(3, 1, (1, 2, 3), 0)
-            if is_sure:
+            if log_confirmed:
                 with pytest.raises(InvariantViolation, match="below the high watermark"):
                     replica.diverged(3, (1, 4))
             else:
@@ -336,7 +337,7 @@ class TestDivergence:
         log = Driven(me=2).log
         log.write(1, 8)
         log.synced_end_offset, log.start_offset = synced, start
-        replica = Replica(2, log, BY_NAME["isr"], Limits(), 5)
+        replica = Replica(2, log, MODES["isr"].policy, Limits(), 5)
         replica.follow(3, 1, (1, 2, 3), 0)
         log.synced_end_offset = 8  # What is synced later may be a tail that has come back.
         assert (replica.high_watermark, replica.readable_end_offset) == (5, readable)
@@ -346,17 +347,17 @@ class TestDivergence:
 
     def test_they_hear_of_no_watermark_before_the_start_of_a_log_that_begins_anew(self) -> None:
         log = Driven(me=2).log
-        replica = Replica(2, log, BY_NAME["isr"], Limits())
+        replica = Replica(2, log, MODES["isr"].policy, Limits())
         replica.follow(3, 1, (1, 2, 3), 0)
         log.start_offset = log.end_offset = 7
         replica.watermark.log_restarted(7)
-        assert not replica.watermark.is_sure
+        assert not replica.watermark.log_confirmed
         assert (replica.high_watermark, replica.readable_end_offset) == (7, 7)
 
     def test_they_get_all_when_the_leader_has_taken_the_ask(self) -> None:
         log = Driven(me=2).log
         log.write(1, 8)
-        replica = Replica(2, log, BY_NAME["isr"], Limits(), 5)
+        replica = Replica(2, log, MODES["isr"].policy, Limits(), 5)
         replica.follow(3, 1, (1, 2, 3), 0)
         assert replica.readable_end_offset == 0
         assert replica.watermark.accepted(log.start_offset) == [Commit(5)]
@@ -365,7 +366,7 @@ class TestDivergence:
     def test_who_was_sure_serves_everything_at_once(self) -> None:
         log = Driven(me=2).log
         log.write(1, 8)
-        assert Replica(2, log, BY_NAME["isr"], Limits(), 5, is_sure=True).readable_end_offset == 5
+        assert Replica(2, log, MODES["isr"].policy, Limits(), 5, log_confirmed=True).readable_end_offset == 5
 
     def test_a_follower_knows_what_it_lacks(self) -> None:
         driven = Driven(me=2)

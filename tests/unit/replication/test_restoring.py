@@ -9,13 +9,14 @@ from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.attachments.restorer import FORCED_WAIT_MS, Mandate, Restoring, has_heard_enough
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.host import Host, HostPorts
+from tidelog.replication.limits import Limits
 from tidelog.replication.messages import Message, TailGot
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica, Role
-from tidelog.replication.restoring import FORCED_WAIT_MS, Mandate, Restoring, has_heard_enough
+from tidelog.replication.replica import Replica, Role
 from tidelog.sim.disk import SimulatedDisk
 
 A, B, C = 1, 2, 3

@@ -9,13 +9,14 @@ from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
+from tidelog.replication.attachments.seal import RECHECK_MS, Pausing, seal_at_end
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host, HostPorts
+from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica
-from tidelog.replication.sealing import LOOK_AGAIN_MS, Pausing, seal_at_end
+from tidelog.replication.replica import Replica
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Timing
@@ -70,7 +71,7 @@ class Voter:
 
     def look(self) -> None:
         self.clock.settle()
-        self.clock.advance(2 * LOOK_AGAIN_MS)
+        self.clock.advance(2 * RECHECK_MS)
 
     @property
     def takes_records(self) -> bool:
@@ -251,19 +252,19 @@ class TestLeadersThatNobodyVotedFor:
         return Election(1, voters, Ballot(4), Timing(), now_ms=0, chance=0.0, hearsay_max=500)
 
     def test_hearsay_of_a_far_epoch_is_not_believed(self, election: Election) -> None:
-        assert election.leader_named(2, 1005, 10) == []
+        assert election.leader_hinted(2, 1005, 10) == []
         assert election.epoch == 4
 
     def test_the_metadata_is(self, election: Election) -> None:
-        assert election.leader_named(2, 1005, 10, sure=True)
+        assert election.leader_hinted(2, 1005, 10, certain=True)
         assert (election.epoch, election.leader) == (1005, 2)
 
     def test_elections_that_were_missed_are(self, election: Election) -> None:
-        election.leader_named(2, 9, 10)
+        election.leader_hinted(2, 9, 10)
         assert (election.epoch, election.leader) == (9, 2)
 
     def test_to_be_named_oneself_means_nothing(self, election: Election) -> None:
-        assert election.leader_named(1, 5, 10) == []
+        assert election.leader_hinted(1, 5, 10) == []
         assert election.epoch == 4
 
 

@@ -13,9 +13,10 @@ from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.host import Host, HostPorts
+from tidelog.replication.limits import Limits
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchPart, Message
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.replica import Replica
 from tidelog.replication.voting import TICK_MS
 from tidelog.sim.disk import SimulatedDisk
 
@@ -272,7 +273,7 @@ def test_over_a_thin_line_less_is_asked_for_at_a_time() -> None:
 
 def test_a_leader_that_has_forgotten_is_asked_completely() -> None:
     pair = Pair(3)
-    pair.hosts[LEADER].serving.stop()
+    pair.hosts[LEADER].fetch_server.stop()
     pair.said.clear()
     pair.append(2)
     pair.clock.advance(TIMEOUT_MS + 2 * TICK_MS)
@@ -440,25 +441,25 @@ class TestConfirming:
     def test_what_was_under_way_confirms_nothing_newer(self) -> None:
         """The follower's next ask crosses the answer: it does not know that answer yet."""
         pair = Pair()
-        serving = pair.hosts[LEADER].serving
-        (standing,) = serving._sessions.values()
+        server = pair.hosts[LEADER].fetch_server
+        (standing,) = server._sessions.values()
         pair.clock.advance(20)
         asked_ms, generation = pair.clock.uptime_ms(), standing.generation
         ask = pair.asks()[-1]
-        serving._answer_session(standing, [])
+        server._respond_to_session(standing, [])
         crossing = ask._replace(generation=generation + 1, since=generation, items=[], heard=0)
-        serving.ask(crossing)
+        server.ask(crossing)
         assert standing.confirmed_ms < asked_ms
-        serving.ask(crossing._replace(generation=generation + 2, since=generation + 1, heard=generation))
+        server.ask(crossing._replace(generation=generation + 2, since=generation + 1, heard=generation))
         assert standing.confirmed_ms == asked_ms
 
     def test_who_never_says_so_costs_no_memory(self) -> None:
         pair = Pair()
-        serving = pair.hosts[LEADER].serving
-        (standing,) = serving._sessions.values()
+        server = pair.hosts[LEADER].fetch_server
+        (standing,) = server._sessions.values()
         for number in range(1000):
             standing.generation = number
-            serving._answer_session(standing, [])
+            server._respond_to_session(standing, [])
         assert len(standing.answered) <= 100
 
 
@@ -468,14 +469,14 @@ class TestSuccessors:
     def test_a_quiet_follower_still_follows(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.clock.advance(5000)
         assert leader.successors.all_follow()
 
     def test_under_load_too(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.clock.advance(400)
         for _ in range(20):
             pair.append()
@@ -485,7 +486,7 @@ class TestSuccessors:
     def test_not_one_that_is_silent(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.deaf = True
         pair.clock.advance(3000)
         assert not leader.successors.all_follow()
@@ -493,12 +494,12 @@ class TestSuccessors:
     def test_not_one_that_has_turned_to_somebody_else(self) -> None:
         pair = Pair(2)
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.at(FOLLOWER, pair.keys[0]).follow(3, 7, (1, 2), 3)
         pair.clock.advance(3000)
         assert not leader.successors.all_follow()
         other = pair.at(LEADER, pair.keys[1])
-        other.successors.named = frozenset({FOLLOWER})
+        other.successors.candidates = frozenset({FOLLOWER})
         assert other.successors.all_follow()
 
     def test_nobody_can_replace_the_last_one(self) -> None:
@@ -510,14 +511,14 @@ class TestSuccessors:
     def test_not_one_that_said_so_long_ago(self) -> None:
         """The leader was frozen: what has waited in its socket is no news."""
         pair = Pair()
-        leader, serving = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].serving
-        leader.successors.named = frozenset({FOLLOWER})
+        leader, server = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].fetch_server
+        leader.successors.candidates = frozenset({FOLLOWER})
         pair.clock.advance(5000)
-        (standing,) = serving._sessions.values()
+        (standing,) = server._sessions.values()
         ask, generation = pair.asks()[-1], standing.generation
         pair.deaf = True
         pair.clock.advance(3000)
-        serving.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
+        server.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
         assert pair.clock.uptime_ms() - standing.heard_ms < 10
         assert not leader.successors.all_follow()
 
@@ -525,7 +526,7 @@ class TestSuccessors:
         """What is said of the leader, later."""
         told: list[bool] = []
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.candidates = frozenset({FOLLOWER})
         leader.successors.when_all_follow(told.append)
         return told
 
@@ -553,13 +554,13 @@ class TestSuccessors:
 
     def test_an_ask_that_was_under_way_makes_nothing_certain(self) -> None:
         pair = Pair()
-        serving = pair.hosts[LEADER].serving
+        server = pair.hosts[LEADER].fetch_server
         pair.clock.advance(5000)
-        (standing,) = serving._sessions.values()
+        (standing,) = server._sessions.values()
         ask, generation = pair.asks()[-1], standing.generation
         pair.deaf = True
         told = self.certain(pair)
-        serving.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
+        server.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
         assert told == []
         pair.clock.advance(1500)
         assert told == [False]
@@ -591,7 +592,7 @@ class TestSuccessors:
 def forget_surety(pair: Pair) -> ReplicaDriver:
     """As after a power failure."""
     follower = pair.at(FOLLOWER, pair.keys[0])
-    follower.replica.watermark.is_sure = False
+    follower.replica.watermark.log_confirmed = False
     assert follower.replica.readable_end_offset == 0
     return follower
 
@@ -603,7 +604,7 @@ def test_who_has_everything_is_sure_when_its_ask_stands() -> None:
     follower = forget_surety(pair)
     pair.begin_epoch(1)
     pair.clock.advance(MAX_WAIT_MS + 2 * TICK_MS)
-    assert follower.replica.watermark.is_sure
+    assert follower.replica.watermark.log_confirmed
     assert follower.replica.readable_end_offset == 1
 
 
@@ -617,9 +618,9 @@ def test_an_answer_to_another_ask_makes_nobody_sure() -> None:
     [loop] = pair.hosts[FOLLOWER]._loops.values()
     asked = loop._asked[follower]
     loop._agree(asked + 1)
-    assert not follower.replica.watermark.is_sure
+    assert not follower.replica.watermark.log_confirmed
     loop._agree(asked)
-    assert follower.replica.watermark.is_sure
+    assert follower.replica.watermark.log_confirmed
 
 
 def test_a_follower_begins_where_its_leader_does_before_it_commits() -> None:

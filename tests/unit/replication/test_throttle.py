@@ -42,7 +42,7 @@ def backlog(*, in_sync: tuple[int, ...]) -> Pair:
     leader = pair.at(LEADER, pair.keys[0])
     leader.lead(0, (1, 2), in_sync, 1)
     leader.throttled = None
-    pair.hosts[LEADER].serving.throttle.set_rate(100_000, pair.clock.ms)
+    pair.hosts[LEADER].fetch_server.throttle.set_rate(100_000, pair.clock.ms)
     pair.deaf = True
     for _ in range(40):
         pair.append(0, b"x" * 10_000)

@@ -13,9 +13,10 @@ from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
+from tidelog.replication.limits import Limits
 from tidelog.replication.messages import Message, VoteAnswered, VoteAsked
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.replica import Replica, Role
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk
 from tidelog.sim.disk import SimulatedDisk
@@ -132,7 +133,7 @@ def test_a_vote_ends_the_old_epoch_before_its_ballot_is_on_disk() -> None:
     three = Three(1)
     three.clock.advance(500)
     voter = three.at(2)
-    assert voter.follows_somebody
+    assert voter.has_leader
     three.ballots[2].slow = True
     ask = VoteAsk(voter.replica.epoch + 1, 3, voter.tail, pre=False)
     three.hosts[2].receive(VoteAsked(3, ("t", 0), ask))

@@ -37,8 +37,8 @@ class Asker:
 def ask(broker: FakeBroker, thread: Thread, answers: list[bytes], asker: Asker | None = None) -> None:
     context = RequestContext(METADATA, 4, 7, "test", "peer")
     handle_plain(
-        broker.broker, memoryview(ALL_TOPICS), 0, context, answers.append, lambda reason: None, thread.compute,
-        asker,
+        broker.broker, memoryview(ALL_TOPICS), 0, context, answers.append, lambda reason: None,
+        thread.compute, asker,
     )  # fmt: skip
 
 

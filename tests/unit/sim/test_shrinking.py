@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tidelog.sim.attempt import Outcome, attempt
+from tidelog.sim.overrides import UnknownOverride, command, parse, parse_numbers
 from tidelog.sim.plan import WeatherPlan, draw
 from tidelog.sim.run import Simulation
 from tidelog.sim.shrinking import minimal, shrink
-from tidelog.sim.wishes import UnknownWish, command, parse, parse_numbers
 
 pytestmark = pytest.mark.slow
 
@@ -129,17 +129,19 @@ def test_kinds_do_not_depend_on_names_and_numbers(one: str, other: str) -> None:
 
 
 def test_a_command_says_what_was_wanted() -> None:
-    wanted = dict(parse("isr", wish) for wish in ["producers=[[0,-1,true]]", "weather=[0.1,0.0,0.0,400.0]"])
+    wanted = dict(
+        parse("isr", override) for override in ["producers=[[0,-1,true]]", "weather=[0.1,0.0,0.0,400.0]"]
+    )
     assert wanted["producers"][0].idempotent
     assert wanted["weather"] == WeatherPlan(lost=0.1)
     text = command("isr", 5, {"size": 3, "only_faults": parse_numbers("1,2"), **wanted})
     assert text.startswith("tidelog sim --seed 5 --mode isr --brokers 3 --only-faults 1,2 --plan 'producers=")
 
 
-@pytest.mark.parametrize("wish", ["nothing=1", "size", "size=many"])
-def test_a_wish_that_no_plan_has_is_refused(wish: str) -> None:
-    with pytest.raises(UnknownWish):
-        parse("isr", wish)
+@pytest.mark.parametrize("override", ["nothing=1", "size", "size=many"])
+def test_an_override_that_no_plan_has_is_refused(override: str) -> None:
+    with pytest.raises(UnknownOverride):
+        parse("isr", override)
 
 
 def test_leaving_out_faults_changes_neither_kind_nor_time_of_the_others() -> None:

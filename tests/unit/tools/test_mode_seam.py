@@ -33,11 +33,20 @@ CORE = "broker/partitions/partition.py"
         "if partition.mode in VOTING: ...",
         "if mode_of(topic.configs) != INTERNAL: ...",
         "match partition.mode:\n    case _: ...",
-        "if MODES[partition.mode].leaders is VOTED: ...",
-        "votes = Leaders.VOTED",
+        "if MODES[partition.mode].leaders is ELECTED: ...",
+        "votes = Leaders.ELECTED",
         "if hosted.replica.policy is MODES[partition.mode].policy: ...",
         "if isinstance(replica.policy, QuorumPolicy): ...",
         "if isinstance(hosted.voter, Elected): ...",
+        "if isinstance(found, ReplicaSnapshots | AnyMember | LogVoters): ...",
+        "if isinstance(found, stand_in.AnyMember): ...",
+        "if type(driver.voter) is Elected: ...",
+        "match driver.seal:\n    case Pausing(): ...",
+        "mode = partition.mode\nif mode == wanted: ...",
+        "if (now := partition.mode) == wanted: ...",
+        "def f(mode: str) -> bool:\n    return mode == wanted",
+        "def f(partition):\n    now, other = partition.mode, 2\n    return now in wanted",
+        "if controller.mode_of(topic) == wanted: ...",
         "if hosted.election is None: ...",
         "if election is not None: ...",
         "if self._election == None: ...",
@@ -54,6 +63,9 @@ def test_a_question_about_modes_is_found(source: str) -> None:
     [
         "if before.mode != partition.mode: ...",
         "if mode_of(topic.configs) == partition.mode: ...",
+        "before = old.mode\nif before != new.mode: ...",
+        "def f(mode: Mode) -> bool:\n    return mode == wanted",
+        "now = partition.mode\nnow = 3\nif now == 3: ...",
         "hosted.adopt(MODES[partition.mode])",
         "if hosted.voter.counts(follower, directory): ...",
         "if replica.policy.tracks_in_sync: ...",
@@ -91,6 +103,14 @@ def test_an_exception_that_is_not_needed_is_found(tmp_path: Path) -> None:
         (tmp_path / package).mkdir()
     stale = [each for each in RULE.check(tmp_path) if "exception" in each.text]
     assert len(stale) == len(RULE.EXCEPTIONS)
+
+
+def test_it_knows_all_kinds() -> None:
+    assert {"isr", "primary-backup", "quorum"} == RULE.WORDS
+    assert {"DEFAULT", "INTERNAL"} == RULE.SPECIAL
+    assert {"IsrPolicy", "PrimaryBackupPolicy", "QuorumPolicy"} == RULE.POLICIES
+    assert {"Elected", "Sealing", "Restoring", "ReplicaSnapshots", "LogVoters", "AnyMember"} <= RULE.KINDS
+    assert {"voter", "seal", "snapshots", "stand_in"} <= RULE.SLOTS
 
 
 def test_the_core_asks_nothing_about_modes() -> None:

@@ -143,8 +143,8 @@ class Driver:
     def end(
         self, producer: ProducerIdAndEpoch, *, commits: bool = True, version: int = 0, name: str = ID
     ) -> Waiter:
-        wish = EndRequest(producer, commits, version)
-        return self.ask(lambda waiter, now: self.shard.end(name, wish, waiter, now))
+        request = EndRequest(producer, commits, version)
+        return self.ask(lambda waiter, now: self.shard.end(name, request, waiter, now))
 
     def write_markers(self) -> list[SendMarkers]:
         """All partitions have got what was sent."""

@@ -14,15 +14,15 @@ SHOWN_FOR_MS = 5_000  # after a broker was fenced
 class Reachable:
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._serving: set[int] = set()
+        self._unfenced: set[int] = set()
         self._fenced_ms: dict[int, int] = {}  # when each broker was fenced
 
     def follow(self, image: ClusterImage) -> None:
-        serving = {node.broker_id for node in image.brokers.values() if not node.fenced}
+        unfenced = {node.broker_id for node in image.brokers.values() if not node.fenced}
         now_ms = self._services.uptime_ms()
-        for broker_id in self._serving - serving:
+        for broker_id in self._unfenced - unfenced:
             self._fenced_ms[broker_id] = now_ms
-        self._serving = serving
+        self._unfenced = unfenced
 
     def brokers(self, image: ClusterImage) -> list[BrokerImage]:
         since_ms = self._services.uptime_ms() - SHOWN_FOR_MS

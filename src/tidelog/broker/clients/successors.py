@@ -20,8 +20,8 @@ LOOK_ROUND_MS = 12
 READ_MS = 1  # A late timer runs before the sockets are read. This second timer runs after that.
 SUCCESSOR_WITHIN_MS = 250  # Responses keep their order: later ones to the same client wait for this one.
 FEW_TOPICS = 20
-LOOK_AGAIN_MS = 2
-LOOK_AGAIN_AT_MANY_MS = 20  # Checking every partition of the cluster takes longer.
+RECHECK_MS = 2
+RECHECK_AT_MANY_MS = 20  # Checking every partition of the cluster takes longer.
 
 Topics = Callable[[], Iterable[TopicImage]]
 
@@ -39,7 +39,7 @@ def when_successors_are_known(broker: BrokerPorts, topics: Topics, done: Callabl
             lambda: not _awaits_successors(broker, topics()),
             done,
             SUCCESSOR_WITHIN_MS,
-            LOOK_AGAIN_MS if few else LOOK_AGAIN_AT_MANY_MS,
+            RECHECK_MS if few else RECHECK_AT_MANY_MS,
         )
 
     def look_when_read() -> None:

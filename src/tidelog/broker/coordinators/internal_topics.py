@@ -43,29 +43,29 @@ class InternalTopics:
 
     def __init__(self, broker: BrokerPorts) -> None:
         self._broker = broker
-        self._waiting: dict[str, list[Created]] = {}
+        self._pending: dict[str, list[Created]] = {}
 
     def ensure(self, name: str, done: Created) -> None:
         """Create the topic if needed. Calls ``done`` when its partitions are open, or with the error."""
         if name in self._broker.image.topics:
             done(None)
             return
-        waiting = self._waiting.setdefault(name, [])
-        waiting.append(done)
-        if len(waiting) == 1:
+        pending = self._pending.setdefault(name, [])
+        pending.append(done)
+        if len(pending) == 1:
             self._create(name)
 
     def _create(self, name: str) -> None:
         broker = self._broker
-        wish = _wish(name, broker.config, len(broker.image.brokers))
-        create_topic(broker, wish, lambda error: self._created(name, error))
+        new = _new_topic(name, broker.config, len(broker.image.brokers))
+        create_topic(broker, new, lambda error: self._created(name, error))
 
     def _created(self, name: str, error: TidelogError | None) -> None:
-        for done in self._waiting.pop(name, []):
+        for done in self._pending.pop(name, []):
             done(error)
 
 
-def _wish(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
+def _new_topic(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
     shape = _shape(name, config)
     replicas = min(shape.replicas, max(1, brokers))
     configs = {

@@ -1,7 +1,7 @@
 """Runs the pure state machine of one partition of an internal topic and performs its effects.
 
-Responses keep the promises of pending requests, records are appended to the log, and one alarm is set to the
-next deadline. Effects of groups only or of transactions only are performed by
+Responses complete the futures of pending requests, records are appended to the log, and one alarm is set to
+the next deadline. Effects of groups only or of transactions only are performed by
 :mod:`~tidelog.broker.coordinators.group_machine` and :mod:`~tidelog.broker.coordinators.transaction_machine`.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tidelog.broker.coordinators.alarm import Alarm
 from tidelog.broker.coordinators.shard import Shard
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.shard_effects import NO_PRODUCER_ID, AppendRecords, Now, Respond
 
@@ -48,16 +48,16 @@ class CoordinatorMachine(Generic[E]):
         return Now(self._services.uptime_ms(), self._services.now_ms())
 
     def ask(
-        self, request: Callable[[Promise[Any], Now], Iterable[Respond | AppendRecords | E]]
-    ) -> Promise[Any]:
-        """Make a request whose response may come later. The promise gets the response, or the TidelogError
+        self, request: Callable[[Future[Any], Now], Iterable[Respond | AppendRecords | E]]
+    ) -> Future[Any]:
+        """Make a request whose response may come later. The future gets the response, or the TidelogError
         of a refusal.
         """
-        answer: Promise[Any] = Promise()
+        answer: Future[Any] = Future()
         try:
             effects = request(answer, self.now())
         except TidelogError as refusal:
-            answer.keep(refusal)
+            answer.complete(refusal)
             return answer
         self._perform(effects)
         return answer
@@ -69,12 +69,12 @@ class CoordinatorMachine(Generic[E]):
         return answer
 
     @property
-    def is_sure(self) -> bool:
-        return self._shard.partition.is_sure
+    def leads_for_certain(self) -> bool:
+        return self._shard.partition.leads_for_certain
 
-    def when_sure(self, then: Callable[[bool], None]) -> None:
+    def when_certain(self, then: Callable[[bool], None]) -> None:
         """Call ``then`` with whether this broker was still the coordinator when this was called."""
-        self._shard.when_sure(then)
+        self._shard.when_certain(then)
 
     # -- effects -----------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class CoordinatorMachine(Generic[E]):
         for effect in effects:
             if isinstance(effect, Respond):
                 if written:
-                    effect.waiter.keep(effect.answer)
+                    effect.waiter.complete(effect.answer)
                 else:
                     self._shard.answer(effect.waiter, effect.answer)
             elif isinstance(effect, AppendRecords):

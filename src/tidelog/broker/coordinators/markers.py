@@ -87,7 +87,7 @@ class MarkerSender:
     def __init__(self, broker: BrokerPorts, coordinator_of: CoordinatorOf) -> None:
         self._broker = broker
         self._coordinator_of = coordinator_of
-        self._waiting: dict[int, Due] = {}  # by leader
+        self._pending: dict[int, Due] = {}  # by leader
         self._asked: set[int] = set()  # leaders with a request in flight or scheduled
 
     def send(self, order: MarkerOrder) -> None:
@@ -105,7 +105,7 @@ class MarkerSender:
             elif leader == self._broker.broker_id:
                 self._write_here(order, partition)
             else:
-                self._waiting.setdefault(leader, {}).setdefault(order, set()).add(partition)
+                self._pending.setdefault(leader, {}).setdefault(order, set()).add(partition)
                 self._ask_soon(leader)
         if leaderless:
             self._try_later(order, leaderless)
@@ -117,7 +117,7 @@ class MarkerSender:
         def done(code: ErrorCode) -> None:
             if order.closed:
                 return
-            if _is_settled(order, partition, code):
+            if _is_done(order, partition, code):
                 order.missing.discard(partition)
                 order.close_if_complete()
             else:
@@ -151,10 +151,10 @@ class MarkerSender:
                 services.soon(lambda: self._ask(leader))
 
     def _ask(self, leader: int) -> None:
-        waiting = self._waiting.get(leader, {})
+        pending = self._pending.get(leader, {})
         due: Due = {}
-        for order in list(waiting)[:ORDERS_PER_REQUEST]:
-            partitions = waiting.pop(order)
+        for order in list(pending)[:ORDERS_PER_REQUEST]:
+            partitions = pending.pop(order)
             if not order.closed:
                 due[order] = partitions
         if not due:
@@ -173,7 +173,7 @@ class MarkerSender:
             again = set()
             for partition in partitions:
                 code = errors.get((order.markers.producer_id, partition), ErrorCode.REQUEST_TIMED_OUT)
-                if _is_settled(order, partition, code):
+                if _is_done(order, partition, code):
                     order.missing.discard(partition)
                 else:
                     again.add(partition)
@@ -202,7 +202,7 @@ def _errors(answer: Any) -> dict[tuple[int, TopicPartition], ErrorCode]:
     }
 
 
-def _is_settled(order: MarkerOrder, partition: TopicPartition, code: ErrorCode) -> bool:
+def _is_done(order: MarkerOrder, partition: TopicPartition, code: ErrorCode) -> bool:
     """Whether the marker need not be sent to this partition again."""
     if code is ErrorCode.NONE:
         return True

@@ -6,9 +6,9 @@ The rest of a block is discarded when the broker stops, so that no id is allocat
 from collections import deque
 from typing import Any
 
+from tidelog.broker.future import Future
 from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.links.to_controller import ask_controller
-from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
 
 ALLOCATE_PRODUCER_IDS = 67
@@ -21,20 +21,20 @@ class ProducerIds:
     def __init__(self, broker: BrokerPorts) -> None:
         self._broker = broker
         self._block = range(0)
-        self._waiting: deque[Promise[Grant]] = deque()
+        self._pending: deque[Future[Grant]] = deque()
         self._reserving = False
 
-    def next(self) -> Promise[Grant]:
-        promise: Promise[Grant] = Promise()
-        self._waiting.append(promise)
+    def next(self) -> Future[Grant]:
+        future: Future[Grant] = Future()
+        self._pending.append(future)
         self._serve()
-        return promise
+        return future
 
     def _serve(self) -> None:
-        while self._waiting and self._block:
+        while self._pending and self._block:
             first, self._block = self._block[0], self._block[1:]
-            self._waiting.popleft().keep(first)
-        if self._waiting and not self._reserving:
+            self._pending.popleft().complete(first)
+        if self._pending and not self._reserving:
             self._reserving = True
             body = {"broker_id": self._broker.broker_id}
             ask_controller(self._broker, ALLOCATE_PRODUCER_IDS, body, self._reserved)
@@ -52,6 +52,6 @@ class ProducerIds:
             self._serve()
 
     def _refuse_all(self, refusal: TidelogError) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for promise in waiting:
-            promise.keep(refusal)
+        pending, self._pending = self._pending, deque()
+        for future in pending:
+            future.complete(refusal)

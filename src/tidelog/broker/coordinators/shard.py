@@ -21,8 +21,8 @@ from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from tidelog.broker.coordinators.failures import coordinator_error
+from tidelog.broker.future import Future
 from tidelog.broker.partitions.partition import ACKS_ALL, Partition
-from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant
 from tidelog.log.verification import DamagedSegment
@@ -195,7 +195,7 @@ class Shard(Generic[M]):
         self._write(records, [done for _, done in queue])
 
     def _write(
-        self, records: Sequence[KeyValue], waiting: list[Done], producer_id: int = -1, epoch: int = -1
+        self, records: Sequence[KeyValue], pending: list[Done], producer_id: int = -1, epoch: int = -1
     ) -> None:
         now_ms = self.services.now_ms()
         batch = encode_batch(
@@ -209,15 +209,15 @@ class Shard(Generic[M]):
                 memoryview(batch), now_ms, VERSIONS[1], coordinators=True, in_transaction=True
             )
         except TidelogError as refusal:
-            for done in waiting:
+            for done in pending:
                 done(coordinator_error(refusal.code))
             if self.partition.log.failure is not None:
                 self.throw_away()
             return
-        self._in_flight.append(waiting)
-        self.partition.when_acknowledged(appended.end_offset, ACKS_ALL, COMMIT_TIMEOUT_MS, self._settled)
+        self._in_flight.append(pending)
+        self.partition.when_acknowledged(appended.end_offset, ACKS_ALL, COMMIT_TIMEOUT_MS, self._write_done)
 
-    def _settled(self, error: ErrorCode) -> None:
+    def _write_done(self, error: ErrorCode) -> None:
         """The oldest write was committed or failed."""
         if not self._in_flight:
             return  # The shard was discarded meanwhile.
@@ -229,18 +229,18 @@ class Shard(Generic[M]):
 
     # -- responding --------------------------------------------------------------------
 
-    def answer(self, waiter: Promise[Any], answer: Any) -> None:
+    def answer(self, waiter: Future[Any], answer: Any) -> None:
         """Send a response that depends on committed state. If this coordinator may have been replaced, it
         first verifies that it was not: its successor may have committed other changes.
         """
-        if self.partition.is_sure:
-            waiter.keep(answer)
+        if self.partition.leads_for_certain:
+            waiter.complete(answer)
         else:
-            self.when_sure(lambda sure: waiter.keep(answer if sure else _replaced()))
+            self.when_certain(lambda certain: waiter.complete(answer if certain else _replaced()))
 
-    def when_sure(self, then: Callable[[bool], None]) -> None:
-        """See :meth:`Partition.when_sure`."""
-        self.partition.when_sure(then)
+    def when_certain(self, then: Callable[[bool], None]) -> None:
+        """See :meth:`Partition.when_certain`."""
+        self.partition.when_certain(then)
 
     # -- the end -----------------------------------------------------------------------
 
@@ -262,8 +262,8 @@ class Shard(Generic[M]):
             self.machine.stop()
         queue, self._queue = self._queue, []
         in_flight, self._in_flight = self._in_flight, deque()
-        for waiting in in_flight:
-            for done in waiting:
+        for pending in in_flight:
+            for done in pending:
                 done(ErrorCode.NOT_COORDINATOR)
         for _, done in queue:
             done(ErrorCode.NOT_COORDINATOR)

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.transacting import answered, for_old_clients, machine_of
 from tidelog.errors import ErrorCode, TidelogError
@@ -18,11 +18,11 @@ CLIENT_VERSION = 0  # Clients of transaction version 2 do not send this; TxnOffs
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    answer: Promise[Fields] = Promise()
+    answer: Future[Fields] = Future()
 
     def added(fields: Fields) -> None:
         code = for_old_clients(fields["error_code"], fenced_from=FENCED_FROM, version=context.version)
-        answer.keep({"error_code": code})
+        answer.complete({"error_code": code})
 
     def ensured(refusal: TidelogError | None) -> None:
         try:
@@ -36,7 +36,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return answer
 
 
-def _add(broker: Broker, request: Any) -> Promise[Fields]:
+def _add(broker: Broker, request: Any) -> Future[Fields]:
     check_group_id(request.group_id)
     machine = machine_of(broker, request.transactional_id)
     index = broker.coordinators.groups.partition_of(request.group_id)

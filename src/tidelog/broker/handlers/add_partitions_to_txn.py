@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.requests.transacting import for_old_clients, machine_of
 from tidelog.errors import ErrorCode, TidelogError
@@ -26,39 +26,39 @@ ADDED_WITH_RECORDS_FROM = 5  # sent by a partition's leader for a client of tran
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
-class _Wish(NamedTuple):
+class _RequestItem(NamedTuple):
     transactional_id: str
     producer: ProducerIdAndEpoch
     partitions: Set[TopicPartition]
     verify_only: bool
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
-    wishes = _wishes(request, context.version)
+def handle(broker: Broker, request: Any, context: RequestContext) -> Future[Fields]:
+    items = _request_items(request, context.version)
     client_version = EPOCH_BUMP_VERSION if context.version >= ADDED_WITH_RECORDS_FROM else 0
-    answer: Promise[Fields] = Promise()
-    if len(wishes) == 1:
-        _carry_out(broker, wishes[0], client_version).then(
-            lambda errors: answer.keep(_fields(wishes, [errors], context.version))
+    answer: Future[Fields] = Future()
+    if len(items) == 1:
+        _carry_out(broker, items[0], client_version).then(
+            lambda errors: answer.complete(_fields(items, [errors], context.version))
         )
         return answer
-    results: list[Errors] = [{} for _ in wishes]
-    gather = Gather(len(wishes))
-    for number, wish in enumerate(wishes):
+    results: list[Errors] = [{} for _ in items]
+    gather = Gather(len(items))
+    for number, item in enumerate(items):
 
         def done(errors: Errors, number: int = number) -> None:
             results[number] = errors
             gather.one_done()
 
-        _carry_out(broker, wish, client_version).then(done)
-    gather.promise.then(lambda _: answer.keep(_fields(wishes, results, context.version)))
+        _carry_out(broker, item, client_version).then(done)
+    gather.future.then(lambda _: answer.complete(_fields(items, results, context.version)))
     return answer
 
 
-def _wishes(request: Any, version: int) -> list[_Wish]:
+def _request_items(request: Any, version: int) -> list[_RequestItem]:
     if version >= BATCHED_FROM:
         return [
-            _Wish(
+            _RequestItem(
                 each.transactional_id,
                 ProducerIdAndEpoch(each.producer_id, each.producer_epoch),
                 _partitions(each.topics),
@@ -68,46 +68,46 @@ def _wishes(request: Any, version: int) -> list[_Wish]:
         ]
     producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     partitions = _partitions(request.v3_and_below_topics)
-    return [_Wish(request.v3_and_below_transactional_id, producer, partitions, False)]
+    return [_RequestItem(request.v3_and_below_transactional_id, producer, partitions, False)]
 
 
 def _partitions(topics: Any) -> Set[TopicPartition]:
     return frozenset(TopicPartition(topic.name, index) for topic in topics for index in topic.partitions)
 
 
-def _carry_out(broker: Broker, wish: _Wish, client_version: int) -> Promise[Errors]:
-    errors: Promise[Errors] = Promise()
-    missing = _missing(broker, wish.partitions)
+def _carry_out(broker: Broker, item: _RequestItem, client_version: int) -> Future[Errors]:
+    errors: Future[Errors] = Future()
+    missing = _missing(broker, item.partitions)
     if missing:
-        errors.keep(
+        errors.complete(
             {
                 each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if each in missing
                 else ErrorCode.OPERATION_NOT_ATTEMPTED
-                for each in wish.partitions
+                for each in item.partitions
             }
         )
         return errors
     try:
-        machine = machine_of(broker, wish.transactional_id)
-        if wish.verify_only:
+        machine = machine_of(broker, item.transactional_id)
+        if item.verify_only:
             verified = machine.transactions.verify_partitions(
-                wish.transactional_id, wish.producer, wish.partitions
+                item.transactional_id, item.producer, item.partitions
             )
-            replaced = dict.fromkeys(wish.partitions, ErrorCode.NOT_COORDINATOR)
-            machine.when_sure(lambda sure: errors.keep(verified if sure else replaced))
+            replaced = dict.fromkeys(item.partitions, ErrorCode.NOT_COORDINATOR)
+            machine.when_certain(lambda certain: errors.complete(verified if certain else replaced))
             return errors
     except TidelogError as refusal:
-        errors.keep(dict.fromkeys(wish.partitions, refusal.code))
+        errors.complete(dict.fromkeys(item.partitions, refusal.code))
         return errors
 
     def heard(answer: TidelogError | None) -> None:
         code = ErrorCode.NONE if answer is None else answer.code
-        errors.keep(dict.fromkeys(wish.partitions, code))
+        errors.complete(dict.fromkeys(item.partitions, code))
 
     machine.ask(
         lambda waiter, now: machine.transactions.add_partitions(
-            wish.transactional_id, wish.producer, wish.partitions, client_version, waiter, now
+            item.transactional_id, item.producer, item.partitions, client_version, waiter, now
         )
     ).then(heard)
     return errors
@@ -122,14 +122,14 @@ def _missing(broker: Broker, partitions: Set[TopicPartition]) -> Set[TopicPartit
     }
 
 
-def _fields(wishes: list[_Wish], results: list[Errors], version: int) -> Fields:
+def _fields(items: list[_RequestItem], results: list[Errors], version: int) -> Fields:
     if version < BATCHED_FROM:
         return {"results_by_topic_v3_and_below": _by_topic(results[0], version)}
     return {
         "error_code": ErrorCode.NONE,
         "results_by_transaction": [
-            {"transactional_id": wish.transactional_id, "topic_results": _by_topic(errors, version)}
-            for wish, errors in zip(wishes, results, strict=True)
+            {"transactional_id": item.transactional_id, "topic_results": _by_topic(errors, version)}
+            for item, errors in zip(items, results, strict=True)
         ],
     }
 

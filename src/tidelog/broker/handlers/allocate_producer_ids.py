@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.controller import producer_ids
 from tidelog.controller.image import ClusterImage
@@ -18,7 +18,7 @@ from tidelog.protocol.messages import Fields
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    answer: Promise[Fields] = Promise()
+    answer: Future[Fields] = Future()
     reserved = range(0)
 
     def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
@@ -31,9 +31,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
     def done(refusal: TidelogError | None) -> None:
         if refusal is not None:
-            answer.keep({"error_code": refusal.code})
+            answer.complete({"error_code": refusal.code})
         else:
-            answer.keep({"producer_id_start": reserved.start, "producer_id_len": len(reserved)})
+            answer.complete({"producer_id_start": reserved.start, "producer_id_len": len(reserved)})
 
     broker.store.submit(decide, done)
     return answer

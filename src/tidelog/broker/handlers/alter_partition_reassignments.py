@@ -21,7 +21,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     may_resize = getattr(request, "allow_replication_factor_change", True)
     wanted = [(topic.name, each) for topic in request.topics for each in topic.partitions]
     rules = Rulebook(broker.config)
-    wishes = [_wish(rules, topic, each, may_resize=may_resize) for topic, each in wanted]
+    decisions = [_decision(rules, topic, each, may_resize=may_resize) for topic, each in wanted]
 
     def answer(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
         if failure is not None:
@@ -36,10 +36,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             "responses": [{"name": topic, "partitions": parts} for topic, parts in results.items()],
         }
 
-    return submit_together(broker, wishes, answer)
+    return submit_together(broker, decisions, answer)
 
 
-def _wish(rules: Rulebook, name: str, partition: Any, *, may_resize: bool) -> Decide:
+def _decision(rules: Rulebook, name: str, partition: Any, *, may_resize: bool) -> Decide:
     index, replicas = partition.partition_index, partition.replicas
 
     def decide(image: ClusterImage) -> Sequence[MetadataRecord]:

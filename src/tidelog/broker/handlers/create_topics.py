@@ -73,13 +73,13 @@ def _decide(broker: Broker, topic: Any, made: dict[str, TopicCreated], drafts: l
         if config.value is None:
             return refuse(InvalidConfig(f"setting {config.name} has no value"))
         configs[config.name] = config.value
-    wish = NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
+    new = NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
     topic_id = broker.services.new_uuid()
     large = 0 if assignments else _partitions_of(broker, topic)
-    draft = draft_if_large(large, lambda: topics.draft_creation(broker.image, wish, broker.config), drafts)
+    draft = draft_if_large(large, lambda: topics.draft_creation(broker.image, new, broker.config), drafts)
 
     def decide(image: ClusterImage) -> list[MetadataRecord]:
-        made[topic.name] = topics.create(image, wish, broker.config, topic_id, draft)
+        made[topic.name] = topics.create(image, new, broker.config, topic_id, draft)
         return [made[topic.name]]
 
     return decide

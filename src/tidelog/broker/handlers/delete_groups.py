@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
@@ -19,14 +19,14 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     errors: dict[str, ErrorCode] = {}
     gather = Gather(len(names))
 
-    def respond() -> Promise[Fields]:
-        promise: Promise[Fields] = Promise()
-        gather.promise.then(lambda _: promise.keep(_fields(names, errors)))
-        return promise
+    def respond() -> Future[Fields]:
+        future: Future[Fields] = Future()
+        gather.future.then(lambda _: future.complete(_fields(names, errors)))
+        return future
 
     def delete_each() -> Iterator[None]:
         for group_id in names:
-            _delete(broker, group_id, _settle(errors, group_id, gather))
+            _delete(broker, group_id, _result_setter(errors, group_id, gather))
             yield
 
     return respond_in_slices(broker.services, delete_each(), DELETED_PER_SLICE, respond)
@@ -41,7 +41,7 @@ def _delete(broker: Broker, group_id: str, done: Callable[[ErrorCode | TidelogEr
     machine.ask(lambda waiter, now: machine.groups.delete(group_id, waiter, now)).then(done)
 
 
-def _settle(
+def _result_setter(
     errors: dict[str, ErrorCode], group_id: str, gather: Gather
 ) -> Callable[[ErrorCode | TidelogError], None]:
     def done(answer: ErrorCode | TidelogError) -> None:

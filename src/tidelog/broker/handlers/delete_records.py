@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields, milliseconds
 
 TO_HIGH_WATERMARK = -1
-LOOK_AGAIN_MS = 10
+RECHECK_MS = 10
 DELETIONS_PER_SLICE = 100  # about 3 ms, where segments go
 
 
@@ -34,10 +34,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
                 answers.append(_Deletion(broker, topic.name, wanted, deadline_ms, gather).answer)
                 yield
 
-    def respond() -> Promise[Fields]:
-        promise: Promise[Fields] = Promise()
-        gather.promise.then(lambda _: promise.keep({"topics": topics}))
-        return promise
+    def respond() -> Future[Fields]:
+        future: Future[Fields] = Future()
+        gather.future.then(lambda _: future.complete({"topics": topics}))
+        return future
 
     return respond_in_slices(broker.services, delete_each(), DELETIONS_PER_SLICE, respond)
 
@@ -68,7 +68,7 @@ class _Deletion:
         elif self._services.uptime_ms() >= self._deadline_ms:
             self._done(-1, ErrorCode.REQUEST_TIMED_OUT)
         else:
-            self._services.later(LOOK_AGAIN_MS, lambda: self._look(partition, offset, last, epoch))
+            self._services.later(RECHECK_MS, lambda: self._look(partition, offset, last, epoch))
 
     def _done(self, low_watermark: int, error: ErrorCode) -> None:
         self.answer["low_watermark"] = low_watermark

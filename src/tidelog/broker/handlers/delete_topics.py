@@ -16,16 +16,16 @@ from tidelog.protocol.messages import Fields
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     if context.version >= 6:
-        wishes = [(topic.name, topic.topic_id) for topic in request.topics]
+        items = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
-        wishes = [(name, None) for name in request.topic_names]
-    shown = [_show(broker.image, name, topic_id) for name, topic_id in wishes]
+        items = [(name, None) for name in request.topic_names]
+    shown = [_show(broker.image, name, topic_id) for name, topic_id in items]
     times_named = Counter((topic["name"], topic["topic_id"]) for topic in shown)
     decisions = [
         refuse(InvalidRequest("the topic is named twice in the request"))
         if times_named[topic["name"], topic["topic_id"]] > 1
         else _decide(broker, name, topic_id)
-        for (name, topic_id), topic in zip(wishes, shown, strict=True)
+        for (name, topic_id), topic in zip(items, shown, strict=True)
     ]
 
     def answer(refusals: list[TidelogError | None]) -> Fields:

@@ -66,7 +66,7 @@ def _mode_change(broker: Broker, topic: TopicImage) -> Iterator[DescribedSetting
     """The partitions that are still changing their replication mode. Shown as a read-only setting, so that
     every Kafka client can follow the change.
     """
-    left = [each._asdict() for each in mode_changes.waiting(topic, BrokerAvailability.of(broker.image))]
+    left = [each._asdict() for each in mode_changes.pending(topic, BrokerAvailability.of(broker.image))]
     if left:
         yield _told(
             MODE_CHANGE,

@@ -25,7 +25,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     everything = request.topic_partitions is None
     wanted = list(_all(broker.image) if everything else _named(request))
     rules = Rulebook(broker.config)
-    wishes = [_wish(rules, topic, index, unclean=kind == UNCLEAN) for topic, index in wanted]
+    decisions = [_decision(rules, topic, index, unclean=kind == UNCLEAN) for topic, index in wanted]
 
     def answer(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
         if failure is not None:
@@ -43,7 +43,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             ],
         }
 
-    return submit_together(broker, wishes, answer)
+    return submit_together(broker, decisions, answer)
 
 
 def _all(image: ClusterImage) -> Iterator[tuple[str, int]]:
@@ -54,7 +54,7 @@ def _named(request: Any) -> Iterator[tuple[str, int]]:
     return ((each.topic, index) for each in request.topic_partitions for index in each.partitions)
 
 
-def _wish(rules: Rulebook, topic: str, index: int, *, unclean: bool) -> Decide:
+def _decision(rules: Rulebook, topic: str, index: int, *, unclean: bool) -> Decide:
     return lambda image: leadership.elect(image, topic, index, rules.at(image), unclean=unclean)
 
 

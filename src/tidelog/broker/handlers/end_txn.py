@@ -6,7 +6,7 @@ From version 5 on the response contains the id and epoch of the producer's next 
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.transacting import answered, for_old_clients, machine_of
 from tidelog.errors import TidelogError
@@ -20,7 +20,7 @@ EPOCH_BUMP_FROM = 5
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     client_version = EPOCH_BUMP_VERSION if context.version >= EPOCH_BUMP_FROM else 0
-    wish = EndRequest(
+    end = EndRequest(
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch), request.committed, client_version
     )
     try:
@@ -28,13 +28,13 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     except TidelogError as refusal:
         return {"error_code": refusal.code}
     ended = machine.ask(
-        lambda waiter, now: machine.transactions.end(request.transactional_id, wish, waiter, now)
+        lambda waiter, now: machine.transactions.end(request.transactional_id, end, waiter, now)
     )
-    answer: Promise[Fields] = Promise()
+    answer: Future[Fields] = Future()
 
     def done(fields: Fields) -> None:
         code = for_old_clients(fields["error_code"], fenced_from=FENCED_FROM, version=context.version)
-        answer.keep({**fields, "error_code": code})
+        answer.complete({**fields, "error_code": code})
 
     answered(ended, _next_producer).then(done)
     return answer

@@ -138,9 +138,9 @@ class PendingFetch:
         self._still_missing -= size
         if self._still_missing <= 0:
             # Not immediately: the same Produce request may append to other partitions of this fetch as well.
-            self._broker.services.soon(lambda: self._guarded(self._look_again))
+            self._broker.services.soon(lambda: self._guarded(self._recheck))
 
-    def _look_again(self) -> None:
+    def _recheck(self) -> None:
         """Respond if there is enough data now. The sizes passed to ``data_arrived`` are upper bounds."""
         answers, size, final = self._read()
         self._still_missing = self._request.min_bytes - size
@@ -218,14 +218,14 @@ class PendingFetch:
             )  # fmt: skip
         diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
         if diverging is not None:
-            return _answer_without_records(wanted, partition, diverging=diverging)
+            return _respond_without_records(wanted, partition, diverging=diverging)
         try:
             return self._records_of(partition, wanted, budget, unread, at_least_one_batch)
         except Unindexed as unindexed:
             partition.driver.build_indexes(unindexed)  # The fetch waits as if there were no records.
-            return _answer_without_records(wanted, partition)
+            return _respond_without_records(wanted, partition)
         except TidelogError as refusal:
-            answer = _answer_without_records(wanted, partition, refusal.code)
+            answer = _respond_without_records(wanted, partition, refusal.code)
             if isinstance(refusal, DamagedSegment):
                 partition.driver.damage.found(refusal.offset, refusal.message)
             return answer
@@ -297,7 +297,7 @@ class PendingFetch:
         self._send(frame.finish(list(self._leaders.values())))
 
 
-def _answer_without_records(
+def _respond_without_records(
     wanted: FetchPartition,
     partition: Partition,
     error: ErrorCode = ErrorCode.NONE,

@@ -9,7 +9,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import in_slices
 from tidelog.controller.image import BrokerImage, TopicImage
@@ -30,7 +30,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     key_type = getattr(request, "key_type", GROUP)
     several = getattr(request, "coordinator_keys", None)
     keys = [request.key] if several is None else list(several)
-    promise: Promise[Fields] = Promise()
+    future: Future[Fields] = Future()
 
     def answer(refusal: TidelogError | None) -> None:
         found: list[Fields] = []
@@ -41,21 +41,21 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
                 yield
 
         def respond() -> None:
-            promise.keep(dict(found[0]) if several is None else {"coordinators": found})
+            future.complete(dict(found[0]) if several is None else {"coordinators": found})
 
-        in_slices(broker.services, find_each(), FOUND_PER_SLICE, respond, promise=promise)
+        in_slices(broker.services, find_each(), FOUND_PER_SLICE, respond, future=future)
 
     topic = TOPICS.get(key_type)
     if topic is None:
         answer(InvalidRequest(f"coordinators of type {key_type} are not supported"))
     else:
         broker.coordinators.topics.ensure(
-            topic, lambda refusal: _answer_when_led(broker, topic, refusal, answer)
+            topic, lambda refusal: _respond_when_led(broker, topic, refusal, answer)
         )
-    return promise
+    return future
 
 
-def _answer_when_led(
+def _respond_when_led(
     broker: Broker, topic: str, refusal: TidelogError | None, answer: Callable[[TidelogError | None], None]
 ) -> None:
     """Clients send FindCoordinator when they have lost their coordinator, so the response must not name the
@@ -93,7 +93,7 @@ def _find(broker: Broker, key_type: int, key: str, refusal: TidelogError | None)
 def _found(broker: Broker, topic: str, key: str) -> Fields:
     coordinator = broker.coordinators.of(topic)
     index = None if coordinator is None else coordinator.partition_of(key)
-    leader = None if index is None else _serving_leader(broker, topic, index)
+    leader = None if index is None else _available_leader(broker, topic, index)
     if leader is None:
         raise TidelogError(
             f"the partition of {topic} for this key has no leader",
@@ -109,7 +109,7 @@ def _found(broker: Broker, topic: str, key: str) -> Fields:
     }
 
 
-def _serving_leader(broker: Broker, topic: str, index: int) -> BrokerImage | None:
+def _available_leader(broker: Broker, topic: str, index: int) -> BrokerImage | None:
     found = broker.image.topics.get(topic)
     if found is None:
         return None

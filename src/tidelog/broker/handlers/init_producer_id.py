@@ -10,7 +10,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.producer_ids import Grant
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.transacting import answered, for_old_clients, machine_of
 from tidelog.errors import ErrorCode, TidelogError
@@ -30,8 +30,8 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return _transactional(broker, request, expected, context)
-    answer: Promise[Fields] = Promise()
-    broker.producer_ids.next().then(lambda grant: answer.keep(_granted(grant)))
+    answer: Future[Fields] = Future()
+    broker.producer_ids.next().then(lambda grant: answer.complete(_granted(grant)))
     return answer
 
 
@@ -60,11 +60,11 @@ def _transactional(
             request.transactional_id, timeout_ms, known, waiter, now
         )
     )
-    answer: Promise[Fields] = Promise()
+    answer: Future[Fields] = Future()
 
     def done(fields: Fields) -> None:
         code = for_old_clients(fields["error_code"], fenced_from=FENCED_FROM, version=context.version)
-        answer.keep(_refused(code) if code else fields)
+        answer.complete(_refused(code) if code else fields)
 
     answered(started, _fields).then(done)
     return answer

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode, TidelogError
@@ -50,7 +50,7 @@ LOOK_UPS_PER_SLICE = 300  # about 2 ms
 ANY_REPLICA = -2  # As replica_id, as in Kafka: for tools that inspect this replica, leader or not.
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Promise[Fields]:
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Future[Fields]:
     if request.replica_id == ANY_REPLICA:
         return {"topics": [_ends_of(broker, topic) for topic in request.topics]}
     committed = getattr(request, "isolation_level", 0) == READ_COMMITTED
@@ -61,25 +61,25 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Pr
         for topic, answer in zip(request.topics, topics, strict=True):
             for place, wanted in enumerate(topic.partitions):
                 look_up = LookUp(broker, topic.name, wanted, context.version, committed)
-                look_up.run(_settle(answer["partitions"], place, gather))
+                look_up.run(_result_setter(answer["partitions"], place, gather))
                 yield
 
-    def respond() -> Fields | Promise[Fields]:
-        if gather.promise.kept:
+    def respond() -> Fields | Future[Fields]:
+        if gather.future.is_complete:
             return {"topics": topics}
-        promise: Promise[Fields] = Promise()
-        gather.promise.then(lambda _: promise.keep({"topics": topics}))
-        return promise
+        future: Future[Fields] = Future()
+        gather.future.then(lambda _: future.complete({"topics": topics}))
+        return future
 
     return respond_in_slices(broker.services, look_up_each(), LOOK_UPS_PER_SLICE, respond)
 
 
-def _settle(rows: list[Fields], place: int, gather: Gather) -> Callable[[Fields], None]:
-    def settle(row: Fields) -> None:
+def _result_setter(rows: list[Fields], place: int, gather: Gather) -> Callable[[Fields], None]:
+    def complete(row: Fields) -> None:
         rows[place] = row
         gather.one_done()
 
-    return settle
+    return complete
 
 
 def _ends_of(broker: Broker, topic: Any) -> Fields:
@@ -112,26 +112,26 @@ class LookUp:
         self._opened: Opened | None = None
         self._end_offset = 0  # the readable end when the first batch was passed to a thread
 
-    def run(self, settle: Callable[[Fields], None]) -> None:
+    def run(self, complete: Callable[[Fields], None]) -> None:
         index = self._wanted.partition_index
         partition, error = self._broker.partitions.find(self._topic, index)
         if partition is not None:
             error = error or self._refusal(partition)
         if partition is None or error:
-            settle(_fields(index, error, NOTHING))
+            complete(_fields(index, error, NOTHING))
             return
         try:
             found = self._find(partition)
         except Unopened as batch:
-            self._look_elsewhere(batch, settle)
+            self._look_elsewhere(batch, complete)
             return
         except Unindexed as unindexed:
-            partition.driver.build_indexes(unindexed, lambda error: self._indexed(error, settle))
+            partition.driver.build_indexes(unindexed, lambda error: self._indexed(error, complete))
             return
         except TidelogError as refusal:
-            settle(_refuse(partition, index, refusal))
+            complete(_refuse(partition, index, refusal))
             return
-        settle(_fields(index, ErrorCode.NONE, found))
+        complete(_fields(index, ErrorCode.NONE, found))
 
     def _refusal(self, partition: Partition) -> ErrorCode:
         wanted, version = self._wanted, self._version
@@ -156,25 +156,25 @@ class LookUp:
             )
         return _find(partition, self._wanted.timestamp, self._end_offset, self._opened)
 
-    def _indexed(self, error: BaseException | None, settle: Callable[[Fields], None]) -> None:
+    def _indexed(self, error: BaseException | None, complete: Callable[[Fields], None]) -> None:
         if error is None:
-            self._broker.services.soon(lambda: self.run(settle))
+            self._broker.services.soon(lambda: self.run(complete))
         else:
-            settle(_fields(self._wanted.partition_index, ErrorCode.KAFKA_STORAGE_ERROR, NOTHING))
+            complete(_fields(self._wanted.partition_index, ErrorCode.KAFKA_STORAGE_ERROR, NOTHING))
 
-    def _look_elsewhere(self, batch: Unopened, settle: Callable[[Fields], None]) -> None:
+    def _look_elsewhere(self, batch: Unopened, complete: Callable[[Fields], None]) -> None:
         def seen(found: LookupResult | BaseException) -> None:
             try:
                 if isinstance(found, BaseException):
                     raise found
                 if self._opened is not None:
                     self._opened.note(batch, found)
-                self.run(settle)
+                self.run(complete)
             except Exception as error:
                 # The request must get a response, whatever the error is.
                 logger.exception("a look-up in %s-%d failed", self._topic, self._wanted.partition_index)
                 code = error.code if isinstance(error, TidelogError) else ErrorCode.UNKNOWN_SERVER_ERROR
-                settle(_fields(self._wanted.partition_index, code, NOTHING))
+                complete(_fields(self._wanted.partition_index, code, NOTHING))
 
         self._broker.compute(batch.look, seen)
 

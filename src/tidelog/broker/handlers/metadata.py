@@ -12,8 +12,8 @@ from uuid import UUID
 from tidelog.broker.broker import Broker
 from tidelog.broker.clients.client_kinds import only_produces
 from tidelog.broker.clients.successors import when_successors_are_known
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.links.to_controller import create_topic
-from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
 from tidelog.controller import topics
@@ -39,40 +39,40 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     may_create = (
         getattr(request, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
     )
-    promise: Promise[Fields] = Promise()
+    future: Future[Fields] = Future()
     reads = not only_produces(context.kinds)
     if not (missing and may_create):
         if wanted == [] or len(broker.image.brokers) < 2:
             return _answer(broker, wanted, reads=reads)
-        return _answer_when_led(broker, wanted, reads=reads)
+        return _respond_when_led(broker, wanted, reads=reads)
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
-    gather.promise.then(
+    gather.future.then(
         lambda _: broker.partitions.when_open(
-            lambda: _keep(promise, _answer(broker, wanted, refused, reads=reads))
+            lambda: _complete(future, _answer(broker, wanted, refused, reads=reads))
         )
     )
     for name in missing:
         _create(broker, name, refused, gather)
-    return promise
+    return future
 
 
-def _answer_when_led(broker: Broker, wanted: Sequence[Wanted] | None, *, reads: bool) -> Outcome:
+def _respond_when_led(broker: Broker, wanted: Sequence[Wanted] | None, *, reads: bool) -> Outcome:
     """Usually nothing has to be waited for. Then the connection learns that the response comes in slices."""
-    promise: Promise[Fields] = Promise()
+    future: Future[Fields] = Future()
     at_once: list[Outcome] = []
     waits = False
 
     def answer() -> None:
         outcome = _answer(broker, wanted, reads=reads)
         if waits:
-            _keep(promise, outcome)
+            _complete(future, outcome)
         else:
             at_once.append(outcome)
 
     when_successors_are_known(broker, lambda: _found(broker, wanted), answer)
     waits = True
-    return at_once[0] if at_once else promise
+    return at_once[0] if at_once else future
 
 
 def _found(broker: Broker, wanted: Sequence[Wanted] | None) -> Iterable[TopicImage]:
@@ -144,11 +144,11 @@ def _answer(
     return respond_in_slices(broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: fields)
 
 
-def _keep(promise: Promise[Fields], outcome: Outcome) -> None:
-    if isinstance(outcome, Promise):
-        outcome.then(promise.keep)
+def _complete(future: Future[Fields], outcome: Outcome) -> None:
+    if isinstance(outcome, Future):
+        outcome.then(future.complete)
     else:
-        promise.keep(outcome)
+        future.complete(outcome)
 
 
 def _cluster(broker: Broker, image: ClusterImage) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests import committing
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
@@ -14,7 +14,7 @@ from tidelog.protocol.messages import milliseconds
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     retention = getattr(request, "retention_time", None)
 
-    def begin(offsets: list[OffsetToCommit]) -> Promise[Any]:
+    def begin(offsets: list[OffsetToCommit]) -> Future[Any]:
         machine = machine_of(broker, request.group_id, may_be_empty=True)
         commit = CommitRequest(
             group_id=request.group_id,

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.group_machine import GroupMachine
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.requests.committing import topic_name
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
@@ -24,32 +24,32 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     require_stable = getattr(request, "require_stable", False)
     wanted = [request] if groups is None else list(groups)
     found = [_group(broker, group, require_stable, context.version) for group in wanted]
-    unsure = {
-        number: machine for number in range(len(wanted)) if (machine := _unsure(broker, wanted[number]))
+    uncertain = {
+        number: machine for number in range(len(wanted)) if (machine := _uncertain(broker, wanted[number]))
     }
-    if not unsure:
+    if not uncertain:
         return found[0] if groups is None else {"groups": found}
-    gather = Gather(len(unsure))
-    for number, machine in unsure.items():
+    gather = Gather(len(uncertain))
+    for number, machine in uncertain.items():
 
-        def heard(sure: bool, number: int = number) -> None:
-            if not sure:
+        def heard(certain: bool, number: int = number) -> None:
+            if not certain:
                 found[number] = _refused(wanted[number], ErrorCode.NOT_COORDINATOR, context.version)
             gather.one_done()
 
-        machine.when_sure(heard)
-    answer: Promise[Fields] = Promise()
-    gather.promise.then(lambda _: answer.keep(found[0] if groups is None else {"groups": found}))
+        machine.when_certain(heard)
+    answer: Future[Fields] = Future()
+    gather.future.then(lambda _: answer.complete(found[0] if groups is None else {"groups": found}))
     return answer
 
 
-def _unsure(broker: Broker, wanted: Any) -> GroupMachine | None:
+def _uncertain(broker: Broker, wanted: Any) -> GroupMachine | None:
     """The machine of the group if it may have been replaced by one with newer commits; otherwise None."""
     try:
         machine = machine_of(broker, wanted.group_id, may_be_empty=True)
     except TidelogError:
         return None
-    return None if machine.is_sure else machine
+    return None if machine.leads_for_certain else machine
 
 
 def _group(broker: Broker, wanted: Any, require_stable: bool, version: int) -> Fields:

@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, cast
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.future import Gather
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.partitions.validation import AppendRules, MustOpen
-from tidelog.broker.producing.opening import NOBODY, BatchOpening, Compute, Costly, RequestSource
+from tidelog.broker.producing.opening import NO_SOURCE, BatchOpening, Compute, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.producing.transactional import Outcome, TransactionalProduce, is_single
-from tidelog.broker.promise import Gather
 from tidelog.broker.requests.request import HangUp, RequestContext
 from tidelog.broker.slices import take_slice
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
-from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, Shape, TopicAnswers, TopicKey
+from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, Shape, TopicKey, TopicResponses
 from tidelog.services import ignore
 
 PLAIN_FROM_VERSION = 5
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     row: list[ProducePartitionResponse]
     number: int  # in the row
 
-    def settle(self, answer: ProducePartitionResponse, gather: Gather) -> None:
+    def set_result(self, answer: ProducePartitionResponse, gather: Gather) -> None:
         self.row[self.number] = answer
         gather.one_done()
 
@@ -68,7 +68,7 @@ class ProduceHandler:
         position: int,
         context: RequestContext,
         send: Send,
-        asker: RequestSource = NOBODY,
+        asker: RequestSource = NO_SOURCE,
     ) -> Shape | None:
         """Send the response through ``send``. The returned shape can be passed to :meth:`handle_repeated` if
         the next request has the same shape.
@@ -100,7 +100,7 @@ class ProduceHandler:
         records: memoryview,
         context: RequestContext,
         send: Send,
-        asker: RequestSource = NOBODY,
+        asker: RequestSource = NO_SOURCE,
     ) -> None:
         """Handle a request that differs from an earlier one only in its records."""
         partition, _ = self._broker.partitions.find(shape.key, shape.index)
@@ -180,17 +180,17 @@ class ProduceHandler:
     def _handle_many(
         self, request: ProduceRequest, context: RequestContext, send: Send, asker: RequestSource
     ) -> None:
-        answers: TopicAnswers = [(key, []) for key, _ in request.topics]
+        answers: TopicResponses = [(key, []) for key, _ in request.topics]
         gather = Gather(sum(len(partitions) for _, partitions in request.topics))
         if request.acks:
-            gather.promise.then(lambda _: self._answer(context, send, answers))
+            gather.future.then(lambda _: self._answer(context, send, answers))
         self._append_each(_places(request, answers), request, answers, gather, context, send, asker)
 
     def _append_each(
         self,
         places: Iterable[Place],
         request: ProduceRequest,
-        answers: TopicAnswers,
+        answers: TopicResponses,
         gather: Gather,
         context: RequestContext,
         send: Send,
@@ -230,11 +230,11 @@ class ProduceHandler:
         steps = append_each()
         if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
             asker.hold()
-            self._broker.services.in_turn(lambda: self._go_on(steps, context, asker, conclude))
+            self._broker.services.in_turn(lambda: self._resume(steps, context, asker, conclude))
         else:
             conclude()
 
-    def _go_on(
+    def _resume(
         self,
         steps: Iterator[None],
         context: RequestContext,
@@ -244,7 +244,7 @@ class ProduceHandler:
         """The next batches. The connection is held, so that a producer's batches keep their order."""
         try:
             if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
-                self._broker.services.in_turn(lambda: self._go_on(steps, context, asker, conclude))
+                self._broker.services.in_turn(lambda: self._resume(steps, context, asker, conclude))
                 return
             conclude()
         except HangUp as error:
@@ -301,7 +301,7 @@ class ProduceHandler:
         return partition, appended, None
 
 
-def _places(request: ProduceRequest, answers: TopicAnswers) -> Iterator[Place]:
+def _places(request: ProduceRequest, answers: TopicResponses) -> Iterator[Place]:
     """Each makes room for its answer when it has its turn."""
     for (key, partitions), (_, row) in zip(request.topics, answers, strict=True):
         for index, records in partitions:
@@ -315,17 +315,17 @@ def _await(outcome: Outcome, place: Place, request: ProduceRequest, gather: Gath
     """
     partition, appended, refusal = outcome
     if partition is None or appended is None:
-        place.settle(refusal or ProducePartitionResponse(place.partition), gather)
+        place.set_result(refusal or ProducePartitionResponse(place.partition), gather)
         return
 
     def done(error: ErrorCode) -> None:
-        place.settle(outcome_of(partition, place.partition, appended, error), gather)
+        place.set_result(outcome_of(partition, place.partition, appended, error), gather)
 
     if request.acks:
         partition.when_acknowledged(appended.end_offset, request.acks, request.timeout_ms, done)
 
 
-def _check_unanswered(answers: TopicAnswers) -> None:
+def _check_unanswered(answers: TopicResponses) -> None:
     """The client wants no response, so errors are told by closing the connection."""
     failed = next((answer for _, row in answers for answer in row if answer.error), None)
     if failed is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.failures import coordinator_error
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests import committing
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
@@ -19,7 +19,7 @@ from tidelog.transactions.rules import ProducerIdAndEpoch
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    def begin(offsets: list[OffsetToCommit]) -> Promise[Any]:
+    def begin(offsets: list[OffsetToCommit]) -> Future[Any]:
         machine = machine_of(broker, request.group_id)
         commit = CommitRequest(
             group_id=request.group_id,
@@ -31,13 +31,15 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
         )
-        answer: Promise[Any] = Promise()
+        answer: Future[Any] = Future()
 
         def admitted(refusal: TidelogError | None) -> None:
             if refusal is not None:
-                answer.keep(TidelogError(refusal.message, coordinator_error(refusal.code)))
+                answer.complete(TidelogError(refusal.message, coordinator_error(refusal.code)))
             else:
-                machine.ask(lambda waiter, now: machine.groups.commit(commit, waiter, now)).then(answer.keep)
+                machine.ask(lambda waiter, now: machine.groups.commit(commit, waiter, now)).then(
+                    answer.complete
+                )
 
         _admit(broker, request, context.version, admitted)
         return answer

@@ -6,7 +6,7 @@ Ignored: the range of protocol versions, because there is only one version.
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.quorum_requests import change_voters, voter_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol.messages import Fields
@@ -14,7 +14,7 @@ from tidelog.protocol.messages import Fields
 TIMEOUT_MS = 10_000  # The request has no timeout.
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
+def handle(broker: Broker, request: Any, context: RequestContext) -> Future[Fields]:
     voter = voter_of(broker, request.voter_id, request.voter_directory_id, request.listeners)
     return change_voters(
         broker, request.cluster_id, lambda quorum, done: quorum.voters.update(voter, TIMEOUT_MS, done)

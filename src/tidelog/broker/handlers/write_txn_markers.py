@@ -11,7 +11,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.marking import write_marker
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.protocol.markers import NO_COORDINATOR_OFFSET, Marker
@@ -19,7 +19,7 @@ from tidelog.protocol.messages import Fields
 from tidelog.types import TopicPartition
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
+def handle(broker: Broker, request: Any, context: RequestContext) -> Future[Fields]:
     errors: dict[tuple[int, TopicPartition], ErrorCode] = {}
     wanted = [
         (number, marker, TopicPartition(topic.name, index))
@@ -43,8 +43,8 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fie
             getattr(marker, "transaction_version", 0),
             _note(errors, (number, name), gather),
         )
-    answer: Promise[Fields] = Promise()
-    gather.promise.then(lambda _: answer.keep(_fields(request, errors)))
+    answer: Future[Fields] = Future()
+    gather.future.then(lambda _: answer.complete(_fields(request, errors)))
     return answer
 
 

@@ -22,7 +22,7 @@ TIMEOUT_MS = 10_000  # of requests without a timeout
 TIMEOUT_MAX_MS = 60_000
 RETRY_MS = 30
 KNOWN_WITHIN_MS = 3000
-LOOK_AGAIN_MS = 2
+RECHECK_MS = 2
 
 _ASK_AGAIN = frozenset(
     {ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER}
@@ -96,7 +96,7 @@ def _codes(answer: Any) -> Iterable[int]:
             yield entity.error_code
 
 
-def create_topic(broker: BrokerPorts, wish: NewTopic, done: Callable[[TidelogError | None], None]) -> None:
+def create_topic(broker: BrokerPorts, new: NewTopic, done: Callable[[TidelogError | None], None]) -> None:
     """Create a topic. Calls ``done`` when this broker knows the topic as well, or with the error."""
 
     def answered(answer: Any) -> None:
@@ -109,24 +109,24 @@ def create_topic(broker: BrokerPorts, wish: NewTopic, done: Callable[[TidelogErr
             done(TidelogError(result.error_message or code.name, code))
             return
         when_known(
-            broker, lambda: wish.name in broker.image.topics, lambda: broker.partitions.when_open(found)
+            broker, lambda: new.name in broker.image.topics, lambda: broker.partitions.when_open(found)
         )
 
     def found() -> None:
-        known = wish.name in broker.image.topics
+        known = new.name in broker.image.topics
         late = TidelogError(
             "the topic was created, but this broker does not know it yet", ErrorCode.LEADER_NOT_AVAILABLE
         )
         done(None if known else late)
 
     topic = {
-        "name": wish.name,
-        "num_partitions": wish.partitions,
-        "replication_factor": wish.replicas,
+        "name": new.name,
+        "num_partitions": new.partitions,
+        "replication_factor": new.replicas,
         "assignments": [
-            {"partition_index": index, "broker_ids": replicas} for index, replicas in wish.assignments.items()
+            {"partition_index": index, "broker_ids": replicas} for index, replicas in new.assignments.items()
         ],
-        "configs": [{"name": name, "value": value} for name, value in wish.configs.items()],
+        "configs": [{"name": name, "value": value} for name, value in new.configs.items()],
     }
     ask_controller(broker, CREATE_TOPICS, {"topics": [topic], "timeout": TIMEOUT_MS}, answered)
 
@@ -136,7 +136,7 @@ def when_known(
     known: Callable[[], bool],
     done: Callable[[], None],
     timeout_ms: int = KNOWN_WITHIN_MS,
-    again_ms: int = LOOK_AGAIN_MS,
+    again_ms: int = RECHECK_MS,
 ) -> None:
     """Call ``done`` when ``known()`` is true, that is, when this broker's metadata is recent enough; or after
     the timeout.

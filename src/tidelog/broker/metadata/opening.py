@@ -31,15 +31,16 @@ from tidelog.errors import StorageError
 from tidelog.log.log import Log
 from tidelog.log.storage import Storage
 from tidelog.protocol.batch import iterate
+from tidelog.replication.attachments.snapshots import ReplicaSnapshots
 from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.ballot_file import BallotFile
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
+from tidelog.replication.limits import Limits
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.modes import METADATA
-from tidelog.replication.replica import Limits, Replica
-from tidelog.replication.snapshots import ReplicaSnapshots
+from tidelog.replication.replica import Replica
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, decode_set, sets_in
 from tidelog.replication.votes import Timing
 from tidelog.services import Services

@@ -75,7 +75,7 @@ class MetadataQuorum:
         self._decided = self._image  # including uncommitted decisions of this node
         self._uncommitted: deque[Uncommitted] = deque()  # decisions of this node, in order
         self._reader: CommittedReader | None = None  # set while a decision is partly read
-        self._goes_on = False  # Whether the next slice is scheduled.
+        self._is_scheduled = False  # Whether the next slice is scheduled.
         self.slices = 0  # number of slices applied so far
         self.active = False
         self.snapshots = make_snapshots(SnapshotPorts(self._applied, self.load))
@@ -166,12 +166,12 @@ class MetadataQuorum:
             self.snapshots.applied(read.size)
 
     def _go_on_soon(self) -> None:
-        if not self._goes_on:
-            self._goes_on = True
-            self._services.soon(self._go_on)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._services.soon(self._resume)
 
-    def _go_on(self) -> None:
-        self._goes_on = False
+    def _resume(self) -> None:
+        self._is_scheduled = False
         if self.driver.closed or self._applied_offset >= self.driver.replica.high_watermark:
             return
         try:

@@ -139,4 +139,4 @@ class MetadataSnapshots:
                 self._store.remove_old()
             except OSError as error:
                 logger.warning("old snapshots of the metadata cannot be removed: %s", error)
-        self._driver.go_on()
+        self._driver.resume_fetching()

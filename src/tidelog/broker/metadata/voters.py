@@ -41,7 +41,7 @@ class VoterChange(NamedTuple):
 
     change: Change
     deadline_ms: int
-    waiting_for: str  # the error message after the timeout
+    timeout_message: str  # the error message after the timeout
     done: Done
 
 
@@ -57,13 +57,13 @@ class MetadataVoters(LogVoters):
     ) -> None:
         super().__init__(driver, election, history, services, on_change)
         self._me = me
-        self._wishes: deque[VoterChange] = deque()
+        self._requested: deque[VoterChange] = deque()
         election.set_needed(self.is_needed())
 
     @property
-    def waiting(self) -> int:
+    def pending(self) -> int:
         """The number of requested changes that are not written yet."""
-        return len(self._wishes)
+        return len(self._requested)
 
     # --- following the log ----------------------------------------------------------------------------------
 
@@ -107,9 +107,9 @@ class MetadataVoters(LogVoters):
 
     def role_changed(self) -> None:
         if self._driver.replica.role is not Role.LEADER:
-            wishes, self._wishes = self._wishes, deque()
-            for wish in wishes:
-                wish.done(_not_leading())
+            requested, self._requested = self._requested, deque()
+            for change_request in requested:
+                change_request.done(_not_leading())
 
     def tick(self) -> None:
         """Continue with pending changes."""
@@ -129,33 +129,37 @@ class MetadataVoters(LogVoters):
             logger.error("the set of controllers cannot be changed: %s", error.message)
 
     def _expire(self, now_ms: int) -> None:
-        for wish in [wish for wish in self._wishes if wish.deadline_ms <= now_ms]:
-            self._wishes.remove(wish)
-            wish.done(TidelogError(wish.waiting_for, ErrorCode.REQUEST_TIMED_OUT))
+        for change_request in [
+            change_request for change_request in self._requested if change_request.deadline_ms <= now_ms
+        ]:
+            self._requested.remove(change_request)
+            change_request.done(TidelogError(change_request.timeout_message, ErrorCode.REQUEST_TIMED_OUT))
 
     def _grant(self) -> None:
         """Write the first pending change that is possible now."""
-        for wish in list(self._wishes):
+        for change_request in list(self._requested):
             try:
-                wanted = wish.change(self.latest)
+                wanted = change_request.change(self.latest)
             except TidelogError as refusal:
-                self._wishes.remove(wish)
-                wish.done(refusal)
+                self._requested.remove(change_request)
+                change_request.done(refusal)
                 continue
             if wanted is not None and self._could_decide(wanted):
-                self._wishes.remove(wish)
-                self._write_for(wish, wanted)
+                self._requested.remove(change_request)
+                self._write_for(change_request, wanted)
                 return
 
-    def _write_for(self, wish: VoterChange, voters: VoterSet) -> None:
+    def _write_for(self, change_request: VoterChange, voters: VoterSet) -> None:
         """Raises StorageError."""
         driver = self._driver
         try:
             self._write(voters)
         except StorageError as error:
-            wish.done(error)
+            change_request.done(error)
             raise
-        driver.wait(driver.log.end_offset, -1, COMMIT_TIMEOUT_MS, lambda code: wish.done(_outcome(code)))
+        driver.wait(
+            driver.log.end_offset, -1, COMMIT_TIMEOUT_MS, lambda code: change_request.done(_outcome(code))
+        )
 
     # --- automatic changes ----------------------------------------------------------------------------------
 
@@ -185,12 +189,12 @@ class MetadataVoters(LogVoters):
             seen = self._driver.voter.seen.get(voter.voter_id)
             if seen is None or seen.directory in (None, voter.directory):
                 continue
-            anew = msgspec.structs.replace(voter, directory=seen.directory)
+            fresh = msgspec.structs.replace(voter, directory=seen.directory)
             if self._election.is_silent(voter.voter_id, now_ms) and self._has_caught_up(
-                anew.voter_id, anew.directory
+                fresh.voter_id, fresh.directory
             ):
                 logger.warning("controller %s came back with another disk; readmitting it", voter.voter_id)
-                return self.latest.without(voter.voter_id, anew)
+                return self.latest.without(voter.voter_id, fresh)
         return None
 
     # --- changes on request ---------------------------------------------------------------------------------
@@ -203,11 +207,11 @@ class MetadataVoters(LogVoters):
                 )
             return latest.including(voter) if self._has_caught_up(voter.voter_id, voter.directory) else None
 
-        waiting_for = (
+        timeout_message = (
             f"node {voter.voter_id} has not caught up with the metadata log in time; is it running, and does "
             "its controller.quorum.voters list this cluster's controllers?"
         )
-        self._wish(change, timeout_ms, waiting_for, done)
+        self._request(change, timeout_ms, timeout_message, done)
 
     def remove(self, voter: Voter, timeout_ms: int, done: Done) -> None:
         def change(latest: VoterSet) -> VoterSet | None:
@@ -218,7 +222,7 @@ class MetadataVoters(LogVoters):
                 raise TidelogError("the last controller cannot be removed", ErrorCode.INVALID_REQUEST)
             return latest.without(voter.voter_id)
 
-        self._wish(change, timeout_ms, NOT_ENOUGH, done)
+        self._request(change, timeout_ms, NOT_ENOUGH, done)
 
     def update(self, voter: Voter, timeout_ms: int, done: Done) -> None:
         """Change the address of a voter."""
@@ -228,14 +232,14 @@ class MetadataVoters(LogVoters):
                 raise TidelogError(f"node {voter.voter_id} is not a controller", ErrorCode.VOTER_NOT_FOUND)
             return latest.including(voter)
 
-        self._wish(change, timeout_ms, NOT_ENOUGH, done)
+        self._request(change, timeout_ms, NOT_ENOUGH, done)
 
-    def _wish(self, change: Change, timeout_ms: int, waiting_for: str, done: Done) -> None:
+    def _request(self, change: Change, timeout_ms: int, timeout_message: str, done: Done) -> None:
         if self._driver.replica.role is not Role.LEADER:
             done(_not_leading())
             return
         deadline_ms = self._services.uptime_ms() + timeout_ms
-        self._wishes.append(VoterChange(change, deadline_ms, waiting_for, done))
+        self._requested.append(VoterChange(change, deadline_ms, timeout_message, done))
         self.tick()
 
 

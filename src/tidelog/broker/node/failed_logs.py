@@ -32,7 +32,7 @@ class NodeAndBrokers(NodeState, Protocol):
     """The state of the node, and which brokers are available."""
 
     @property
-    def serving(self) -> AbstractSet[int]:
+    def unfenced(self) -> AbstractSet[int]:
         """Brokers that are not fenced."""
 
 
@@ -122,14 +122,14 @@ class FailedLogs:
             elif self._node_state.me not in topic.partitions[index].damaged:
                 if driver.damage.is_cut or self._steps_aside(driver, topic.partitions[index]):
                     self.went_offline(topic_id, index, damaged=True)
-            elif driver.damage.is_cut or driver.follows_somebody or driver.stand_in.gathers_when_it_leads:
+            elif driver.damage.is_cut or driver.has_leader or driver.stand_in.gathers_when_it_leads:
                 del self._damaged[driver]
                 self._before_drop(driver, lambda driver=driver: self._drop(driver))  # type: ignore[misc]
 
     def _drop(self, driver: ReplicaDriver) -> None:
         if driver.damage.is_cut:
             driver.damage.is_known()
-        elif driver.follows_somebody or driver.stand_in.gathers_when_it_leads:
+        elif driver.has_leader or driver.stand_in.gathers_when_it_leads:
             driver.damage.repair()
         else:
             self._damaged[driver] = None  # The leader was lost meanwhile.
@@ -142,21 +142,12 @@ class FailedLogs:
             self._tell_healed(key)
 
     def _steps_aside(self, driver: ReplicaDriver, partition: PartitionImage) -> bool:
-        """Whether a partition can do without this broker's replica. If no other replica can become leader, a
-        backup must have all records and writes must stop, because dropped records are copied back from it.
-        A replica that has resigned for this does not lead again, whichever other replicas are available.
-        """
-        if partition.leader == self._node_state.me and not driver.successors.may_be:
-            return driver.damage.resign_if_copied()
-        if driver.stand_in.gathers_when_it_leads:
-            return True
-        return self._others_hold(partition)
-
-    def _others_hold(self, partition: PartitionImage) -> bool:
-        if partition.leader != self._node_state.me:
-            return partition.leader >= 0
-        others = self._node_state.serving - {self._node_state.me} - set(partition.offline)
-        return not others.isdisjoint(partition.in_sync)
+        """Whether a partition can do without this broker's replica."""
+        me = self._node_state.me
+        if partition.leader != me:
+            return partition.leader >= 0 or driver.stand_in.gathers_when_it_leads
+        others = self._node_state.unfenced - {me} - set(partition.offline)
+        return driver.successors.steps_aside(others & set(partition.in_sync))
 
     def _tell_healed(self, key: Key) -> None:
         """Report a repaired log until the metadata contains it."""

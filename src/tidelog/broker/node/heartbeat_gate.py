@@ -28,10 +28,10 @@ class Held(NamedTuple):
 
 
 class HeartbeatGate:
-    def __init__(self, metadata: ReplicaDriver, serving: FetchServer) -> None:
+    def __init__(self, metadata: ReplicaDriver, fetch_server: FetchServer) -> None:
         self._metadata = metadata
-        self._serving = serving
-        serving.confirming = metadata
+        self._fetch_server = fetch_server
+        fetch_server.confirm(metadata)
         self._held: deque[Held] = deque()
 
     def pass_on(self, since_ms: int, got: HeartbeatGot, answer: Callable[[HeartbeatGot], None]) -> None:
@@ -55,7 +55,7 @@ class HeartbeatGate:
             held = self._held.popleft()
             held.answer(held.got)
         if self._held:
-            self._serving.prompt(self._metadata, self._held[0].since_ms)
+            self._fetch_server.prompt(self._metadata, self._held[0].since_ms)
 
     def close(self) -> None:
         """This node is no longer the active controller. Each request must get a response, because responses

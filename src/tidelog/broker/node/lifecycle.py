@@ -87,8 +87,8 @@ class BrokerLifecycle:
             self._ask(self._register() if self.broker_epoch < 0 else self._heartbeat())
         finally:
             # Even if this heartbeat fails, the next one must follow.
-            waiting = self.broker_epoch < 0 or self.fenced or self._left is not None
-            pause_ms = RETRY_MS if waiting else self._heartbeat_ms
+            urgent = self.broker_epoch < 0 or self.fenced or self._left is not None
+            pause_ms = RETRY_MS if urgent else self._heartbeat_ms
             late = self._services.perturb("late heartbeat")
             self._timer = self._services.later(4 * pause_ms if late else pause_ms, self._beat)
 

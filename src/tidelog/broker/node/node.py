@@ -16,9 +16,9 @@ from tidelog.broker.metadata.opening import MetadataSettings, open_metadata
 from tidelog.broker.metadata.quorum import MetadataPorts, MetadataQuorum
 from tidelog.broker.node.failed_logs import FailedLogs
 from tidelog.broker.node.heartbeat_gate import HeartbeatGate
-from tidelog.broker.node.kept_promises import KeptPromises
 from tidelog.broker.node.lifecycle import BrokerLifecycle
 from tidelog.broker.node.ports import Answered, Asked, NodeMessage, NodePeers, NodePorts
+from tidelog.broker.node.promise_confirmations import PromiseConfirmations
 from tidelog.broker.node.proposals import Proposals
 from tidelog.broker.node.sightings import Sightings
 from tidelog.broker.partitions.logs import Logs
@@ -35,8 +35,8 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
-    KeptGot,
     OfflineGot,
+    PromiseConfirmedGot,
     RegisterAsk,
 )
 from tidelog.controller.records import ClusterFounded, MetadataRecord
@@ -58,9 +58,6 @@ KEEP_IN_ORDER_MS = 500
 ASKS_AT_ONCE = 30  # decisions about single partitions, in one turn: about 3 ms
 INVITED_AT_ONCE = 100  # replicas whose leaders look for members that have come back: about 3 ms
 
-UNHEARD = NodePorts()
-"""Ignores all notifications."""
-
 
 class Node:
     def __init__(
@@ -75,7 +72,7 @@ class Node:
         peers: NodePeers,
         chance: Callable[[], float],
         session: SessionTiming,
-        ports: NodePorts = UNHEARD,
+        ports: NodePorts,
     ) -> None:
         self.me = config.node_id
         self.config = config
@@ -84,7 +81,7 @@ class Node:
         self._peers = peers
         self.host = self._new_host(chance)
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance, logs)
-        self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.serving)
+        self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.fetch_server)
         self.controller = ControllerDriver.of(self.metadata, config, session, self._services.soon)
         self.membership = self._new_membership(registration, session)
         self.quorum = QuorumPartitions(
@@ -97,10 +94,12 @@ class Node:
         failed = self._failed_logs
         table = TablePorts(self.membership.alone, self._may_be_decided, failed.went_offline, failed.lost)
         self.partitions = PartitionTable(self.host, logs, services, self.quorum, table)
-        self._kept_promises = KeptPromises(self, self.host.drivers.get, services, self._ask_controller)
+        self._promise_confirmations = PromiseConfirmations(
+            self, self.host.drivers.get, services, self._ask_controller
+        )
         self._proposals = Proposals(self, self.host.drivers, services, self._ask_controller)
         self.sightings = Sightings(self.me, services, lambda: self.metadata.voters.latest, session.session_ms)
-        self.serving: set[int] = set()  # brokers that are not fenced
+        self.unfenced: set[int] = set()  # ids of brokers
         self._able: set[tuple[int, int]] = set()  # (broker, epoch) of those that may join in-sync sets
         self._broker_epochs: dict[int, int] = {}
         # Questions to the active controller, while that is this node, and whom to answer.
@@ -238,6 +237,9 @@ class Node:
         """Whether a majority of the controllers is reachable, judging by closed connections."""
         return self.sightings.has_deciders
 
+    def _apply(self, image: ClusterImage) -> None:
+        self.ports.on_metadata(image)
+
     def _may_be_decided(self) -> bool:
         """Whether the other controllers may be a majority without this node."""
         return self.sightings.may_be_decided()
@@ -326,7 +328,7 @@ class Node:
             self._proposals.answered(got)
         elif isinstance(got, OfflineGot):
             self._failed_logs.answered(got)
-        elif isinstance(got, KeptGot):
+        elif isinstance(got, PromiseConfirmedGot):
             pass  # The report is repeated until the metadata contains it.
         else:
             self.membership.answered(got)
@@ -394,7 +396,7 @@ class Node:
         # Earlier assignments were made to an earlier process of this broker. If this process led in such an
         # epoch again, perhaps with a shorter log, the epoch would have two leaders.
         if me is not None and me.incarnation == self.membership.incarnation:
-            self.follow(image)
+            self._apply(image)
             if not self._registered:
                 self._registered = True
                 self._come_back()
@@ -402,7 +404,7 @@ class Node:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self._invite_returned(image)
         self._failed_logs.metadata_changed(image)
-        self.partitions.when_open(lambda: self._kept_promises.metadata_changed(self.image))
+        self.partitions.when_open(lambda: self._promise_confirmations.metadata_changed(self.image))
         self.membership.hurry()
 
     def _come_back(self) -> None:
@@ -437,8 +439,8 @@ class Node:
         broker epoch is compared as well.
         """
         brokers = [broker for broker in image.brokers.values() if not broker.fenced]
-        serving = {broker.broker_id for broker in brokers}
-        lost, self.serving = self.serving - serving, serving
+        unfenced = {broker.broker_id for broker in brokers}
+        lost, self.unfenced = self.unfenced - unfenced, unfenced
         able = {(broker.broker_id, broker.broker_epoch) for broker in brokers if not broker.leaving}
         returned = {broker_id for broker_id, _ in able - self._able}
         self._able = able
@@ -453,13 +455,6 @@ class Node:
             if not driver.closed and not returned.isdisjoint(driver.replica.progress):
                 driver.run(driver.replica.invite())
                 yield
-
-    def follow(self, image: ClusterImage) -> None:
-        """Apply the replica assignments of the metadata."""
-        if self.ports.on_metadata is not None:
-            self.ports.on_metadata(image)
-        else:
-            self.partitions.follow(image, self.config)
 
     def _proposed(self, driver: ReplicaDriver, proposal: ProposeInSync) -> None:
         self._proposals.proposed(driver, proposal, self._broker_epochs)

@@ -53,8 +53,7 @@ class NodeState(Protocol):
 class NodePorts(NamedTuple):
     """Callbacks of a node for its environment."""
 
-    # Applies metadata for this process. None: the node applies it to its own partitions.
-    on_metadata: Callable[[ClusterImage], None] | None = None
+    on_metadata: Callable[[ClusterImage], None]  # applies the metadata to settings and partitions
     on_applied: Callable[[ClusterImage], None] = ignore  # new metadata; called before the node acts on it
     on_registered: Callable[[], None] = ignore  # registered, all logs are open, none has failed
     # Written records may be missing after a restart of the process, even without a power failure.

@@ -34,71 +34,76 @@ class Proposals:
         self._open: dict[PartitionKey, InSyncProposal] = {}
 
     def proposed(
-        self, driver: ReplicaDriver, proposal: ProposeInSync, member_epochs: Mapping[int, int]
+        self, driver: ReplicaDriver, effect: ProposeInSync, member_epochs: Mapping[int, int]
     ) -> None:
         """``member_epochs``: the broker epochs at the time of the proposal, which all repetitions use. The
         progress of a member is that of this incarnation of the broker.
         """
         topic_id, index = cast(tuple[UUID, int], driver.key)
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             self._node.me,
             self._node.broker_epoch,
             topic_id,
             index,
-            proposal.leader_epoch,
-            proposal.partition_epoch,
-            proposal.members,
-            tuple(member_epochs.get(member, -1) for member in proposal.members),
-            sealed=proposal.sealed,
+            effect.leader_epoch,
+            effect.partition_epoch,
+            effect.members,
+            tuple(member_epochs.get(member, -1) for member in effect.members),
+            sealed=effect.sealed,
         )
-        self._open[driver.key] = wish
-        if self._asks_in_vain(driver, wish):
+        self._open[driver.key] = proposal
+        if self._asks_in_vain(driver, proposal):
             # The controller would refuse it. But every write would wait for that member until the refusal, or
             # until there is another controller if the active one is stopping.
-            self._services.soon(lambda: self._think_again(driver, wish))
+            self._services.soon(lambda: self._think_again(driver, proposal))
         else:
-            self._ask(driver, wish)
+            self._ask(driver, proposal)
 
     def forget(self, driver: ReplicaDriver) -> None:
         """Drop the proposal of a replica whose role has changed."""
         self._open.pop(driver.key, None)
 
-    def _asks_in_vain(self, driver: ReplicaDriver, wish: InSyncProposal) -> bool:
+    def _asks_in_vain(self, driver: ReplicaDriver, proposal: InSyncProposal) -> bool:
         """Whether a new member is ineligible according to this node's metadata."""
         image, newcomers = (
             self._node.image,
-            set(wish.members).difference(driver.replica.in_sync, (self._node.me,)),
+            set(proposal.members).difference(driver.replica.in_sync, (self._node.me,)),
         )
-        topic = image.topic_by_id(wish.topic_id)
-        if topic is None or wish.sealed:
+        topic = image.topic_by_id(proposal.topic_id)
+        if topic is None or proposal.sealed:
             return False
-        partition = topic.partitions[wish.partition]
-        return any(leader_assignment.why_ineligible(image, partition, wish, member) for member in newcomers)
+        partition = topic.partitions[proposal.partition]
+        return any(
+            leader_assignment.why_ineligible(image, partition, proposal, member) for member in newcomers
+        )
 
-    def _think_again(self, driver: ReplicaDriver, wish: InSyncProposal) -> None:
+    def _think_again(self, driver: ReplicaDriver, proposal: InSyncProposal) -> None:
         # A member that has just come back was not proposed again, because it was already proposed.
-        if self._asks_in_vain(driver, wish):
-            self._give_up(driver, wish)
+        if self._asks_in_vain(driver, proposal):
+            self._give_up(driver, proposal)
         else:
-            self._ask(driver, wish)
+            self._ask(driver, proposal)
 
-    def _give_up(self, driver: ReplicaDriver, wish: InSyncProposal, *, recorded: bool = False) -> None:
-        if self._open.get(driver.key) is wish:
+    def _give_up(self, driver: ReplicaDriver, proposal: InSyncProposal, *, recorded: bool = False) -> None:
+        if self._open.get(driver.key) is proposal:
             del self._open[driver.key]
             driver.run(driver.replica.proposal_refused(recorded=recorded))
 
-    def _ask(self, driver: ReplicaDriver, wish: InSyncProposal) -> None:
+    def _ask(self, driver: ReplicaDriver, proposal: InSyncProposal) -> None:
         """Send the proposal repeatedly until there is a response or new metadata: messages can be lost."""
-        if self._node.stopped or self._open.get(driver.key) is not wish:
+        if self._node.stopped or self._open.get(driver.key) is not proposal:
             return
         replica = driver.replica
-        if (replica.proposals.pending, replica.partition_epoch) != (wish.members, wish.partition_epoch):
+        if (replica.proposals.pending, replica.partition_epoch) != (
+            proposal.members,
+            proposal.partition_epoch,
+        ):
             del self._open[driver.key]
             self._invite_again(driver)
             return
         # The proposal may be older than the latest registration of this broker, and one with an earlier
         # broker epoch is always refused.
-        present = wish._replace(broker_epoch=self._node.broker_epoch)
+        present = proposal._replace(broker_epoch=self._node.broker_epoch)
         self._open[driver.key] = present
         if not self._services.perturb("proposal skipped"):
             self._ask_controller(InSyncAsk(present))
@@ -113,9 +118,9 @@ class Proposals:
         If the state has changed (INVALID_UPDATE_VERSION), an earlier copy of this proposal may have been
         accepted. The leader then waits for the proposed members until the metadata log shows the outcome.
         """
-        key = (got.wish.topic_id, got.wish.partition)
+        key = (got.proposal.topic_id, got.proposal.partition)
         driver = self._driver.get(key)
-        if driver is None or self._open.get(key) != got.wish:
+        if driver is None or self._open.get(key) != got.proposal:
             return
         if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
             self._give_up(driver, self._open[key], recorded=True)

@@ -1,5 +1,5 @@
-"""Applies metadata changes to a replica. There is one assigner for modes whose leaders are named by the
-controllers and one for modes whose replicas elect their leader; :mod:`tidelog.replication.modes` says which
+"""Applies metadata changes to a replica. There is one assigner for modes whose leaders the controllers
+appoint and one for modes whose replicas elect their leader; :mod:`tidelog.replication.modes` says which
 one a mode uses.
 """
 
@@ -12,10 +12,10 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.controller.image import PartitionImage
 from tidelog.errors import StorageError
+from tidelog.replication.attachments.restorer import Mandate
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
 from tidelog.replication.modes import MODES
-from tidelog.replication.restoring import Mandate
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +23,10 @@ Key = tuple[UUID, int]
 
 
 class Assigner(Protocol):
-    def ends_role(self, driver: ReplicaDriver) -> bool:
-        """The metadata has a later epoch than the replica. Returns whether that ends the replica's role."""
+    def end_votes(self, driver: ReplicaDriver) -> bool:
+        """The metadata has a later epoch than the replica: end its election if the controllers appoint the
+        leader. Returns whether the replica's role ends, too.
+        """
 
     def assign(self, mine: Partition, partition: PartitionImage) -> None:
         """Apply the current metadata of the partition."""
@@ -40,10 +42,10 @@ class Polls(Protocol):
     """Manages replicas that vote."""
 
     def dissolve(self, driver: ReplicaDriver) -> None:
-        """From now on the controllers name the leader."""
+        """From now on the controllers appoint the leader."""
 
     def outvoted(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
-        """The controllers name a leader, but in an epoch below that of the replica."""
+        """The controllers appoint a leader, but in an epoch below that of the replica."""
 
     def note_drop(self, driver: ReplicaDriver, noted: Callable[[], None]) -> None:
         """The log is about to drop damaged records. Calls ``noted`` when it may."""
@@ -65,7 +67,7 @@ class NoPolls:
     def gone(self, driver: ReplicaDriver) -> None: ...
 
 
-class Naming(Protocol):
+class SettingsTable(Protocol):
     """The settings of a partition, as the table has them."""
 
     def take_settings(self, mine: Partition, partition: PartitionImage) -> None: ...
@@ -73,16 +75,16 @@ class Naming(Protocol):
     def is_stand_in(self, partition: PartitionImage) -> bool: ...
 
 
-class Named:
-    """The controllers name the leader."""
+class AppointedAssigner:
+    """The controllers appoint the leader."""
 
-    def __init__(self, host: Host, polls: Polls, naming: Naming) -> None:
+    def __init__(self, host: Host, polls: Polls, table: SettingsTable) -> None:
         self._me = host.me
         self._host = host
         self._polls = polls
-        self._naming = naming
+        self._table = table
 
-    def ends_role(self, driver: ReplicaDriver) -> bool:
+    def end_votes(self, driver: ReplicaDriver) -> bool:
         self._polls.dissolve(driver)
         return True
 
@@ -93,9 +95,9 @@ class Named:
             return
         self._polls.dissolve(driver)
         driver.adopt(MODES[partition.mode])
-        self._naming.take_settings(mine, partition)
-        driver.unclean_epoch = partition.unclean_epoch
-        driver.stand_in.told(self._naming.is_stand_in(partition))
+        self._table.take_settings(mine, partition)
+        driver.set_unclean_epoch(partition.unclean_epoch)
+        driver.stand_in.told(self._table.is_stand_in(partition))
         self._play(driver, partition)
         stand_in(driver, partition)
 
@@ -120,7 +122,7 @@ class Named:
         return False
 
 
-class Voted:
+class ElectedAssigner:
     """The replicas elect their leader; the metadata contains only the replicas."""
 
     def __init__(
@@ -134,7 +136,7 @@ class Voted:
         self._on_offline = on_offline
         self._on_lost = on_lost
 
-    def ends_role(self, driver: ReplicaDriver) -> bool:
+    def end_votes(self, driver: ReplicaDriver) -> bool:
         return not self._quorum.has(driver)
 
     def assign(self, mine: Partition, partition: PartitionImage) -> None:

@@ -21,14 +21,14 @@ class Logs(Protocol):
     def high_watermark(self, name: TopicPartition) -> int:
         """The high watermark in the last checkpoint."""
 
-    def was_sure(self, name: TopicPartition) -> bool:
-        """Whether the last process was sure of the high watermark, and it is still valid."""
+    def was_log_confirmed(self, name: TopicPartition) -> bool:
+        """Whether the log was confirmed up to the high watermark by the last process, and still is."""
 
     def lower_claims(self, name: TopicPartition, offset: int) -> None:
         """The log is about to be truncated to ``offset``: lower the offsets in the checkpoint first."""
 
-    # Called for every checkpoint: whether the replica is sure of its high watermark.
-    is_sure: Callable[[TopicPartition], bool]
+    # Called for every checkpoint: whether the replica's log is confirmed up to its high watermark.
+    is_log_confirmed: Callable[[TopicPartition], bool]
 
     def usage(self) -> tuple[int, int]:
         """(total bytes, free bytes) of the volume."""

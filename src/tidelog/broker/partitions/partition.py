@@ -21,7 +21,8 @@ from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import batch as batches
 from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.replication.driver import ReplicaDriver
-from tidelog.replication.replica import Limits, Role
+from tidelog.replication.limits import Limits
+from tidelog.replication.replica import Role
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_EPOCH, TopicPartition
 
@@ -184,17 +185,17 @@ class Partition:
         return not self.driver.successors.all_follow(by_hand=self._may_be_decided())
 
     @property
-    def is_sure(self) -> bool:
+    def leads_for_certain(self) -> bool:
         """Whether it is certain, without asking, that no other broker leads this partition now."""
         return not (self._alone() and self.driver.successors.may_be)
 
-    def when_sure(self, then: Callable[[bool], None]) -> None:
+    def when_certain(self, then: Callable[[bool], None]) -> None:
         """Call ``then`` with whether no other broker led when this was called. If so, this broker knows
         everything that was committed until then.
         """
         if not self.leads:
             then(False)
-        elif self.is_sure:
+        elif self.leads_for_certain:
             then(True)
         else:
             self.driver.successors.when_all_follow(then, by_hand=self._may_be_decided())

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidelog.broker.partitions.assigning import Assigner, Named, NoPolls, Polls, Voted
+from tidelog.broker.partitions.assigning import AppointedAssigner, Assigner, ElectedAssigner, NoPolls, Polls
 from tidelog.broker.partitions.assigning import stand_in as confirm_as_stand_in
 from tidelog.broker.partitions.logs import Logs
 from tidelog.broker.partitions.opening_queue import OpeningQueue
@@ -32,8 +32,9 @@ from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
+from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES, Leaders
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.replica import Replica, Role
 from tidelog.replication.throttle import throttled_followers
 from tidelog.services import Services, ignore
 from tidelog.types import NO_BROKER, TopicPartition
@@ -73,7 +74,7 @@ class PartitionTable:
         self._me = host.me
         self._host = host
         self._logs = logs
-        logs.is_sure = self._is_sure
+        logs.is_log_confirmed = self._is_log_confirmed
         self._services = services
         self._ports = ports
         self._rows: dict[TopicKey, Row] = {}  # each row is here twice: by topic name and by topic id
@@ -88,9 +89,11 @@ class PartitionTable:
         self.on_role: list[Callable[[Partition], None]] = []
         self.quorum = quorum
         self._polls: Polls = NoPolls() if quorum is None else quorum
-        self._assigners: dict[Leaders, Assigner] = {Leaders.NAMED: Named(host, self._polls, self)}
+        self._assigners: dict[Leaders, Assigner] = {
+            Leaders.APPOINTED: AppointedAssigner(host, self._polls, self)
+        }
         if quorum is not None:
-            self._assigners[Leaders.VOTED] = Voted(quorum, ports.on_offline, ports.on_lost)
+            self._assigners[Leaders.ELECTED] = ElectedAssigner(quorum, ports.on_offline, ports.on_lost)
 
     def _assigner(self, partition: PartitionImage) -> Assigner:
         return self._assigners[MODES[partition.mode].leaders]
@@ -155,7 +158,7 @@ class PartitionTable:
         """Open new partitions, assign changed ones, drop removed ones, and apply changed settings."""
         config_changed = config is not self._config
         self._config = config
-        self._host.serving.throttle.set_rate(
+        self._host.fetch_server.throttle.set_rate(
             config.leader_replication_throttled_rate, self._services.uptime_ms()
         )
         for topic_id in [topic_id for topic_id in self._topics if topic_id not in image.topic_names]:
@@ -214,20 +217,20 @@ class PartitionTable:
         acknowledgement, it would treat its own tail, which its successor never had, as committed.
         """
         driver, replica = mine.driver, mine.replica
-        if partition.leader_epoch <= replica.epoch or not self._assigner(partition).ends_role(driver):
+        if partition.leader_epoch <= replica.epoch or not self._assigner(partition).end_votes(driver):
             return
         if replica.role is Role.LEADER:
             driver.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
 
     def take_settings(self, mine: Partition, partition: PartitionImage) -> None:
-        """Apply the settings of topic and partition, for modes whose leader is named by the controllers."""
+        """Apply the settings of topic and partition, for modes whose leader the controllers appoint."""
         driver, replica = mine.driver, mine.replica
         limits, uncounted = self._limits(mine.config, partition), frozenset(partition.uncounted)
         if (limits, uncounted) != (replica.limits, replica.uncounted):
             self._end_role(mine, partition)
             driver.set_limits(limits, uncounted)
-        driver.successors.named = self._successors(mine.config, partition)
-        driver.successors.complete = frozenset((*partition.in_sync, *partition.eligible))
+        complete = frozenset((*partition.in_sync, *partition.eligible))
+        driver.successors.update(self._successors(mine.config, partition), complete)
 
     def is_stand_in(self, partition: PartitionImage) -> bool:
         there = frozenset(partition.replicas) - self._orphaning
@@ -253,7 +256,7 @@ class PartitionTable:
         all records.
         """
         if not mine.driver.has_adopted(MODES[partition.mode]):
-            return  # It still votes, in an epoch above that of the named leader. Its seal must stay valid.
+            return  # It still votes, in an epoch above the appointed leader's. Its seal must stay valid.
         wanted = mode_of(topic.configs) != partition.mode
         mine.driver.seal.update(wanted=wanted, since_epoch=partition.mode_epoch)
 
@@ -323,7 +326,7 @@ class PartitionTable:
             MODES[image.mode].policy,
             self._limits(config, image),
             self._logs.high_watermark(name),
-            is_sure=self._logs.was_sure(name) and not log.damage,
+            log_confirmed=self._logs.was_log_confirmed(name) and not log.damage,
         )
         driver = ReplicaDriver(
             (topic.topic_id, index), log, replica, self._services, self._host,
@@ -331,7 +334,7 @@ class PartitionTable:
         )  # fmt: skip
         driver.adopt(MODES[image.mode])
         self._host.add(driver)
-        driver.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
+        driver.throttle(throttled_followers(config.leader_replication_throttled_replicas, index))
         ports = self._ports
         mine = Partition(name, driver, config, ports.alone, self._role_changed, ports.may_be_decided)
         mine.followed = Followed(image, topic.configs, self._settings)
@@ -349,9 +352,9 @@ class PartitionTable:
         else:
             driver.damage.came_back()
 
-    def _is_sure(self, name: TopicPartition) -> bool:
+    def _is_log_confirmed(self, name: TopicPartition) -> bool:
         mine = self._rows.get(name.topic, {}).get(name.partition)
-        return mine is not None and mine.replica.watermark.is_sure
+        return mine is not None and mine.replica.watermark.log_confirmed
 
     def _role_changed(self, partition: Partition) -> None:
         for listener in self.on_role:
@@ -380,9 +383,10 @@ class PartitionTable:
         image = topic.partitions[index]
         config = self._topic_config(topic, image)
         partition.reconfigure(config, self._limits(config, image))
-        partition.driver.successors.named = self._successors(config, image)
+        successors = partition.driver.successors
+        successors.update(self._successors(config, image), successors.complete)
         named = config.leader_replication_throttled_replicas
-        partition.driver.throttled = throttled_followers(named, index)
+        partition.driver.throttle(throttled_followers(named, index))
         self._limit_producers(partition.log)
         self._update_seal(partition, topic, image)
 

@@ -50,7 +50,7 @@ class _NoSource:
     def close(self, reason: str) -> None: ...
 
 
-NOBODY = _NoSource()
+NO_SOURCE = _NoSource()
 
 
 class BatchOpening:
@@ -93,9 +93,9 @@ class BatchOpening:
         costly: Sequence[Costly],
         context: RequestContext,
         asker: RequestSource,
-        go_on: Callable[[RequestContext], None],
+        then: Callable[[RequestContext], None],
     ) -> None:
-        """Decode and check the batches, then call ``go_on``. Meanwhile the log may be truncated, rolled or
+        """Decode and check the batches, then call ``then``. Meanwhile the log may be truncated, rolled or
         deleted, or another broker may become leader. All of that is checked when the batch is appended, as
         for a new request. If the settings change, the batches are checked again.
         """
@@ -107,10 +107,10 @@ class BatchOpening:
                     raise found
                 self.batches += len(found)
                 if (again := self._by_other_rules(costly)) is not None:
-                    self.first(again, context, asker, go_on)
+                    self.first(again, context, asker, then)
                     return
                 known = {id(each.records): outcome for each, outcome in zip(costly, found, strict=True)}
-                go_on(context._replace(checked=known))
+                then(context._replace(checked=known))
             except HangUp as error:
                 asker.close(error.message)
             except Exception:

@@ -13,8 +13,8 @@ from tidelog.protocol.produce import (
     PlainEncoder,
     ProducePartitionResponse,
     ProduceRequest,
-    TopicAnswers,
     TopicKey,
+    TopicResponses,
 )
 
 Send = Callable[[bytes | bytearray | None], None]
@@ -28,7 +28,7 @@ class ProduceResponses:
         self._broker = broker
         self._templates: dict[tuple[int, TopicKey, int], PlainEncoder] = {}
 
-    def send(self, context: RequestContext, send: Send, answers: TopicAnswers) -> None:
+    def send(self, context: RequestContext, send: Send, answers: TopicResponses) -> None:
         nodes: list[NodeAddress] = []
         if any(each.error in LEADER_ERRORS for _, results in answers for each in results):
             answers, nodes = _with_hints(self._broker, answers)
@@ -44,16 +44,16 @@ class ProduceResponses:
         return template
 
     @staticmethod
-    def refuse_all(request: ProduceRequest, error: ErrorCode) -> TopicAnswers:
+    def refuse_all(request: ProduceRequest, error: ErrorCode) -> TopicResponses:
         return [
             (key, [ProducePartitionResponse(index, error) for index, _ in partitions])
             for key, partitions in request.topics
         ]
 
 
-def _with_hints(broker: BrokerPorts, answers: TopicAnswers) -> tuple[TopicAnswers, list[NodeAddress]]:
+def _with_hints(broker: BrokerPorts, answers: TopicResponses) -> tuple[TopicResponses, list[NodeAddress]]:
     """Add the current leader to NOT_LEADER errors, so that the client need not ask for it (KIP-951)."""
-    hinted: TopicAnswers = []
+    hinted: TopicResponses = []
     nodes: dict[int, NodeAddress] = {}
     for key, results in answers:
         row = []

@@ -5,17 +5,17 @@ coordinator and must not delay the others.
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from tidelog.broker.future import Gather
 from tidelog.broker.partitions.partition import Appended, Partition
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.broker.partitions.validation import MustOpen
 from tidelog.broker.producing.opening import BatchOpening, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
-from tidelog.broker.promise import Gather
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.transactions.admission import Admission
 from tidelog.broker.transactions.produce import when_admitted
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, TopicAnswers, TopicKey
+from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, TopicKey, TopicResponses
 
 Outcome = tuple[Partition | None, Appended | None, ProducePartitionResponse | None]
 """The partition of a batch, and its position or the error."""
@@ -68,15 +68,15 @@ class TransactionalProduce:
         if is_single(request):
             self._one(request, transactional_id, context, send, asker)
             return
-        answers: TopicAnswers = []
+        answers: TopicResponses = []
         gather = Gather(sum(len(partitions) for _, partitions in request.topics))
         for key, partitions in request.topics:
             results = [ProducePartitionResponse(index) for index, _ in partitions]
             answers.append((key, results))
             for place, (index, records) in enumerate(partitions):
-                settle = _settle_at(results, place, gather)
-                self._begin(request, transactional_id, key, index, records, context, settle, asker)
-        gather.promise.then(
+                complete = _result_setter(results, place, gather)
+                self._begin(request, transactional_id, key, index, records, context, complete, asker)
+        gather.future.then(
             lambda _: self._responses.send(context, send, answers) if request.acks else send(None)
         )
 
@@ -116,7 +116,7 @@ class TransactionalProduce:
         index: int,
         records: memoryview | None,
         context: RequestContext,
-        settle: Callable[[ProducePartitionResponse], None],
+        complete: Callable[[ProducePartitionResponse], None],
         asker: RequestSource,
     ) -> None:
         def append(batch: memoryview | None, in_transaction: bool, known: RequestContext = context) -> None:
@@ -131,11 +131,11 @@ class TransactionalProduce:
                 )
                 return
             if partition is None or appended is None:
-                settle(refusal or ProducePartitionResponse(index))
+                complete(refusal or ProducePartitionResponse(index))
                 return
 
             def done(error: ErrorCode) -> None:
-                settle(outcome_of(partition, index, appended, error))
+                complete(outcome_of(partition, index, appended, error))
 
             partition.when_acknowledged(appended.end_offset, request.acks, request.timeout_ms, done)
 
@@ -150,15 +150,15 @@ class TransactionalProduce:
             records,
             context.version,
             append,
-            lambda refusal: settle(ProducePartitionResponse(index, refusal.code, message=refusal.message)),
+            lambda refusal: complete(ProducePartitionResponse(index, refusal.code, message=refusal.message)),
         )
 
 
-def _settle_at(
+def _result_setter(
     results: list[ProducePartitionResponse], place: int, gather: Gather
 ) -> Callable[[ProducePartitionResponse], None]:
-    def settle(answer: ProducePartitionResponse) -> None:
+    def complete(answer: ProducePartitionResponse) -> None:
         results[place] = answer
         gather.one_done()
 
-    return settle
+    return complete

@@ -83,7 +83,9 @@ class QuorumPartitions:
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections reported by other brokers
         self._untold: dict[Key, int] = {}  # Led here, but not in the metadata yet: when to report again.
-        self._ahead: dict[Key, int] = {}  # Voted in a higher epoch than the named one: when to report again.
+        self._ahead: dict[
+            Key, int
+        ] = {}  # Voted in a higher epoch than the appointed one: when to report again.
         self._changing: dict[Key, None] = {}  # Led here, with pending changes of voters.
         self._lost: dict[Key, int] = {}  # Missing logs: the partition epoch in which that was found.
         self._hand_overs: dict[Key, HandOver] = {}
@@ -102,7 +104,7 @@ class QuorumPartitions:
         its earlier votes cannot be read.
         """
         key = _key(driver)
-        driver.unclean_epoch = partition.unclean_epoch
+        driver.set_unclean_epoch(partition.unclean_epoch)
         known = self._images.get(key, partition)
         if key in self._elected and known.mode_epoch != partition.mode_epoch:
             # The partition was in another mode meanwhile, which this replica has missed.
@@ -121,14 +123,14 @@ class QuorumPartitions:
     def _hear(self, voter: Elected, partition: PartitionImage) -> None:
         """Follow the leader in the metadata, if that election is later than the one this voter knows."""
         election, epoch = voter.election, partition.leader_epoch
-        voter.doubtful_epoch, voter.named_epoch = partition.doubtful_epoch, epoch
+        voter.metadata_changed(epoch, partition.doubtful_epoch)
         if epoch > election.epoch or (epoch == election.epoch and election.leader == NO_BROKER):
             self._name_leader(voter, partition)
 
     def _name_leader(self, voter: Elected, partition: PartitionImage) -> None:
         if partition.leader not in (NO_BROKER, self._me):
             now_ms, epoch = self._services.uptime_ms(), partition.leader_epoch
-            voter.elect(voter.election.leader_named(partition.leader, epoch, now_ms, sure=True))
+            voter.elect(voter.election.leader_hinted(partition.leader, epoch, now_ms, certain=True))
 
     def _found(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
         """The replica starts to vote: it was opened, or its partition changed to this mode."""
@@ -175,12 +177,15 @@ class QuorumPartitions:
             forgot=driver.damage.is_cut or key in self._lost or forgot(partition, history.latest, self._me),
         )
         ballots = PartitionBallots(self._book, key)
-        voter = Elected(driver, election, ballots, doubtful_epoch=partition.doubtful_epoch)
-        voter.named_epoch = partition.leader_epoch
-        voter.notes_fetches = False
+        voter = Elected(
+            driver, election, ballots, notes_fetches=False,
+            metadata_epoch=partition.leader_epoch, doubtful_epoch=partition.doubtful_epoch,
+        )  # fmt: skip
         driver.attach(voter)
-        voters = PartitionVoters(driver, election, history, file, self._services, lambda: self._images[key])
-        voters.unconfessed = key in self._lost
+        voters = PartitionVoters(
+            driver, election, history, file, self._services, lambda: self._images[key],
+            unconfessed=key in self._lost,
+        )  # fmt: skip
         driver.attach(voters)
         self._voters[key], self._elected[key] = voters, voter
         election.set_needed(voters.is_needed())
@@ -230,7 +235,7 @@ class QuorumPartitions:
             if max(-1 if loss is None else loss.number, self._healed(key)) <= since:
                 return  # The controllers have not numbered the loss yet.
             del self._lost[key]
-            self._voters[key].unconfessed = False
+            self._voters[key].loss_numbered()
             self._book.confessed(key)
         self._voters[key].recall()
 
@@ -257,8 +262,7 @@ class QuorumPartitions:
         if key not in self._elected:
             noted()  # The replica does not vote, and the controllers know of the damage.
             return
-        self._elected[key].election.set_forgot(True)
-        self._voters[key].unconfessed = True
+        self._voters[key].lost_records()
         # If its metadata is late, the replica may have been readmitted for an earlier loss meanwhile.
         self._lost[key] = max(self._images[key].partition_epoch, self._healed(key))
         self.note_lost(key, noted)
@@ -282,8 +286,7 @@ class QuorumPartitions:
         """
         key = _key(driver)
         if key in self._elected:
-            self._elected[key].doubtful_epoch = partition.doubtful_epoch
-            self._elected[key].named_epoch = partition.leader_epoch
+            self._elected[key].metadata_changed(partition.leader_epoch, partition.doubtful_epoch)
             self._images[key] = partition
             self._ahead.setdefault(key, 0)
 
@@ -291,10 +294,10 @@ class QuorumPartitions:
         driver, partition = self._host.drivers[key], self._images[key]
         self._ahead[key] = now_ms + REPEAT_MS
         epoch, known = driver.replica.epoch, partition.partition_epoch
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             self._me, self._cluster.broker_epoch(), key[0], key[1], epoch, known, (), elected=True
         )
-        self._cluster.ask_controller(InSyncAsk(wish))
+        self._cluster.ask_controller(InSyncAsk(proposal))
 
     def forget(self, driver: ReplicaDriver) -> None:
         """Forget a replica that is closed or no longer votes."""
@@ -384,7 +387,7 @@ class QuorumPartitions:
             self._services.soon(lambda: self._tell_controller(key))
         if not voters.is_done(partition):
             self._changing[key] = None
-            driver.voter.notes_fetches = True
+            self._elected[key].begin_voter_change()
         self._hand_over_to(driver, partition.heir)
 
     def _is_told(self, driver: ReplicaDriver, partition: PartitionImage, voters: PartitionVoters) -> bool:
@@ -414,7 +417,7 @@ class QuorumPartitions:
             # marks the list as incomplete. The elected leader has everything that is committed.
             known = sorted({*partition.in_sync, *partition.eligible, self._me})
             members = (*((each, -1) for each in known), (NO_BROKER, FORGOT))
-        wish = InSyncProposal(
+        proposal = InSyncProposal(
             self._me,
             self._cluster.broker_epoch(),
             key[0],
@@ -425,7 +428,7 @@ class QuorumPartitions:
             tuple(healed for _, healed in members),
             elected=True,
         )
-        self._cluster.ask_controller(InSyncAsk(wish))
+        self._cluster.ask_controller(InSyncAsk(proposal))
 
     def tick(self, now_ms: int) -> None:
         """Called periodically: continues pending reports and changes."""
@@ -449,8 +452,7 @@ class QuorumPartitions:
         driver, partition, voters = self._host.drivers[key], self._images[key], self._voters[key]
         if voters.is_done(partition):
             del self._changing[key]
-            driver.voter.notes_fetches = False
-            driver.voter.seen.clear()  # No longer updated, so stale at the next change of voters.
+            self._elected[key].end_voter_change()
             return
         self._host.voting.refresh(driver)
         voters.step(partition, self._cluster.image())

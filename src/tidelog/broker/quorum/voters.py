@@ -51,14 +51,18 @@ class PartitionVoters(LogVoters):
         file: VoterFile,
         services: Services,
         partition: Callable[[], PartitionImage],
+        *,
+        unconfessed: bool = False,
     ) -> None:
-        """``partition``: its current metadata."""
+        """``partition``: its current metadata. ``unconfessed``: its log was missing, and the controllers have
+        not numbered the loss yet.
+        """
         super().__init__(driver, election, history, services)
         self._me = driver.replica.me
         self._file = file
         self._partition = partition
         self._arriving: list[tuple[int, VoterSet]] = []
-        self.unconfessed = False  # Its log was missing, and the controllers have not numbered the loss yet.
+        self._unconfessed = unconfessed
 
     # --- following the log ----------------------------------------------------------------------------------
 
@@ -66,13 +70,13 @@ class PartitionVoters(LogVoters):
         """Voter sets are saved to the file before the log has them. A replica that had a set in its log but
         acted on an earlier one could form a majority with others that do not know the later set.
         """
-        unsure, self._arriving = bool(self._arriving), []  # The earlier ones could not be appended.
+        incomplete, self._arriving = bool(self._arriving), []  # The earlier ones could not be appended.
         began = self._partition().mode_epoch
         for start, end in _control_batches(data):
             # Sets from before the last change to this mode are ignored, as in the file.
             if batches.parse_leader_epoch(data, start) >= began:
                 self._arriving += sets_in(data[start:end])
-        if self._arriving or unsure:
+        if self._arriving or incomplete:
             self._file.save((*self.history.entries, *self._arriving))
 
     def arrived(self) -> None:
@@ -88,6 +92,17 @@ class PartitionVoters(LogVoters):
         self._arriving.clear()
         self.recall()
 
+    def lost_records(self) -> None:
+        """The replica lacks records that it acknowledged: it does not vote before the controllers have
+        numbered the loss and it is readmitted.
+        """
+        self._election.set_forgot(True)
+        self._unconfessed = True
+
+    def loss_numbered(self) -> None:
+        """The controllers have numbered the loss. Call :meth:`recall` next."""
+        self._unconfessed = False
+
     def recall(self) -> None:
         """Update whether this replica may vote: the metadata says so, or its own log shows that it was
         readmitted for its latest loss. Everything from before that is in the log.
@@ -96,7 +111,7 @@ class PartitionVoters(LogVoters):
         if self._driver.replica.role is Role.LEADER:
             return  # An elected leader has all committed records, and reports that to the controllers.
         if (
-            self.unconfessed
+            self._unconfessed
             or self._driver.damage.is_cut
             or (election.forgot and self._me in partition.damaged)
         ):
@@ -106,11 +121,7 @@ class PartitionVoters(LogVoters):
     def cut(self, end_offset: int) -> None:
         self._arriving.clear()
         if self.history.cut(end_offset):
-            try:
-                self._file.save(self.history.entries)
-            except StorageError as error:
-                logger.error("%s: %s", self._driver.key, error.message)
-                self._election.retire()
+            self._save()
             self._take_force()
             self.recall()
 
@@ -122,8 +133,18 @@ class PartitionVoters(LogVoters):
         voters = VoterSet.of(partition.replicas)
         if not partition.is_moving and voters.ids != self.latest.ids:
             self.history.restart(voters)
-            self._file.save(self.history.entries)
+            self._save()
             self._take_force()
+
+    def _save(self) -> None:
+        """Store the present sets. A voter that cannot do so neither votes nor leads: after a restart it could
+        act on sets that are void.
+        """
+        try:
+            self._file.save(self.history.entries)
+        except StorageError as error:
+            logger.error("%s: %s", self._driver.key, error.message)
+            self._driver.voter.elect(self._election.retire())
 
     # --- leading --------------------------------------------------------------------------------------------
 
@@ -166,15 +187,15 @@ class PartitionVoters(LogVoters):
         latest, target = self.latest, partition.target
         for voter in latest.returning:
             if voter.voter_id in target and self._has_caught_up(voter.voter_id):
-                return latest.including(self._anew(voter.voter_id, partition))
+                return latest.including(self._fresh_voter(voter.voter_id, partition))
         forgotten = _forgotten(latest, partition, image, self._me)
         # First those that were only late: they need not be removed, and without them the leader may have no
         # other voters.
         for voter_id in sorted(forgotten, key=lambda each: not _is_late(partition, each)):
             if self._has_caught_up(voter_id):
-                anew = self._anew(voter_id, partition)
+                fresh = self._fresh_voter(voter_id, partition)
                 late = _is_late(partition, voter_id)
-                return latest.including(anew) if late else latest.without(voter_id, anew)
+                return latest.including(fresh) if late else latest.without(voter_id, fresh)
         # If an operator has to intervene, the controllers must know the voters.
         return self._next_of_move(partition) if self.is_known(partition) else None
 
@@ -184,7 +205,7 @@ class PartitionVoters(LogVoters):
             # Until it has confirmed its syncs, it may not know that it was removed before, and drop its log.
             heard = voter_id not in partition.unsynced
             if voter_id not in latest and heard and self._has_caught_up(voter_id):
-                return latest.including(self._anew(voter_id, partition))
+                return latest.including(self._fresh_voter(voter_id, partition))
         if latest.ids.issuperset(target):
             for voter_id in sorted(latest.ids - set(target)):
                 if voter_id != self._me:
@@ -203,7 +224,7 @@ class PartitionVoters(LogVoters):
         ]
         return able[0] if able else None
 
-    def _anew(self, voter_id: int, partition: PartitionImage) -> Voter:
+    def _fresh_voter(self, voter_id: int, partition: PartitionImage) -> Voter:
         """The voter with its latest loss. It may have lost data again since it was removed, but it has not
         voted since.
         """

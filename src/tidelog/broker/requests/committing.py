@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.coordination import answered
 from tidelog.broker.requests.request import Outcome
 from tidelog.errors import ErrorCode, TidelogError
@@ -52,7 +52,7 @@ def topic_name(broker: Broker, topic: Any) -> tuple[str, ErrorCode]:
     return topic.name, ErrorCode.NONE
 
 
-def commit(wanted: Sequence[CommitItem], begin: Callable[[list[OffsetToCommit]], Promise[Any]]) -> Outcome:
+def commit(wanted: Sequence[CommitItem], begin: Callable[[list[OffsetToCommit]], Future[Any]]) -> Outcome:
     """Commit the offsets of existing topics and respond for every partition. If ``begin`` raises, its error
     applies to all of them.
     """

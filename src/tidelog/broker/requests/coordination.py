@@ -5,7 +5,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.group_machine import GroupMachine
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.request import RequestContext
 from tidelog.groups.shard import check_group_id
 from tidelog.protocol.messages import Fields
@@ -17,10 +17,10 @@ def machine_of(broker: Broker, group_id: str, *, may_be_empty: bool = False) -> 
     return broker.coordinators.groups.machine_of(group_id)
 
 
-def answered(answer: Promise[Any], convert: Callable[[Any], Fields]) -> Promise[Fields]:
+def answered(answer: Future[Any], convert: Callable[[Any], Fields]) -> Future[Fields]:
     """The fields of a response that is available later."""
-    fields: Promise[Fields] = Promise()
-    answer.then(lambda value: fields.keep(convert(value)))
+    fields: Future[Fields] = Future()
+    answer.then(lambda value: fields.complete(convert(value)))
     return fields
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.requests.submission import Decide
 from tidelog.broker.slices import in_slices
 from tidelog.controller.image import ClusterImage
@@ -21,24 +21,24 @@ DECIDED_TOGETHER = 50  # about 4 ms, in a topic of 10,000 partitions
 
 def submit_together(
     broker: Broker,
-    wishes: Sequence[Decide],
+    decisions: Sequence[Decide],
     answer: Callable[[TidelogError | None, list[TidelogError | None]], Fields],
-) -> Promise[Fields]:
+) -> Future[Fields]:
     """Decide each change after those before it. ``answer`` gets the error that applies to all of them, if
     any, and the error of each.
     """
-    promise: Promise[Fields] = Promise()
-    refusals: list[TidelogError | None] = [None] * len(wishes)
+    future: Future[Fields] = Future()
+    refusals: list[TidelogError | None] = [None] * len(decisions)
     failures: list[TidelogError] = []
-    starts = range(0, max(len(wishes), 1), DECIDED_TOGETHER)
+    starts = range(0, max(len(decisions), 1), DECIDED_TOGETHER)
     gather = Gather(len(starts))
-    gather.promise.then(lambda _: promise.keep(answer(failures[0] if failures else None, refusals)))
+    gather.future.then(lambda _: future.complete(answer(failures[0] if failures else None, refusals)))
 
     def decide(start: int, image: ClusterImage) -> list[MetadataRecord]:
         records: list[MetadataRecord] = []
-        for place, wish in enumerate(wishes[start : start + DECIDED_TOGETHER], start):
+        for place, decide_one in enumerate(decisions[start : start + DECIDED_TOGETHER], start):
             try:
-                decided = wish(image)
+                decided = decide_one(image)
             except TidelogError as refusal:
                 refusals[place] = refusal
                 continue
@@ -56,5 +56,5 @@ def submit_together(
             broker.store.submit(partial(decide, start), done)
             yield
 
-    in_slices(broker.services, decide_each(), 1, ignore, promise=promise)
-    return promise
+    in_slices(broker.services, decide_each(), 1, ignore, future=future)
+    return future

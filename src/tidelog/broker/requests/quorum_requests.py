@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.future import Future
 from tidelog.broker.metadata.quorum import MetadataQuorum
-from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import ZERO_UUID, Fields
 from tidelog.replication.voters import Voter
@@ -24,18 +24,18 @@ def quorum_of(broker: Broker) -> MetadataQuorum:
     return broker.store
 
 
-def change_voters(broker: Broker, cluster_id: str | None, change: Change) -> Promise[Fields]:
-    """Change the voters; the promise is kept when the change is committed or refused."""
-    promise: Promise[Fields] = Promise()
+def change_voters(broker: Broker, cluster_id: str | None, change: Change) -> Future[Fields]:
+    """Change the voters; the future completes when the change is committed or refused."""
+    future: Future[Fields] = Future()
     try:
         quorum = quorum_of(broker)
         if cluster_id not in (None, quorum.image.cluster_id):
             message = f"this is cluster {quorum.image.cluster_id}, not {cluster_id}"
             raise TidelogError(message, ErrorCode.INCONSISTENT_CLUSTER_ID)
-        change(quorum, lambda error: promise.keep(outcome(error)))
+        change(quorum, lambda error: future.complete(outcome(error)))
     except TidelogError as refusal:
-        promise.keep(outcome(refusal))
-    return promise
+        future.complete(outcome(refusal))
+    return future
 
 
 def outcome(error: TidelogError | None) -> Fields:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tidelog.broker.future import Future
 from tidelog.broker.partitions.validation import ValidatedBatch
-from tidelog.broker.promise import Promise
 from tidelog.errors import TidelogError
 from tidelog.protocol.messages import Fields
 
-Outcome = Fields | Promise[Fields]
-"""The fields of a response, or a promise of them."""
+Outcome = Fields | Future[Fields]
+"""The fields of a response, or a future of them."""
 
 
 class HangUp(TidelogError):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.broker.requests.submission import Decide, submit_each
 from tidelog.config import BrokerConfig, DescribedSetting, describe_topic
 from tidelog.config.modes import COPIES
@@ -45,7 +45,7 @@ def settings_in_force(
     ]
 
 
-def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) -> Promise[Fields]:
+def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) -> Future[Fields]:
     """One decision per resource, with a common response."""
     rules = Rulebook(broker.config)
     decisions = [_decide(rules, resource, change_of(resource)) for resource in request.resources]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.broker.slices import in_slices
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -36,35 +36,35 @@ def submit_each(
     *,
     validate_only: bool = False,
     drafts: Sequence[Draft] = (),
-) -> Promise[Fields]:
+) -> Future[Fields]:
     """Submit each decision, or only validate it. ``answer`` gets the error of each, or None, in order.
 
     ``drafts``: placements that are computed first, in slices.
     """
-    promise: Promise[Fields] = Promise()
+    future: Future[Fields] = Future()
     steps = chain.from_iterable(draft.steps() for draft in drafts)
     in_slices(
         broker.services,
         steps,
         PLACED_PER_SLICE,
-        lambda: _submit_each(broker, decisions, answer, promise, validate_only=validate_only),
-        promise=promise,
+        lambda: _submit_each(broker, decisions, answer, future, validate_only=validate_only),
+        future=future,
     )
-    return promise
+    return future
 
 
 def _submit_each(
     broker: Broker,
     decisions: Sequence[Decide],
     answer: Callable[[list[TidelogError | None]], Fields],
-    promise: Promise[Fields],
+    future: Future[Fields],
     *,
     validate_only: bool,
 ) -> None:
     refusals: list[TidelogError | None] = [None] * len(decisions)
     gather = Gather(len(decisions))
     # The response is sent when the partitions are open, so that the client can write immediately.
-    gather.promise.then(lambda _: broker.partitions.when_open(lambda: promise.keep(answer(refusals))))
+    gather.future.then(lambda _: broker.partitions.when_open(lambda: future.complete(answer(refusals))))
 
     def decide_each() -> Iterator[None]:
         for place, decide in enumerate(decisions):
@@ -72,10 +72,10 @@ def _submit_each(
                 refusals[place] = _try(broker, decide)
                 gather.one_done()
             else:
-                broker.store.submit(decide, _settle(refusals, place, gather))
+                broker.store.submit(decide, _result_setter(refusals, place, gather))
             yield
 
-    in_slices(broker.services, decide_each(), DECIDED_PER_SLICE, lambda: None, promise=promise)
+    in_slices(broker.services, decide_each(), DECIDED_PER_SLICE, lambda: None, future=future)
 
 
 def _try(broker: Broker, decide: Decide) -> TidelogError | None:
@@ -86,7 +86,7 @@ def _try(broker: Broker, decide: Decide) -> TidelogError | None:
     return None
 
 
-def _settle(
+def _result_setter(
     refusals: list[TidelogError | None], place: int, gather: Gather
 ) -> Callable[[TidelogError | None], None]:
     def done(refusal: TidelogError | None) -> None:

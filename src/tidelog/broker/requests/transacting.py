@@ -5,7 +5,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.transaction_machine import TransactionMachine
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -19,10 +19,10 @@ def machine_of(broker: Broker, transactional_id: str | None) -> TransactionMachi
     return broker.coordinators.transactions.machine_of(transactional_id)
 
 
-def answered(answer: Promise[Any], convert: Callable[[Any], Fields]) -> Promise[Fields]:
+def answered(answer: Future[Any], convert: Callable[[Any], Fields]) -> Future[Fields]:
     """The fields of a response that is available later, or its error code."""
-    fields: Promise[Fields] = Promise()
-    answer.then(lambda value: fields.keep(_convert(value, convert)))
+    fields: Future[Fields] = Future()
+    answer.then(lambda value: fields.complete(_convert(value, convert)))
     return fields
 
 

@@ -54,7 +54,7 @@ class _Asked(NamedTuple):
     client: Client
 
 
-class _Waiting:
+class _PendingBatches:
     """The batches of one producer that wait to begin a transaction in one partition."""
 
     __slots__ = ("client", "leader_epoch", "log_end_offset", "numbered", "partition", "then")
@@ -87,7 +87,7 @@ class Admission:
     def __init__(self, broker: BrokerPorts, transactions: Coordinator[TransactionMachine]) -> None:
         self._broker = broker
         self._transactions = transactions
-        self._waiting: dict[tuple[TopicPartition, ProducerIdAndEpoch], _Waiting] = {}
+        self._pending: dict[tuple[TopicPartition, ProducerIdAndEpoch], _PendingBatches] = {}
         self._to_ask: dict[_Asked, set[TopicPartition]] = {}  # collected in this turn of the event loop
 
     def decide(
@@ -96,7 +96,7 @@ class Admission:
         """Whether the producer may write to the partition in its transaction: True, or the error. False if
         the coordinator must be asked first; see :meth:`admit`.
         """
-        if (partition.name, producer) in self._waiting:
+        if (partition.name, producer) in self._pending:
             return False
         if partition.log.producers.is_in_transaction(*producer):
             return True
@@ -113,7 +113,7 @@ class Admission:
         """Ask the coordinator on this broker. None if it must first verify that it was not replaced."""
         try:
             machine = self._transactions.machine_of(transactional_id)
-            if not machine.is_sure:
+            if not machine.leads_for_certain:
                 return None
             return machine.transactions.verify_partitions(transactional_id, producer, {name})[name]
         except TidelogError as refusal:
@@ -136,11 +136,11 @@ class Admission:
         if decision is not False:
             then(decision if isinstance(decision, TidelogError) else None)
             return
-        waiting = self._waiting.get((partition.name, producer))
-        if waiting is None:
-            waiting = self._waiting[partition.name, producer] = _Waiting(partition, client, numbered)
+        pending = self._pending.get((partition.name, producer))
+        if pending is None:
+            pending = self._pending[partition.name, producer] = _PendingBatches(partition, client, numbered)
             self._ask_soon(_Asked(transactional_id, producer, client), partition.name)
-        waiting.then.append(then)
+        pending.then.append(then)
 
     # -- asking the coordinator --------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Admission:
         for asked, names in to_ask.items():
             coordinator = self._coordinator_of(asked.transactional_id)
             if coordinator == NO_BROKER:
-                self._settle_all(asked, names, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                self._complete_all(asked, names, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             elif coordinator == self._broker.broker_id and asked.client is Client.WRITES:
                 self._add_here(asked, names)
             else:
@@ -170,7 +170,7 @@ class Admission:
         """Add the partitions with the coordinator on this broker."""
 
         def heard(answer: TidelogError | None) -> None:
-            self._settle_all(asked, names, ErrorCode.NONE if answer is None else answer.code)
+            self._complete_all(asked, names, ErrorCode.NONE if answer is None else answer.code)
 
         try:
             machine = self._transactions.machine_of(asked.transactional_id)
@@ -203,7 +203,7 @@ class Admission:
 
     def _answered(self, asked: _Asked, names: set[TopicPartition], answer: Any) -> None:
         if isinstance(answer, TidelogError):
-            self._settle_all(asked, names, answer.code)
+            self._complete_all(asked, names, answer.code)
             return
         codes = {
             TopicPartition(topic.name, result.partition_index): ErrorCode(result.partition_error_code)
@@ -212,23 +212,23 @@ class Admission:
             for result in topic.results_by_partition
         }
         for name in sorted(names):
-            self._settle(asked, name, codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR))
+            self._complete(asked, name, codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR))
 
-    def _settle_all(self, asked: _Asked, names: set[TopicPartition], code: ErrorCode) -> None:
+    def _complete_all(self, asked: _Asked, names: set[TopicPartition], code: ErrorCode) -> None:
         for name in sorted(names):
-            self._settle(asked, name, code)
+            self._complete(asked, name, code)
 
     # -- after the response ------------------------------------------------------------
 
-    def _settle(self, asked: _Asked, name: TopicPartition, code: ErrorCode) -> None:
-        waiting = self._waiting.pop((name, asked.producer))
-        refusal = _refusal(code, waiting.client)
-        if refusal is None and self._is_void(waiting, asked.producer.producer_id):
+    def _complete(self, asked: _Asked, name: TopicPartition, code: ErrorCode) -> None:
+        pending = self._pending.pop((name, asked.producer))
+        refusal = _refusal(code, pending.client)
+        if refusal is None and self._is_void(pending, asked.producer.producer_id):
             refusal = TidelogError("the transaction has ended meanwhile", ErrorCode.INVALID_TXN_STATE)
-        first, *others = waiting.then
+        first, *others = pending.then
         first(refusal)
-        written = waiting.partition.log.producers.is_in_transaction(*asked.producer)
-        if refusal is None and waiting.numbered and not written:
+        written = pending.partition.log.producers.is_in_transaction(*asked.producer)
+        if refusal is None and pending.numbered and not written:
             # The first batch was refused, so the others would leave a gap in the sequence.
             refusal = TidelogError(
                 "the batch before this one was refused", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -237,16 +237,16 @@ class Admission:
             then(refusal)
 
     @staticmethod
-    def _is_void(waiting: _Waiting, producer_id: int) -> bool:
+    def _is_void(pending: _PendingBatches, producer_id: int) -> bool:
         """Whether the transaction ended before the coordinator's response arrived."""
-        partition = waiting.partition
-        if partition.leader_epoch != waiting.leader_epoch:
+        partition = pending.partition
+        if partition.leader_epoch != pending.leader_epoch:
             return True
-        if waiting.client is Client.WRITES:
+        if pending.client is Client.WRITES:
             # Its marker has a newer epoch, by which the partition recognizes late batches. A marker that
             # arrived meanwhile is that of the previous transaction, for which the coordinator has waited.
             return False
-        return partition.log.producers.marker_offset(producer_id) >= waiting.log_end_offset
+        return partition.log.producers.marker_offset(producer_id) >= pending.log_end_offset
 
 
 def _refusal(code: ErrorCode, client: Client) -> TidelogError | None:

@@ -17,7 +17,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
 DRAIN_SETTING = "broker.drain"
-NOBODY = -1
+NO_LEADER = -1
 REQUEST_MS = 10_000
 METADATA_LOG = "__cluster_metadata"
 
@@ -65,7 +65,7 @@ class Cluster(NamedTuple):
     partitions: list[Partition]
 
     @property
-    def serving(self) -> list[Broker]:
+    def unfenced(self) -> list[Broker]:
         return [broker for broker in self.brokers.values() if not broker.fenced]
 
     def of(self, topics: Iterable[str]) -> list[Partition]:
@@ -132,7 +132,7 @@ def moving(client: ClusterClient) -> list[Moving]:
 def drained(client: ClusterClient, cluster: Cluster) -> set[int]:
     """Drained brokers. Each broker is asked, because only it knows its settings."""
     found = set()
-    for broker in cluster.serving:
+    for broker in cluster.unfenced:
         resource = {
             "resource_type": BROKER_RESOURCE,
             "resource_name": str(broker.broker),
@@ -198,7 +198,7 @@ def status(client: ClusterClient) -> dict[str, Any]:
             for each in cluster.brokers.values()
         ],
         "partitions": len(cluster.partitions),
-        "offline": sum(partition.leader == NOBODY for partition in cluster.partitions),
+        "offline": sum(partition.leader == NO_LEADER for partition in cluster.partitions),
         "under_replicated": sum(partition.under_replicated for partition in cluster.partitions),
         "moving": len(moving(client)),
     }
@@ -211,9 +211,10 @@ def describe(client: ClusterClient) -> dict[str, Any]:
         **status(client),
         "quorum": quorum(client),
         "troubled": [
-            partition._asdict() | {"state": "offline" if partition.leader == NOBODY else "under-replicated"}
+            partition._asdict()
+            | {"state": "offline" if partition.leader == NO_LEADER else "under-replicated"}
             for partition in cluster.partitions
-            if partition.leader == NOBODY or partition.under_replicated
+            if partition.leader == NO_LEADER or partition.under_replicated
         ],
         "moves": [each._asdict() for each in moving(client)],
     }

@@ -89,4 +89,4 @@ def health(found: dict[str, Any]) -> str:
 
 
 def _leader(leader: int) -> int | None:
-    return None if leader == cluster_admin.NOBODY else leader
+    return None if leader == cluster_admin.NO_LEADER else leader

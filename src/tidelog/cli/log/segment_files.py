@@ -127,7 +127,7 @@ def _record_rows(data: bytes, header: BatchHeader) -> Iterator[RecordRow]:
     previous = header.base_offset - 1
     for record in decode_batch(data, header):
         if not previous < record.offset <= header.last_offset:
-            raise CorruptBatch(f"record offset {record.offset} does not fit behind {previous}")
+            raise CorruptBatch(f"record offset {record.offset} does not fit after {previous}")
         previous = record.offset
         yield RecordRow(record)
 
@@ -192,7 +192,7 @@ def _check_offset_index(data: bytes, base_offset: int, log: Outline) -> Iterator
         elif batch == len(log.positions) or log.positions[batch] != position:
             yield Problem(place, f"offset {offset} points to byte {position}, where no batch begins")
         elif batch and log.last_offsets[batch - 1] >= offset:
-            yield Problem(place, f"offset {offset} points behind the batch that holds it, to byte {position}")
+            yield Problem(place, f"offset {offset} points past the batch that holds it, to byte {position}")
         previous = (relative, position)
     yield IndexRow(entries)
 
@@ -209,9 +209,9 @@ def _check_time_index(data: bytes, base_offset: int, log: Outline) -> Iterator[R
         if timestamp <= previous[0] or relative < previous[1]:
             yield Problem(place, f"the entry for time {timestamp} does not ascend")
         elif batch == len(log.positions):
-            yield Problem(place, f"time {timestamp} points to offset {offset}, behind the end of the log")
+            yield Problem(place, f"time {timestamp} points to offset {offset}, past the end of the log")
         elif batch and log.newest[batch - 1] >= timestamp:
-            yield Problem(place, f"time {timestamp} points to offset {offset}, behind a record of that time")
+            yield Problem(place, f"time {timestamp} points to offset {offset}, past a record of that time")
         previous = (timestamp, relative)
     yield IndexRow(entries)
 

@@ -182,14 +182,14 @@ def _wanted(
     modes: tuple[str, ...], brokers: int | None, only_faults: str | None, plan: list[str]
 ) -> Mapping[str, Mapping[str, Any]]:
     """Mode → what its seeds do not decide."""
-    from tidelog.sim.wishes import UnknownWish, parse, parse_numbers
+    from tidelog.sim.overrides import UnknownOverride, parse, parse_numbers
 
     asked: dict[str, Any] = {} if brokers is None else {"size": brokers}
     try:
         if only_faults is not None:
             asked["only_faults"] = parse_numbers(only_faults)
-        return {mode: asked | dict(parse(mode, wish) for wish in plan) for mode in modes}
-    except UnknownWish as error:
+        return {mode: asked | dict(parse(mode, override) for override in plan) for mode in modes}
+    except UnknownOverride as error:
         raise CommandFailed(str(error)) from error
 
 

@@ -91,7 +91,7 @@ class Hunt:
         self._display = Display(amount, len(self._modes))
 
     def run(self) -> None:
-        self._go_on()
+        self._resume()
         runner = Here(self._coverage) if self._workers == 1 else Pool(self._workers, self._coverage)
         with closing(self._report) if self._report else nullcontext(), self._display:
             self._display.show(self.sums)
@@ -101,7 +101,7 @@ class Hunt:
             if self._report is not None:
                 self._report.write_summary(self.summary())
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._report is None:
             return
         for number, outcome in self._report.finished():
@@ -165,7 +165,7 @@ class Hunt:
             self._report.add_story(failure, lines)
 
     def _command(self, outcome: "Outcome") -> str:
-        from tidelog.sim.wishes import command
+        from tidelog.sim.overrides import command
 
         return command(outcome.mode, outcome.seed, self._wanted[outcome.mode])
 

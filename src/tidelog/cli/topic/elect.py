@@ -6,12 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
-from tidelog.cli.cluster.admin import NOBODY, Cluster, Name, Outcome, Partition
+from tidelog.cli.cluster.admin import NO_LEADER, Cluster, Name, Outcome, Partition
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.topic.recover import topic_mode
+from tidelog.config.promises import by_hand
 
 DESCRIBE_LOG_DIRS = 35
 NOT_NEEDED = "ELECTION_NOT_NEEDED"
@@ -56,8 +57,8 @@ def elect(
 
 def _check_mode(client: ClusterClient, topic: str) -> None:
     """A backup in the in-sync set may lack records, and a quorum is recovered from its longest log."""
-    other = {"primary-backup": "promote", "quorum": "recover"}.get(mode := topic_mode(client, topic))
-    if other is not None:
+    mode = topic_mode(client, topic)
+    if (other := by_hand(mode)) != "elect --unclean":
         raise CommandFailed(f"Topic '{topic}' has mode {mode}; use `tidelog topic {other}`.")
 
 
@@ -86,7 +87,7 @@ def _elect_preferred(client: ClusterClient, wanted: Sequence[Partition], *, as_j
 def _elect_unclean(
     client: ClusterClient, cluster: Cluster, wanted: Sequence[Partition], *, execute: bool, as_json: bool
 ) -> None:
-    waiting = [each for each in wanted if each.leader == NOBODY]
+    waiting = [each for each in wanted if each.leader == NO_LEADER]
     if not waiting:
         print("Every partition has a leader; nothing to do." if not as_json else "[]")
         return
@@ -142,7 +143,7 @@ def _show_candidates(
 def _lags(client: ClusterClient, cluster: Cluster) -> dict[int, dict[Name, int]]:
     """By how many records each replica on the brokers that are up is known to lag."""
     found: dict[int, dict[Name, int]] = {}
-    for broker in cluster.serving:
+    for broker in cluster.unfenced:
         answer = client.ask(broker.address, DESCRIBE_LOG_DIRS, {"topics": None})
         found[broker.broker] = {
             (topic.name, each.partition_index): each.offset_lag
@@ -161,8 +162,8 @@ def _report(
         {
             "topic": each.topic,
             "partition": each.partition,
-            "before": None if each.leader == NOBODY else each.leader,
-            "leader": None if after.get(each.name, NOBODY) == NOBODY else after[each.name],
+            "before": None if each.leader == NO_LEADER else each.leader,
+            "leader": None if after.get(each.name, NO_LEADER) == NO_LEADER else after[each.name],
             "error": None if outcomes[each.name].done else outcomes[each.name].error,
         }
         for each in before

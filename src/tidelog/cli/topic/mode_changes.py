@@ -11,21 +11,21 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import flag
 from tidelog.cli.tables import count, print_table
 from tidelog.cli.topic import admin as topic_admin
-from tidelog.config.modes import WITHOUT_MEANING
+from tidelog.config.modes import MODES, WITHOUT_MEANING
 from tidelog.config.topic import REPLICATION_MODE
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 MODE_TIMEOUT_S = 60.0
-LOOK_AGAIN_S = 0.1
+RECHECK_S = 0.1
 
 Mode = Annotated[
     str | None,
     typer.Option(
         "--mode",
         metavar="MODE",
-        help="Replication mode: isr, primary-backup or quorum (sets replication.mode). "
+        help=f"Replication mode: one of {', '.join(MODES)} (sets replication.mode). "
         "`tidelog modes` compares them.",
     ),
 ]
@@ -131,7 +131,7 @@ def follow_change(admin: "AdminClient", topic: str, mode: str, timeout_s: float)
             print(f"{count(left, 'partition')} still changing to mode {mode}.", flush=True)
         if time.monotonic() >= deadline:
             raise CommandFailed(_late(topic, mode, state.waiting))
-        time.sleep(LOOK_AGAIN_S)
+        time.sleep(RECHECK_S)
 
 
 def _late(topic: str, mode: str, waiting: list[dict[str, Any]]) -> str:

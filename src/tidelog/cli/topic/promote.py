@@ -18,6 +18,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import count, print_json, print_table
+from tidelog.config.promises import by_hand
 
 LIST_OFFSETS, DESCRIBE_LOG_DIRS = 2, 35
 ANY_REPLICA = -2  # as replica id: any replica answers with its own log end offset
@@ -93,7 +94,7 @@ def _check(client: ClusterClient, cluster: Cluster, partition: Partition, to: in
     }
     answer = client.ask(None, DESCRIBE_CONFIGS, {"resources": [resource]})
     mode = next((config.value for result in answer.results for config in result.configs), None)
-    if mode != "primary-backup":
+    if by_hand(mode) != "promote":
         raise CommandFailed(
             f"Topic '{partition.topic}' has mode {mode}, where leaders are elected; use "
             "`tidelog topic elect`."

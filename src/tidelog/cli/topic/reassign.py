@@ -88,7 +88,7 @@ def reassign(
 
 def _racks(cluster: Cluster, to: str | None) -> dict[int, str | None]:
     if to is None:
-        return {broker.broker: broker.rack for broker in cluster.serving}
+        return {broker.broker: broker.rack for broker in cluster.unfenced}
     brokers = {}
     for word in to.split(","):
         if not word.strip().isdecimal():

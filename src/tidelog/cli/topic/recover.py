@@ -17,6 +17,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import print_json, print_table
+from tidelog.config.promises import by_hand
 
 LIST_OFFSETS = 2
 ANY_REPLICA = -2  # as replica id: any replica answers with its own log end offset
@@ -98,8 +99,7 @@ def topic_mode(client: ClusterClient, topic: str) -> str:
 
 def _check(client: ClusterClient, partition: Partition, *, unsafe: bool) -> None:
     mode = topic_mode(client, partition.topic)
-    if mode != "quorum":
-        other = "promote" if mode == "primary-backup" else "elect --unclean"
+    if (other := by_hand(mode)) != "recover":
         raise CommandFailed(f"Topic '{partition.topic}' has mode {mode}; use `tidelog topic {other}`.")
     if not unsafe:
         raise CommandFailed(

@@ -6,24 +6,22 @@ from typing import Any
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.config.modes import PRIMARY_BACKUP, QUORUM
-
-MODES = (PRIMARY_BACKUP, QUORUM)
-"""Those in which replicas stand in for a leader."""
+from tidelog.config.promises import RULES
 
 
 def correct(description: dict[str, Any], bootstrap: str) -> None:
     """Put the actual leader into a described topic, and the replica that serves readers."""
-    if description["mode"] not in MODES and not description["mode_change"]:
+    rule = RULES.get(description["mode"])
+    if not (rule and rule.serves_without_leader) and not description["mode_change"]:
         return
     with ClusterClient(bootstrap) as client:
         leaders = {
             each.partition: each.leader for each in cluster_admin.look(client).of([description["name"]])
         }
     for row in description["partitions"]:
-        leader = leaders.get(row["partition"], cluster_admin.NOBODY)
+        leader = leaders.get(row["partition"], cluster_admin.NO_LEADER)
         row["readers_at"] = None if leader == row["leader"] else row["leader"]
-        row["leader"] = None if leader == cluster_admin.NOBODY else leader
+        row["leader"] = None if leader == cluster_admin.NO_LEADER else leader
 
 
 def print_away(description: dict[str, Any]) -> None:
@@ -34,6 +32,6 @@ def print_away(description: dict[str, Any]) -> None:
 
 
 def _waits_for(mode: str | None, row: dict[str, Any]) -> str:
-    if mode == PRIMARY_BACKUP:
-        return f"waits for its primary, broker {row['replicas'][0]}"
+    if mode in RULES and not RULES[mode].leader_can_be_replaced:
+        return f"waits for its {RULES[mode].leader}, broker {row['replicas'][0]}"
     return "has no leader"

@@ -13,10 +13,10 @@ from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.placement import spreading
-from tidelog.controller.placement_groups import Placement, spreading_groups
+from tidelog.controller.placement_groups import Placement, primary_away, spreading_groups
 from tidelog.controller.successions import isr, mode_changes, primary_backup, quorum, steps
 from tidelog.controller.successions.promising import promised
-from tidelog.controller.successions.steps import LeaderReport, Rules, Settle, finish_move, led_by
+from tidelog.controller.successions.steps import LeaderReport, NextState, Rules, finish_move, led_by
 from tidelog.types import NO_BROKER
 
 
@@ -32,19 +32,21 @@ class Succession(NamedTuple):
     is_led: Callable[[PartitionImage, BrokerAvailability], bool] = steps.is_led
     is_restoring: Callable[[PartitionImage], bool] = steps.is_restoring
     # The replica that serves readers while there is no leader.
-    stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.nobody
+    stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.no_stand_in
     # How the controller moves leadership from one member to another; None: it cannot.
     hand_over: Callable[[PartitionImage, int], PartitionImage] | None = None
     lost: Callable[..., PartitionImage] = steps.lost
     in_a_new_epoch: Callable[[PartitionImage], PartitionImage] = steps.in_a_new_epoch
-    told: Callable[[PartitionImage, LeaderReport, Settle], PartitionImage] = steps.outvoted
+    told: Callable[[PartitionImage, LeaderReport, NextState], PartitionImage] = steps.outvoted
     check_leader: Callable[[PartitionImage, int, int, int], None] = steps.check_leader
     # Replicas for which a leader's report, however old, can still be true.
     unforgetful: Callable[[PartitionImage], AbstractSet[int]] = steps.all_replicas
     # Applied last to every new state. ``founded``: the mode begins with this state.
     finished: Callable[..., PartitionImage] = steps.as_it_is
-    # False: only the number of copies counts, so a member may lack acknowledged records.
-    members_hold_all: bool = True
+    # The replicas that a reassignment removes, unless they are in its target.
+    leavers: Callable[[PartitionImage, tuple[int, ...]], tuple[int, ...]] = steps.from_before
+    # The last leader that held everything, after a replica may have lost records.
+    last_leader_without: Callable[..., int] = steps.last_complete
     # Whether replicas of a new topic are eligible though their brokers are unavailable: all replicas start
     # empty.
     away_counts: bool = False
@@ -63,8 +65,9 @@ BY_MODE: dict[str, Succession] = {
         primary_backup.force,
         primary_backup.with_members,
         stand_in=primary_backup.stand_in,
-        members_hold_all=False,
-        placement=Placement(spreading_groups, first_must_serve=True),
+        leavers=steps.all_present,
+        last_leader_without=steps.last_leader_kept,
+        placement=Placement(spreading_groups, primary_away),
     ),
     QUORUM: Succession(
         quorum.next_state,
@@ -79,7 +82,8 @@ BY_MODE: dict[str, Succession] = {
         check_leader=quorum.any_leader,
         unforgetful=quorum.unforgetful,
         finished=quorum.numbered,
-        members_hold_all=False,
+        leavers=steps.all_present,
+        last_leader_without=steps.last_leader_kept,
         away_counts=True,
     ),
 }
@@ -88,8 +92,8 @@ BY_MODE: dict[str, Succession] = {
 
 def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """The partition after brokers started or failed. Equal to the present one if nothing has to change."""
-    settled = BY_MODE[partition.mode].next_state(partition, available, rules)
-    stepped = mode_changes.step(settled, available, rules.mode)
+    assigned = BY_MODE[partition.mode].next_state(partition, available, rules)
+    stepped = mode_changes.step(assigned, available, rules.mode)
     new = stepped if stepped is partition else promised(partition, rules, stepped, rules)
     return BY_MODE[new.mode].finished(new, founded=new.mode_epoch != partition.mode_epoch)
 
@@ -138,7 +142,7 @@ def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
     return BY_MODE[partition.mode].stand_in(partition, present)
 
 
-def is_appointed(partition: PartitionImage) -> bool:
+def can_hand_over(partition: PartitionImage) -> bool:
     """Whether the controller may move the leadership to another member."""
     return BY_MODE[partition.mode].hand_over is not None
 
@@ -181,6 +185,15 @@ def copied(partition: PartitionImage) -> PartitionImage:
     return finish_move(partition) if partition.ending else partition
 
 
-def members_hold_all(partition: PartitionImage) -> bool:
-    """Whether every member of the in-sync set holds everything that was acknowledged."""
-    return BY_MODE[partition.mode].members_hold_all
+def leavers(partition: PartitionImage, before: tuple[int, ...]) -> tuple[int, ...]:
+    """The replicas that a reassignment removes unless they are in its target; ``before``: the replicas from
+    before the present reassignment.
+    """
+    return BY_MODE[partition.mode].leavers(partition, before)
+
+
+def last_leader_without(partition: PartitionImage, replica: int, *, empty: bool, tail: bool) -> int:
+    """The last leader that held everything, after ``replica`` may have lost records. ``empty``: all of them;
+    ``tail``: only those that it had not synced.
+    """
+    return BY_MODE[partition.mode].last_leader_without(partition, replica, empty=empty, tail=tail)

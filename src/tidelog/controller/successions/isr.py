@@ -6,7 +6,7 @@ kind is known to be complete, the last leader once it is back; then, only if the
 
 The last leader may have come back with fewer records, and replicas that left the set before it or lost power
 with it may have kept more. So it is first appointed outside the in-sync set: it asks the available replicas,
-copies the newest log, and then joins the set (:mod:`tidelog.replication.restoring`).
+copies the newest log, and then joins the set (:mod:`tidelog.replication.attachments.restorer`).
 
 Among equal candidates a broker that is shutting down or drained comes last, and loses its leadership as soon
 as another one can lead.
@@ -28,17 +28,17 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
         and not partition.eligible
         and not partition.offline
         and not partition.is_moving
-        and available.serving.issuperset(partition.in_sync)
+        and available.unfenced.issuperset(partition.in_sync)
     ):
         return partition
     members = tuple(replica for replica in partition.in_sync if serves(partition, replica, available))
     if members and len(members) < len(partition.in_sync) and not any(map(available.hears, members)):
         return _wait_for_word(partition, members)
     if members:
-        settled = _led_by_member(partition, members, available, rules)
+        assigned = _led_by_member(partition, members, available, rules)
     else:
-        settled = _led_by_other(partition, available, rules)
-    return _look_for_the_end(settled, available)
+        assigned = _led_by_other(partition, available, rules)
+    return _look_for_the_end(assigned, available)
 
 
 def _wait_for_word(partition: PartitionImage, members: tuple[int, ...]) -> PartitionImage:
@@ -98,7 +98,7 @@ def _led_by_other(partition: PartitionImage, available: BrokerAvailability, rule
     if rules.unclean_allowed and present:
         leader = available.best(present)
         return led_by(partition, leader, (leader,), (), unclean=True)
-    if partition.leader in available.serving:
+    if partition.leader in available.unfenced:
         # Its log accepts no writes any more, but it is the only replica that can serve readers.
         return partition
     return led_by(partition, NO_BROKER, partition.in_sync, partition.eligible)

@@ -111,7 +111,7 @@ def _seal(partition: PartitionImage, available: BrokerAvailability) -> str | Non
 
 
 def _serves(partition: PartitionImage, replica: int, available: BrokerAvailability) -> bool:
-    return replica in available.serving and replica not in partition.offline
+    return replica in available.unfenced and replica not in partition.offline
 
 
 def _no_move(partition: PartitionImage) -> str | None:
@@ -161,7 +161,7 @@ class PendingChange(NamedTuple):
     waits_for: str
 
 
-def waiting(topic: TopicImage, available: BrokerAvailability) -> Iterator[PendingChange]:
+def pending(topic: TopicImage, available: BrokerAvailability) -> Iterator[PendingChange]:
     """The steps that are left for a change of mode, and what each waits for."""
     wanted = mode_of(topic.configs)
     for index, partition in enumerate(topic.partitions):
@@ -171,7 +171,7 @@ def waiting(topic: TopicImage, available: BrokerAvailability) -> Iterator[Pendin
             yield PendingChange(index, partition.mode, mode, reason or "the controllers")
 
 
-def wished(topic: TopicImage, *, since: TopicImage) -> Iterator[PartitionChanged]:
+def wanted_mode_changed(topic: TopicImage, *, since: TopicImage) -> Iterator[PartitionChanged]:
     """The wanted mode has changed: a leader that has paused for the last one may continue, or pause again.
     With this record its earlier report of the holders of its log is void, however late it arrives.
     """

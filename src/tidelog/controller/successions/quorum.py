@@ -31,8 +31,8 @@ from tidelog.controller.records import Loss
 from tidelog.controller.successions.steps import (
     EPOCHS_AHEAD,
     LeaderReport,
+    NextState,
     Rules,
-    Settle,
     finish_move,
     serves,
 )
@@ -46,10 +46,10 @@ def next_state(partition: PartitionImage, available: BrokerAvailability, rules: 
     voters = tuple(voter for voter in partition.replicas if voter in members)
     in_sync = tuple(voter for voter in voters if serves(partition, voter, available))
     eligible = tuple(voter for voter in voters if voter not in in_sync)
-    leader = partition.leader if partition.leader in available.serving else NO_BROKER
-    settled = msgspec.structs.replace(partition, leader=leader, in_sync=in_sync, eligible=eligible)
-    heir = _heir(settled, available)
-    return settled if heir == settled.heir else msgspec.structs.replace(settled, heir=heir)
+    leader = partition.leader if partition.leader in available.unfenced else NO_BROKER
+    assigned = msgspec.structs.replace(partition, leader=leader, in_sync=in_sync, eligible=eligible)
+    heir = _heir(assigned, available)
+    return assigned if heir == assigned.heir else msgspec.structs.replace(assigned, heir=heir)
 
 
 def _heir(partition: PartitionImage, available: BrokerAvailability) -> int:
@@ -81,10 +81,10 @@ def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules
     voting, and continues with the records that it has. All others start as new replicas and are added as they
     catch up, so every voter set in an earlier log is void. Records that only the others hold are lost.
     """
-    serving = [replica for replica in partition.target if serves(partition, replica, available)]
-    if not serving:
+    available_replicas = [replica for replica in partition.target if serves(partition, replica, available)]
+    if not available_replicas:
         return msgspec.structs.replace(partition, leader=NO_BROKER)
-    first = serving[0]
+    first = available_replicas[0]
     others = tuple(replica for replica in partition.target if replica != first)
     # Voters that do not know of it yet may still elect a leader; no epoch may be led twice.
     epoch = partition.leader_epoch + EPOCHS_AHEAD
@@ -171,7 +171,7 @@ def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionIma
     return msgspec.structs.replace(partition, losses=(*others, loss))
 
 
-def told(partition: PartitionImage, report: LeaderReport, settle: Settle) -> PartitionImage:
+def told(partition: PartitionImage, report: LeaderReport, to_next_state: NextState) -> PartitionImage:
     """The winner of an election reports it. Raises if the report is outdated."""
     leader, epoch, voters, counted = report
     known = (partition.leader_epoch, partition.leader)
@@ -192,7 +192,7 @@ def told(partition: PartitionImage, report: LeaderReport, settle: Settle) -> Par
             new = finish_move(new)
         else:
             new = msgspec.structs.replace(new, voters=tuple(sorted(voters)))
-    return settle(new)
+    return to_next_state(new)
 
 
 def unforgetful(partition: PartitionImage) -> AbstractSet[int]:

@@ -45,7 +45,7 @@ def minimum(partition: PartitionImage, rules: Rules) -> int:
 
 
 def serves(partition: PartitionImage, replica: int, available: BrokerAvailability) -> bool:
-    return replica in available.serving and replica not in partition.offline
+    return replica in available.unfenced and replica not in partition.offline
 
 
 def led_by(
@@ -96,6 +96,38 @@ def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionIma
     )
 
 
+def last_complete(partition: PartitionImage, replica: int, *, empty: bool, tail: bool) -> int:
+    """Every member holds everything, so the last one that was complete can take the place of the last leader.
+
+    A replica that lost synced records cannot: replicas that left the in-sync set long ago may have kept more
+    of them. One that lost only its unsynced tail has kept more than those that lost data before it.
+    """
+    if empty or not tail:
+        return last_leader_kept(partition, replica, empty=True, tail=tail)
+    was_last = {*partition.in_sync, *partition.eligible} == {replica}
+    return replica if was_last else partition.last_leader
+
+
+def last_leader_kept(partition: PartitionImage, replica: int, *, empty: bool, tail: bool) -> int:
+    """Where a member may lack acknowledged records, the last leader alone may have held everything: no other
+    replica takes its place here. If its disk was replaced, an operator has to know.
+    """
+    last = partition.last_leader
+    return NO_BROKER if empty and last == replica else last
+
+
+def from_before(partition: PartitionImage, before: tuple[int, ...]) -> tuple[int, ...]:
+    """A replica that the present reassignment added is dropped at once."""
+    return before
+
+
+def all_present(partition: PartitionImage, before: tuple[int, ...]) -> tuple[int, ...]:
+    """Where a member may lack acknowledged records, no replica leaves before the target has them: a new
+    replica of an earlier reassignment may be the leader by now, or hold the second copy.
+    """
+    return partition.replicas
+
+
 def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
     """A replica has lost records, or is added. The leader may still count it as holding everything it had
     acknowledged, and would let it join at once. In a new epoch earlier fetches do not count, nor do those of
@@ -120,7 +152,7 @@ def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
     return partition.leader in partition.in_sync
 
 
-def nobody(partition: PartitionImage, present: AbstractSet[int]) -> int:
+def no_stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
     return NO_BROKER
 
 
@@ -153,11 +185,11 @@ class LeaderReport(NamedTuple):
     counted: tuple[int, ...]  # those of them that have not lost anything
 
 
-Settle = Callable[[PartitionImage], PartitionImage]
+NextState = Callable[[PartitionImage], PartitionImage]
 """Gives the next state of a partition after a change."""
 
 
-def outvoted(partition: PartitionImage, report: LeaderReport, settle: Settle) -> PartitionImage:
+def outvoted(partition: PartitionImage, report: LeaderReport, to_next_state: NextState) -> PartitionImage:
     """Voters had reached a higher epoch than the controllers assumed when they took over: repeat the change
     above the voters' epoch. Voters ignore an epoch below their own, and would not follow.
     """

@@ -60,8 +60,8 @@ class ClassicGroup(Joining, AssignmentSyncing, Leaving):
 
     def abandon(self) -> Effects:
         for member in self.members.values():
-            self._answer_join(member, JoinResponse(ErrorCode.NOT_COORDINATOR, member.member_id))
-            self._answer_sync(member, SyncResponse(ErrorCode.NOT_COORDINATOR))
+            self._respond_to_join(member, JoinResponse(ErrorCode.NOT_COORDINATOR, member.member_id))
+            self._respond_to_sync(member, SyncResponse(ErrorCode.NOT_COORDINATOR))
         self._proposed = None
         return self._drain()
 
@@ -70,8 +70,8 @@ class ClassicGroup(Joining, AssignmentSyncing, Leaving):
     def dissolve(self, now: Now) -> Effects:
         """The group becomes a consumer group: members with a pending request must rejoin there."""
         for member in list(self.members.values()):
-            self._answer_join(member, JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-            self._answer_sync(member, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
+            self._respond_to_join(member, JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            self._respond_to_sync(member, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
             self._forget(member)
         self._proposed = None
         self._join_deadline.clear()

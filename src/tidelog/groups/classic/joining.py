@@ -81,7 +81,7 @@ class Joining(Rebalancing):
     def _update(self, member: Member, request: JoinRequest, waiter: Waiter) -> None:
         """Update a member from its JoinGroup; the response is sent with the next generation."""
         # A second request of the same member: the first one must not wait forever.
-        self._answer_join(member, JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        self._respond_to_join(member, JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -131,8 +131,8 @@ class Joining(Rebalancing):
             self._rebalance(now, "a static member came back")
 
     def _take_over(self, old: Member, request: JoinRequest) -> Member:
-        self._answer_join(old, JoinResponse(ErrorCode.FENCED_INSTANCE_ID))
-        self._answer_sync(old, SyncResponse(ErrorCode.FENCED_INSTANCE_ID))
+        self._respond_to_join(old, JoinResponse(ErrorCode.FENCED_INSTANCE_ID))
+        self._respond_to_sync(old, SyncResponse(ErrorCode.FENCED_INSTANCE_ID))
         old.session.clear()
         del self.members[old.member_id]
         member_id = request.new_member_id

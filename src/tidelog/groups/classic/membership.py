@@ -78,12 +78,12 @@ class GroupMembership:
         effects, self._effects = self._effects, []
         return effects
 
-    def _answer_join(self, member: Member, answer: JoinResponse) -> None:
+    def _respond_to_join(self, member: Member, answer: JoinResponse) -> None:
         if member.join_waiter is not None:
             self._do(Respond(member.join_waiter, answer))
             member.join_waiter = None
 
-    def _answer_sync(self, member: Member, answer: SyncResponse) -> None:
+    def _respond_to_sync(self, member: Member, answer: SyncResponse) -> None:
         if member.sync_waiter is not None:
             self._do(Respond(member.sync_waiter, answer))
             member.sync_waiter = None
@@ -199,8 +199,8 @@ class GroupMembership:
 
     def _forget(self, member: Member) -> None:
         """Remove a member; a pending request of it is refused."""
-        self._answer_join(member, JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID))
-        self._answer_sync(member, SyncResponse(ErrorCode.UNKNOWN_MEMBER_ID))
+        self._respond_to_join(member, JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID))
+        self._respond_to_sync(member, SyncResponse(ErrorCode.UNKNOWN_MEMBER_ID))
         member.session.clear()
         del self.members[member.member_id]
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.member_id:

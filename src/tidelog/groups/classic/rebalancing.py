@@ -54,7 +54,7 @@ class Rebalancing(GroupMembership):
         self._proposed = None
         for member in self.members.values():
             member.assignment = b""
-            self._answer_sync(member, SyncResponse(error))
+            self._respond_to_sync(member, SyncResponse(error))
 
     def _joining_over(self, now: Now) -> Effects:
         if self.state is not ClassicGroupState.PREPARING:
@@ -99,7 +99,7 @@ class Rebalancing(GroupMembership):
         for member in list(self.members.values()):
             member.is_new = False
             member.alive(now)
-            self._answer_join(member, self._joined(member, leads=member.member_id == self.leader))
+            self._respond_to_join(member, self._joined(member, leads=member.member_id == self.leader))
 
     def _become_empty(self, now: Now) -> None:
         self.protocol = None

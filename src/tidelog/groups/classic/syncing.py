@@ -23,7 +23,7 @@ class AssignmentSyncing(Rebalancing):
             self._do(Respond(waiter, self._assigned(member)))
             return self._drain()
         # A second request of the same member: the first one must not wait forever.
-        self._answer_sync(member, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
+        self._respond_to_sync(member, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_waiter = waiter
         if member.member_id == self.leader and self._proposed is None:
             self._propose(dict(request.assignments))
@@ -74,7 +74,7 @@ class AssignmentSyncing(Rebalancing):
             member.assignment = proposed.get(member.member_id, b"")
             if member.sync_waiter is not None:
                 member.alive(now)
-                self._answer_sync(member, self._assigned(member))
+                self._respond_to_sync(member, self._assigned(member))
 
     def _assigned(self, member: Member) -> SyncResponse:
         return SyncResponse(ErrorCode.NONE, self.protocol_type, self.protocol, member.assignment)

@@ -69,7 +69,7 @@ class ConsumerGroup:
         self.seen_topics: Mapping[str, Topic] = {}  # topics when the regular expressions were last resolved
         self.retargeted_ms = -(1 << 62)  # when the target was computed, on the monotonic clock
         # Responses to send when the newest change is in the log; None if no change is being written.
-        self.waiting: list[Respond] | None = None
+        self.pending_responses: list[Respond] | None = None
         self._state: str | None = None  # None: unknown since the last record
         self.updates: list[Update] = []  # put and not taken yet
         self._before: list[Update] = []  # the records that the updates replaced

@@ -29,8 +29,8 @@ def set_member(group: ConsumerGroup, member_id: str, record: MemberRecord, view:
     """A member joined, or changed its description."""
     old = group.members.get(member_id)
     group.put(RecordKind.MEMBER, member_id, record)
-    subscribed_anew = old is None or (old.topics, old.regex) != (record.topics, record.regex)
-    follow_topics(group, view, changed=subscribed_anew)
+    subscription_changed = old is None or (old.topics, old.regex) != (record.topics, record.regex)
+    follow_topics(group, view, changed=subscription_changed)
 
 
 def take_over(group: ConsumerGroup, old_id: str, new_id: str) -> None:

@@ -207,17 +207,17 @@ def _written(
 ) -> Effects:
     answers: list[Respond] = [] if waiter is None else [Respond(waiter, answer)]
     if not records:
-        if group.waiting is None:
+        if group.pending_responses is None:
             return list(answers)
         # The response depends on the pending change. Without this wait, a replaced coordinator could return
         # an assignment that it could not write, to a member that repeats its request.
-        group.waiting += answers
+        group.pending_responses += answers
         return []
-    group.waiting = answers
+    group.pending_responses = answers
 
     def then(error: ErrorCode, now: Now) -> Effects:
-        if group.waiting is answers:
-            group.waiting = None
+        if group.pending_responses is answers:
+            group.pending_responses = None
         if not error:
             return list(answers)
         refusal = TidelogError("the group could not be written", error)

@@ -15,9 +15,11 @@ seal        ``NoSeal``                                     ``Pausing``, ``Sealin
 snapshots   ``NoSnapshots``                                ``ReplicaSnapshots``: replace the beginning of the
                                                            log
 stand_in    ``NoStandIn``                                  ``Backup``, ``AnyVoter``: serve readers while there
-                                                           is no leader
+                                                           is no leader; ``AnyMember``: a leader that lost
+                                                           records steps down
 successors  ``NoSuccessors``                               ``Successors``: replicas that the controllers may
                                                            have appointed instead
-deletions   ``Deletions``: each member deletes             ``LoggedDeletions``: a deletion is a record
+deletions   ``Deletions``: each replica deletes            ``MemberDeletions``: all members are waited for;
+                                                           ``LoggedDeletions``: a deletion is a record
 =========== ============================================== ===================================================
 """

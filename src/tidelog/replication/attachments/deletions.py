@@ -16,7 +16,8 @@ LOG_START_VERSION = 0
 
 class Deletions(Attachment):
     """Each replica deletes when it learns of the deletion. It is permanent when all that may lead next have
-    done so.
+    done so. Replicas that are not heard are not waited for: they raise their log start when they follow
+    again, before they can lead.
     """
 
     slot: ClassVar[str] = "deletions"
@@ -34,24 +35,35 @@ class Deletions(Attachment):
     @property
     def low_watermark(self) -> int:
         """The lowest log start offset of a replica that may lead next: no successor has records from before
-        it. A replica that is not heard may lead as long as it is a member or eligible. In modes that never
-        remove members that are not heard, they are not waited for: they raise their log start when they
-        follow again.
+        it.
         """
         driver = self._driver
-        replica = driver.replica
-        starts, leave = [driver.log.start_offset], replica.policy.drops_laggards
         able = self._able()
-        for follower, progress in replica.progress.items():
-            if follower in able and (leave or driver.listener.is_followed_by(driver, follower)):
-                starts.append(progress.log_start_offset)
-        return min(starts)
+        starts = [
+            progress.log_start_offset
+            for follower, progress in driver.replica.progress.items()
+            if follower in able and self._is_awaited(follower)
+        ]
+        return min((driver.log.start_offset, *starts))
+
+    def _is_awaited(self, follower: int) -> bool:
+        """Whether a deletion is not permanent before this follower, which may lead next, has deleted."""
+        return self._driver.listener.is_followed_by(self._driver, follower)
 
     def _able(self) -> frozenset[int]:
         """The replicas that may lead next without an unclean election. A proposed member may be a member by
         now without our knowledge.
         """
         return self._driver.replica.maximal_in_sync | self._driver.successors.complete
+
+
+class MemberDeletions(Deletions):
+    """A replica that is not heard may be appointed as long as it is a member or eligible, so it is waited
+    for. It is removed from the in-sync set if it does not come back.
+    """
+
+    def _is_awaited(self, follower: int) -> bool:
+        return True
 
 
 class LoggedDeletions(Deletions):

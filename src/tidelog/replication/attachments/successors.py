@@ -1,6 +1,7 @@
 """The replicas that could be appointed leader while this one is partitioned and does not know."""
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.replication.attachments.attachment import Attachment
@@ -20,9 +21,13 @@ class NoSuccessors(Attachment):
 
     def __init__(self, driver: "ReplicaDriver") -> None:
         self._driver = driver
-        self.named: frozenset[int] = frozenset()  # from the metadata
+        self.candidates: frozenset[int] = frozenset()  # from the metadata
         # Replicas that hold everything, according to the metadata. An unclean election may name others.
         self.complete: frozenset[int] = frozenset()
+
+    def update(self, candidates: frozenset[int], complete: frozenset[int]) -> None:
+        """The metadata or the settings of the topic have changed."""
+        self.candidates, self.complete = candidates, complete
 
     def all_follow(self, *, by_hand: bool = False) -> bool:
         """Whether all replicas that could lead instead are known to follow this replica."""
@@ -33,6 +38,15 @@ class NoSuccessors(Attachment):
         epoch. The call may come later.
         """
         then(True)
+
+    def steps_aside(self, able: AbstractSet[int]) -> bool:
+        """This replica leads, and has damaged records to drop; the members in ``able`` can lead. Returns
+        whether the partition can do without this replica now.
+
+        No other replica is appointed, so a backup must have all records and writes must stop: dropped records
+        are copied back from it.
+        """
+        return self._driver.damage.resign_if_copied()
 
 
 class Successors(NoSuccessors):
@@ -46,6 +60,12 @@ class Successors(NoSuccessors):
         """
         oldest_ms = self._driver.services.uptime_ms() - HEARD_WITHIN_MS
         return self.followed_until_ms(by_hand=by_hand) >= oldest_ms
+
+    def steps_aside(self, able: AbstractSet[int]) -> bool:
+        """One of them leads next. A replica that has resigned for this does not lead again, whichever others
+        are available.
+        """
+        return self._driver.stand_in.gathers_when_it_leads or bool(able)
 
     def followed_until_ms(self, *, by_hand: bool = False) -> int:
         """Until when all replicas that could lead instead are known to have followed this replica in its
@@ -64,7 +84,7 @@ class Successors(NoSuccessors):
         proof then, because they may have been given up together with us.
         """
         replica = self._driver.replica
-        able = self.named | replica.maximal_in_sync
+        able = self.candidates | replica.maximal_in_sync
         if by_hand:
             able |= frozenset(replica.replicas)
         return able - {replica.me}

@@ -100,23 +100,43 @@ class Elected(Appointed):
     watches_leader = True
 
     def __init__(
-        self, driver: "ReplicaDriver", election: Election, ballots: Ballots, *, doubtful_epoch: int = -1
+        self,
+        driver: "ReplicaDriver",
+        election: Election,
+        ballots: Ballots,
+        *,
+        notes_fetches: bool = True,
+        metadata_epoch: int | None = None,
+        doubtful_epoch: int = -1,
     ) -> None:
         super().__init__(driver)
         self.election = election
         self.directory = election.directory
-        self.notes_fetches = True
+        self.notes_fetches = notes_fetches
         self._ballots = ballots
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
         # Up to this epoch voters may have acknowledged without a sync, though they sync now.
         self.doubtful_epoch = doubtful_epoch
         # The newest leader epoch in this broker's metadata; None: the metadata does not contain them.
-        self.named_epoch: int | None = None
+        self.metadata_epoch = metadata_epoch
 
     @property
     def closed(self) -> bool:
         return self._driver.closed
+
+    def metadata_changed(self, metadata_epoch: int, doubtful_epoch: int) -> None:
+        """The metadata has this newest leader epoch, and doubts acknowledgements up to the other epoch."""
+        self.metadata_epoch, self.doubtful_epoch = metadata_epoch, doubtful_epoch
+
+    def begin_voter_change(self) -> None:
+        """While voters change, the leader must know what each of them holds."""
+        self.notes_fetches = True
+
+    def end_voter_change(self) -> None:
+        """What was noted is no longer updated, so it would be stale at the next change of voters."""
+        self.notes_fetches = False
+        self.seen.clear()
 
     # --- fetching nodes -------------------------------------------------------------------------------------
 
@@ -164,7 +184,7 @@ class Elected(Appointed):
         """The leader announces itself, but the decision before its election arrives with the metadata. Every
         leader reports its epoch to the controllers, so the wait ends.
         """
-        return self.named_epoch is not None and self.named_epoch < epoch
+        return self.metadata_epoch is not None and self.metadata_epoch < epoch
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
         """Nothing to do: voters still hold what they acknowledged, because it was synced."""
@@ -209,7 +229,7 @@ class Elected(Appointed):
                 case AskVote() as effect:
                     driver.listener.ask_vote(driver, effect)
                 case RespondToVote() as effect:
-                    driver.listener.answer_vote(driver, effect)
+                    driver.listener.respond_to_vote(driver, effect)
                 case TellLeader() as effect:
                     driver.listener.tell_leader(driver, effect)
                 case Lead(epoch):
@@ -247,7 +267,6 @@ class Elected(Appointed):
         self._saving = False
         if isinstance(result, BaseException):
             # Without its ballot on disk this voter must not send anything: it could vote twice.
-            self._driver.closed = True
-            self._driver.fail(StorageError(f"cannot write the ballot: {result}"))
+            self._driver.close_failed(StorageError(f"cannot write the ballot: {result}"))
             return
         self._drain()

@@ -3,16 +3,16 @@ leader.
 """
 
 from tidelog.errors import ErrorCode
+from tidelog.replication.policies.policy import Policy
 from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
 
 ACKS_ALL = -1
 
 
-class IsrPolicy:
+class IsrPolicy(Policy):
     tracks_in_sync = True
     drops_laggards = True
     newest_log_wins = True
-    too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:
         """The offset to which the high watermark may advance.

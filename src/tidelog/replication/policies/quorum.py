@@ -2,16 +2,13 @@
 leader.
 """
 
-from tidelog.errors import ErrorCode
-from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
+from tidelog.replication.policies.policy import Policy
+from tidelog.replication.view import WAIT, YES, Verdict, View
 from tidelog.types import majority
 
 
-class QuorumPolicy:
+class QuorumPolicy(Policy):
     tracks_in_sync = False
-    drops_laggards = False
-    newest_log_wins = False
-    too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:
         """The end offset that a majority holds, once it lies in the leader's own epoch.
@@ -31,9 +28,6 @@ class QuorumPolicy:
 
     def commits_alone(self, view: View) -> bool:
         return len(view.replicas) == 1
-
-    def before_append(self, view: View, acks: int) -> Refuse | None:
-        return None
 
     def acknowledged(self, view: View, end_offset: int, acks: int) -> Verdict:
         """Independent of the producer's acks (other than 0): only a majority makes a record safe."""

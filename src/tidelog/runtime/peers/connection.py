@@ -86,14 +86,14 @@ class PeerConnection(asyncio.BufferedProtocol):
         if not self._receiver.received(count):
             return
         try:
-            self._take_answers()
+            self._take_responses()
         except (InvalidRequest, HangUp) as error:
             self.close(error.message)
         except Exception:
             logger.exception("a response could not be processed")
             self.close("a response could not be processed")
 
-    def _take_answers(self) -> None:
+    def _take_responses(self) -> None:
         receiver = self._receiver
         while self._transport is not None:
             answer = receiver.next()

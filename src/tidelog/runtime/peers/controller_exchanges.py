@@ -12,14 +12,14 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
-    KeptAsk,
-    KeptGot,
     OfflineAsk,
     OfflineGot,
+    PromiseConfirmedAsk,
+    PromiseConfirmedGot,
     RegisterAsk,
     RegisterGot,
 )
-from tidelog.controller.promises import Kept
+from tidelog.controller.promises import ConfirmedPromise
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.protocol.wire import Malformed
@@ -32,8 +32,8 @@ LOST = UUID(int=1)  # Kafka's id for a directory that has failed
 HERE = UUID(int=2)  # Kafka's id for a directory without a name: the only one here
 UNWRITABLE = UUID(int=3)  # Not in Kafka: the log has failed, but its synced records are still there.
 LOST_AT = 4 << 64  # Not in Kafka: the log is damaged; the lower bits are the partition epoch of the report.
-# Not in Kafka: a promise that is kept; the lower bits say which one, and its promise epoch.
-KEPT, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
+# Not in Kafka: a promise that is confirmed; the lower bits say which one, and its promise epoch.
+CONFIRMED, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
 
 
 class RegistrationExchange(Exchange[Asked, Answered]):
@@ -153,23 +153,23 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
     at_once_max = 100  # about 3 ms to encode; the controller decides fewer at once
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
-        def partition(wish: InSyncProposal) -> Fields:
+        def partition(proposal: InSyncProposal) -> Fields:
             return {
-                "partition_index": wish.partition,
-                "leader_epoch": wish.leader_epoch,
+                "partition_index": proposal.partition,
+                "leader_epoch": proposal.leader_epoch,
                 "new_isr_with_epochs": [
                     {"broker_id": member, "broker_epoch": epoch}
-                    for member, epoch in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
+                    for member, epoch in zip_longest(proposal.members, proposal.member_epochs, fillvalue=-1)
                 ],
-                "partition_epoch": wish.partition_epoch,
-                "leader_recovery_state": SEALED if wish.sealed else int(wish.elected),
+                "partition_epoch": proposal.partition_epoch,
+                "leader_recovery_state": SEALED if proposal.sealed else int(proposal.elected),
             }
 
-        wishes = [cast(InSyncAsk, asked.ask).wish for asked in asks]
-        topics = by_topic(wishes, _wish_key, partition)
+        proposals = [cast(InSyncAsk, asked.ask).proposal for asked in asks]
+        topics = by_topic(proposals, _proposal_key, partition)
         return {
-            "broker_id": wishes[0].broker_id,
-            "broker_epoch": wishes[0].broker_epoch,
+            "broker_id": proposals[0].broker_id,
+            "broker_epoch": proposals[0].broker_epoch,
             "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics],
         }
 
@@ -198,21 +198,24 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
 
     def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
         def partition(pair: tuple[InSyncProposal, ErrorCode]) -> Fields:
-            wish, error = pair
+            proposal, error = pair
             return {
-                "partition_index": wish.partition,
+                "partition_index": proposal.partition,
                 "error_code": error,
-                "leader_id": wish.broker_id,
-                "leader_epoch": wish.leader_epoch,
-                "isr": wish.members,
-                "partition_epoch": wish.partition_epoch,
+                "leader_id": proposal.broker_id,
+                "leader_epoch": proposal.leader_epoch,
+                "isr": proposal.members,
+                "partition_epoch": proposal.partition_epoch,
             }
 
         pairs = [
-            (cast(InSyncAsk, asked.ask).wish, cast(InSyncGot, answered.got).error if answered else UNANSWERED)
+            (
+                cast(InSyncAsk, asked.ask).proposal,
+                cast(InSyncGot, answered.got).error if answered else UNANSWERED,
+            )
             for asked, answered in zip(asks, gots, strict=True)
         ]
-        topics = by_topic(pairs, lambda pair: _wish_key(pair[0]), partition)
+        topics = by_topic(pairs, lambda pair: _proposal_key(pair[0]), partition)
         return {"topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics]}
 
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
@@ -223,25 +226,25 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
             for part in topic.partitions
         }
         for asked in asks:
-            wish = cast(InSyncAsk, asked.ask).wish
-            yield Answered(peer, InSyncGot(wish, top or errors.get(_wish_key(wish), UNANSWERED)))
+            proposal = cast(InSyncAsk, asked.ask).proposal
+            yield Answered(peer, InSyncGot(proposal, top or errors.get(_proposal_key(proposal), UNANSWERED)))
 
     def token(self, message: Asked | Answered) -> Hashable:
         said = message.ask if isinstance(message, Asked) else message.got
-        return cast(InSyncAsk | InSyncGot, said).wish
+        return cast(InSyncAsk | InSyncGot, said).proposal
 
 
 class FailedLogsExchange(Exchange[Asked, Answered]):
     """In Kafka, brokers report the directory of each replica with this request. Here a broker has only one
-    directory, and reports failed and damaged logs, and promises that are kept.
+    directory, and reports failed and damaged logs, and promises that are confirmed.
     """
 
     api_key = 73
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
-        ask = cast(OfflineAsk | KeptAsk, asks[0].ask)
-        if isinstance(ask, KeptAsk):
-            return _kept_body(ask)
+        ask = cast(OfflineAsk | PromiseConfirmedAsk, asks[0].ask)
+        if isinstance(ask, PromiseConfirmedAsk):
+            return _confirmed_body(ask)
         directories = [
             {
                 "id_": where,
@@ -257,8 +260,8 @@ class FailedLogsExchange(Exchange[Asked, Answered]):
         return {"broker_id": ask.broker_id, "broker_epoch": ask.broker_epoch, "directories": directories}
 
     def asks(self, request: Any) -> list[Asked]:
-        if request.directories and all(_is_kept(directory.id_) for directory in request.directories):
-            return [Asked(request.broker_id, _kept_ask(request))]
+        if request.directories and all(_is_confirmed(directory.id_) for directory in request.directories):
+            return [Asked(request.broker_id, _confirmed_ask(request))]
         if request.directories and all(_is_lost_at(directory.id_) for directory in request.directories):
             return [Asked(request.broker_id, _lost_ask(request))]
         if len(request.directories) != 1 or request.directories[0].id_ not in (LOST, HERE, UNWRITABLE):
@@ -277,28 +280,28 @@ class FailedLogsExchange(Exchange[Asked, Answered]):
         return [Asked(request.broker_id, ask)]
 
     def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
-        error = UNANSWERED if gots[0] is None else cast(OfflineGot | KeptGot, gots[0].got).error
+        error = UNANSWERED if gots[0] is None else cast(OfflineGot | PromiseConfirmedGot, gots[0].got).error
         return {"error_code": error, "directories": []}
 
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
-        ask = cast(OfflineAsk | KeptAsk, asks[0].ask)
+        ask = cast(OfflineAsk | PromiseConfirmedAsk, asks[0].ask)
         error = ErrorCode(answer.error_code)
-        if isinstance(ask, KeptAsk):
-            yield Answered(peer, KeptGot(ask.broker_id, ask.broker_epoch, ask.kept, error))
+        if isinstance(ask, PromiseConfirmedAsk):
+            yield Answered(peer, PromiseConfirmedGot(ask.broker_id, ask.broker_epoch, ask.confirmed, error))
             return
         got = OfflineGot(ask.broker_id, ask.broker_epoch, ask.partitions, error, ask.healed, ask.unwritable)
         yield Answered(peer, got)
 
     def token(self, message: Asked | Answered) -> Hashable:
         said = message.ask if isinstance(message, Asked) else message.got
-        if isinstance(said, KeptAsk | KeptGot):
-            return said.broker_epoch, said.kept
+        if isinstance(said, PromiseConfirmedAsk | PromiseConfirmedGot):
+            return said.broker_epoch, said.confirmed
         said = cast(OfflineAsk | OfflineGot, said)
         return said.broker_epoch, said.partitions, said.healed, said.unwritable
 
 
-def _wish_key(wish: InSyncProposal) -> tuple[UUID, int]:
-    return wish.topic_id, wish.partition
+def _proposal_key(proposal: InSyncProposal) -> tuple[UUID, int]:
+    return proposal.topic_id, proposal.partition
 
 
 def _offline_directories(ask: OfflineAsk) -> dict[UUID, list[tuple[UUID, int]]]:
@@ -327,12 +330,12 @@ def _lost_ask(request: Any) -> OfflineAsk:
     return OfflineAsk(request.broker_id, request.broker_epoch, tuple(known), partition_epochs=epochs)
 
 
-def _kept_body(ask: KeptAsk) -> Fields:
-    """One directory for each combination of promise epoch and kept promises."""
-    directories: dict[int, list[Kept]] = {}
-    for kept in ask.kept:
-        what = KEPT | SYNCED * kept.synced | COPIED * kept.copied | kept.promise_epoch
-        directories.setdefault(what, []).append(kept)
+def _confirmed_body(ask: PromiseConfirmedAsk) -> Fields:
+    """One directory for each combination of promise epoch and confirmed promises."""
+    directories: dict[int, list[ConfirmedPromise]] = {}
+    for confirmed in ask.confirmed:
+        what = CONFIRMED | SYNCED * confirmed.synced | COPIED * confirmed.copied | confirmed.promise_epoch
+        directories.setdefault(what, []).append(confirmed)
     return {
         "broker_id": ask.broker_id,
         "broker_epoch": ask.broker_epoch,
@@ -342,24 +345,24 @@ def _kept_body(ask: KeptAsk) -> Fields:
                 "topics": [
                     {"topic_id": topic, "partitions": parts}
                     for topic, parts in by_topic(
-                        kept,
+                        confirmed,
                         lambda each: (each.topic_id, each.partition),
                         lambda each: {"partition_index": each.partition},
                     )
                 ],
             }
-            for what, kept in directories.items()
+            for what, confirmed in directories.items()
         ],
     }
 
 
-def _is_kept(directory: UUID | None) -> bool:
-    return directory is not None and directory.int & ~(SYNCED | COPIED | EPOCH_BITS) == KEPT
+def _is_confirmed(directory: UUID | None) -> bool:
+    return directory is not None and directory.int & ~(SYNCED | COPIED | EPOCH_BITS) == CONFIRMED
 
 
-def _kept_ask(request: Any) -> KeptAsk:
-    kept = tuple(
-        Kept(
+def _confirmed_ask(request: Any) -> PromiseConfirmedAsk:
+    confirmed = tuple(
+        ConfirmedPromise(
             topic.topic_id,
             part.partition_index,
             directory.id_.int & EPOCH_BITS,
@@ -370,4 +373,4 @@ def _kept_ask(request: Any) -> KeptAsk:
         for topic in directory.topics
         for part in topic.partitions
     )
-    return KeptAsk(request.broker_id, request.broker_epoch, kept)
+    return PromiseConfirmedAsk(request.broker_id, request.broker_epoch, confirmed)

@@ -13,7 +13,7 @@ RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is negative
 HeartbeatAsk        BrokerHeartbeat        –
 InSyncAsk           AlterPartition         "recovering" if an elected leader reports itself
 OfflineAsk          AssignReplicasToDirs   the directory id says whether the log failed or is damaged
-KeptAsk             AssignReplicasToDirs   the directory id says which promise is kept
+PromiseConfirmedAsk  AssignReplicasToDirs   the directory id says which promise is confirmed
 SnapshotAsk         FetchSnapshot          as for votes
 TailAsk             OffsetForLeaderEpoch   as for votes; the end of any epoch is that of the log
 =================== ====================== ===============================================================
@@ -30,10 +30,10 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
-    KeptAsk,
-    KeptGot,
     OfflineAsk,
     OfflineGot,
+    PromiseConfirmedAsk,
+    PromiseConfirmedGot,
     RegisterAsk,
     RegisterGot,
 )
@@ -101,8 +101,8 @@ _BY_TYPE: dict[type, Exchange[Any, Any]] = {
     InSyncGot: IN_SYNC_CHANGES,
     OfflineAsk: FAILED_LOGS,
     OfflineGot: FAILED_LOGS,
-    KeptAsk: FAILED_LOGS,
-    KeptGot: FAILED_LOGS,
+    PromiseConfirmedAsk: FAILED_LOGS,
+    PromiseConfirmedGot: FAILED_LOGS,
     SnapshotAsk: SNAPSHOTS,
     SnapshotGot: SNAPSHOTS,
     TailAsk: TAILS,

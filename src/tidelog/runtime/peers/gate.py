@@ -3,8 +3,9 @@ the active controller can handle.
 """
 
 from tidelog.broker.requests.request import RequestContext
-from tidelog.runtime.peers.inbound import Inbound, PendingRequest, Reply
+from tidelog.runtime.peers.inbound import Inbound, Reply
 from tidelog.runtime.peers.relay import Relay
+from tidelog.runtime.pending import PendingRequest
 
 
 class Gate:

@@ -8,7 +8,7 @@ requests stays bounded.
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from tidelog.broker.node.ports import NodeMessage
 from tidelog.broker.requests.request import HangUp, RequestContext
@@ -36,15 +36,7 @@ logger = logging.getLogger(__name__)
 Reply = Callable[[Sequence[Part | bytes]], None]
 
 FOREIGN_MAX = 64  # clusters that are logged; a limit, because clients can invent more
-ANSWER_WITHIN_MS = 15_000  # longer than the controllers' timeout for a decision
-
-
-class PendingRequest(Protocol):
-    """A request whose response is pending."""
-
-    def cancel(self) -> None: ...
-
-    def finish_now(self) -> None: ...
+RESPOND_WITHIN_MS = 15_000  # longer than the controllers' timeout for a decision
 
 
 class Inbound:
@@ -59,7 +51,7 @@ class Inbound:
         self._foreign: set[str] = set()  # other clusters whose nodes connected here; one log line each
         self._fetches: dict[tuple[int, int], PendingFollowerFetch] = {}  # by sender and generation
         self._newest: dict[int, PendingFollowerFetch] = {}  # of each sender
-        self._waiting: dict[Hashable, deque[tuple[PendingPeerRequest, int]]] = {}  # request and place in it
+        self._pending: dict[Hashable, deque[tuple[PendingPeerRequest, int]]] = {}  # request and place in it
 
     def serves(self, api_key: int, version: int) -> bool:
         return api_key in BY_API and version == requests.newest(api_key)
@@ -83,15 +75,15 @@ class Inbound:
     ) -> "PendingFollowerFetch | None":
         head, items, forgotten, cluster_id = follower_fetch.decode_ask(request, position, FetchItem)
         if self._is_foreign(cluster_id):
-            refusal = follower_fetch.encode_answer(
+            refusal = follower_fetch.encode_response(
                 context.correlation_id, ErrorCode.INCONSISTENT_CLUSTER_ID, ()
             )
             reply(cast(list[Part | bytes], refusal))
             return None
         sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory, heard, others = head
-        waiting = PendingFollowerFetch(self, sender, generation, context.correlation_id, reply)
+        pending = PendingFollowerFetch(self, sender, generation, context.correlation_id, reply)
         previous = self._newest.get(sender)
-        self._fetches[sender, generation] = self._newest[sender] = waiting
+        self._fetches[sender, generation] = self._newest[sender] = pending
         ask = FetchAsk(
             sender, broker_epoch, generation, since, items, cast(list[PartitionKey], forgotten), max_wait_ms,
             max_bytes, directory, heard, tuple(others),
@@ -99,23 +91,23 @@ class Inbound:
         try:
             self.receive(ask)
         except BaseException:
-            waiting.cancel()
+            pending.cancel()
             raise
         if previous is not None:
             # A sender has one pending fetch; the previous one is obsolete.
             previous.finish_now()
-        return waiting
+        return pending
 
-    def answer_fetch(self, to: int, got: FetchGot) -> None:
-        waiting = self._fetches.get((to, got.generation))
-        if waiting is not None:
-            waiting.answer(got.error, got.parts)
+    def respond_to_fetch(self, to: int, got: FetchGot) -> None:
+        pending = self._fetches.get((to, got.generation))
+        if pending is not None:
+            pending.answer(got.error, got.parts)
 
-    def forget_fetch(self, waiting: "PendingFollowerFetch") -> None:
-        if self._fetches.get((waiting.sender, waiting.generation)) is waiting:
-            del self._fetches[waiting.sender, waiting.generation]
-        if self._newest.get(waiting.sender) is waiting:
-            del self._newest[waiting.sender]
+    def forget_fetch(self, pending: "PendingFollowerFetch") -> None:
+        if self._fetches.get((pending.sender, pending.generation)) is pending:
+            del self._fetches[pending.sender, pending.generation]
+        if self._newest.get(pending.sender) is pending:
+            del self._newest[pending.sender]
 
     # --- everything else ------------------------------------------------------------------------------------
 
@@ -128,45 +120,45 @@ class Inbound:
             reply((_encode(context, {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID}),))
             return None
         asks = _asks(exchange, decoded)
-        waiting = PendingPeerRequest(self, exchange, asks, context, reply)
+        pending = PendingPeerRequest(self, exchange, asks, context, reply)
         if exchange.one_way or not asks:
             for ask in asks:
                 self.receive(ask)
-            waiting.finish_now()
+            pending.finish_now()
             return None
         for place, ask in enumerate(asks):
             token = (ask.sender, context.api_key, exchange.token(ask))
-            self._waiting.setdefault(token, deque()).append((waiting, place))
-        waiting.timer = self._services.later(ANSWER_WITHIN_MS, waiting.finish_now)
+            self._pending.setdefault(token, deque()).append((pending, place))
+        pending.timer = self._services.later(RESPOND_WITHIN_MS, pending.finish_now)
         try:
             for ask in asks:
                 self.receive(ask)
         except BaseException:
-            waiting.cancel()
+            pending.cancel()
             raise
-        return waiting
+        return pending
 
     def answer(self, to: int, message: NodeMessage) -> None:
         exchange = exchange_of(message)
         token = (to, exchange.api_key, exchange.token(message))
-        row = self._waiting.get(token)
+        row = self._pending.get(token)
         if row is None:
             return  # Its connection has closed, or the response was already sent.
-        waiting, place = row.popleft()
+        pending, place = row.popleft()
         if not row:
-            del self._waiting[token]
-        waiting.answer(place, message)
+            del self._pending[token]
+        pending.answer(place, message)
 
-    def forget(self, waiting: "PendingPeerRequest") -> None:
-        for ask in waiting.asks:
-            token = (ask.sender, waiting.exchange.api_key, waiting.exchange.token(ask))
-            row = self._waiting.get(token)
+    def forget(self, pending: "PendingPeerRequest") -> None:
+        for ask in pending.asks:
+            token = (ask.sender, pending.exchange.api_key, pending.exchange.token(ask))
+            row = self._pending.get(token)
             if row is not None:
-                left = deque(entry for entry in row if entry[0] is not waiting)
+                left = deque(entry for entry in row if entry[0] is not pending)
                 if left:
-                    self._waiting[token] = left
+                    self._pending[token] = left
                 else:
-                    del self._waiting[token]
+                    del self._pending[token]
 
     def _is_foreign(self, cluster_id: str | None) -> bool:
         ours = self._cluster_id()
@@ -205,7 +197,7 @@ class PendingFollowerFetch:
         if self._done:
             return
         self.cancel()
-        pieces = follower_fetch.encode_answer(
+        pieces = follower_fetch.encode_response(
             self._correlation_id, error, cast("list[follower_fetch.Part[Readable]]", parts)
         )
         # Regions of files are passed to the sender unchanged, other parts as bytes.

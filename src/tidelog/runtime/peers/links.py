@@ -58,7 +58,7 @@ class LinkQuestion:
 
     def answered(self, answer: memoryview) -> None:
         try:
-            decoded = requests.decode_answer(self._api_key, answer)
+            decoded = requests.decode_response(self._api_key, answer)
         except Malformed as error:
             self._fail(ErrorCode.NETWORK_EXCEPTION, error.message)
             raise

@@ -35,7 +35,7 @@ from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.runtime.peers.inbound import Inbound
 from tidelog.runtime.peers.presence import Presence
-from tidelog.runtime.peers.sockets import nobody_listens
+from tidelog.runtime.peers.sockets import refuses_connections
 from tidelog.services import Services, ignore
 from tidelog.types import SnapshotId
 
@@ -108,9 +108,9 @@ class WirePeers:
 
     def _lost(self, peer: int) -> None:
         self._peer_lost(peer)
-        probe = self._around.loop.create_task(self._confirm_death(peer))
-        self._death_checks.add(probe)
-        probe.add_done_callback(self._death_checks.discard)
+        check = self._around.loop.create_task(self._confirm_death(peer))
+        self._death_checks.add(check)
+        check.add_done_callback(self._death_checks.discard)
 
     def _one_address(self, peer: int) -> Sequence[Address]:
         address = self._around.address_of(peer)
@@ -133,7 +133,7 @@ class WirePeers:
     async def _is_nowhere(self, peer: int) -> bool:
         addresses = self._addresses_of(peer)
         for address in addresses:
-            if not await nobody_listens(*address):
+            if not await refuses_connections(*address):
                 return False
         return bool(addresses)
 
@@ -149,7 +149,7 @@ class WirePeers:
         if isinstance(message, FetchAsk):
             self._fetch(to, message)
         elif isinstance(message, FetchGot):
-            self.inbound.answer_fetch(to, message)
+            self.inbound.respond_to_fetch(to, message)
         elif isinstance(message, Question):
             self._ask(to, message)
         else:
@@ -208,7 +208,7 @@ class WirePeers:
     # --- responses ------------------------------------------------------------------------------------------
 
     def fetch_answered(self, peer: int, generation: int, answer: memoryview) -> None:
-        error, parts = follower_fetch.decode_answer(answer, skip_tags(answer, 4), _part)
+        error, parts = follower_fetch.decode_response(answer, skip_tags(answer, 4), _part)
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
             # Not passed to the node, which would only retry immediately.
             self._on_foreign(peer)
@@ -229,7 +229,7 @@ class WirePeers:
     def exchange_answered(
         self, peer: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage], answer: memoryview
     ) -> None:
-        decoded = requests.decode_answer(exchange.api_key, answer)
+        decoded = requests.decode_response(exchange.api_key, answer)
         if getattr(decoded, "error_code", None) == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._on_foreign(peer)
         for got in exchange.gots(peer, asks, decoded):

@@ -54,7 +54,7 @@ class Relay:
     def open(self, request: memoryview, position: int, context: RequestContext, reply: Reply) -> None:
         def answer(error: ErrorCode, data: memoryview | None = None) -> None:
             offset = self.broker.store.committed_offset
-            reply((envelope.encode_answer(context.correlation_id, error, data, offset),))
+            reply((envelope.encode_response(context.correlation_id, error, data, offset),))
 
         inner = envelope.decode_request(request, position)
         if not self.active():
@@ -118,7 +118,7 @@ class Relayed:
     def answered(self, answer: memoryview) -> None:
         if self._done:
             return
-        error, data, metadata_offset = envelope.decode_answer(answer)
+        error, data, metadata_offset = envelope.decode_response(answer)
         if error is ErrorCode.NOT_CONTROLLER or data is None:
             self._again()
             return

@@ -20,7 +20,7 @@ def keep_alive(connected: socket.socket) -> None:
             connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-async def nobody_listens(host: str, port: int, timeout_s: float = 1.0) -> bool:
+async def refuses_connections(host: str, port: int, timeout_s: float = 1.0) -> bool:
     """Whether the machine refuses the connection, because no process listens there. A timeout does not count,
     because it may be a network failure.
     """

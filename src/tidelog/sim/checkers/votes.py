@@ -6,4 +6,4 @@ from tidelog.replication.modes import MODES, Leaders
 
 def elects_itself(partition: PartitionImage) -> bool:
     """Whether the replicas vote and tell who leads."""
-    return MODES[partition.mode].leaders is Leaders.VOTED
+    return MODES[partition.mode].leaders is Leaders.ELECTED

@@ -40,7 +40,7 @@ class Admin:
         self.topics: list[str] = []  # its own, those that should exist
         self.done: dict[str, int] = {}  # how often each kind of change was requested
         self.stopped = False
-        self.on_created: Callable[[str, NewTopic], None] = lambda name, wish: None
+        self.on_created: Callable[[str, NewTopic], None] = lambda name, new: None
         self.on_deleted: Callable[[str], None] = lambda name: None
 
     def start(self) -> None:
@@ -72,14 +72,14 @@ class Admin:
         settings = {"replication.mode": self._mode, **BY_MODE[self._mode].other_configs(chance, replicas)}
         if chance.random() < 0.5:
             settings["flush.messages"] = "1"
-        wish = NewTopic(name, chance.randint(1, 2), replicas, {}, settings)
-        self._note(f"create {name} with {wish.partitions} partitions, {replicas} replicas {settings}")
+        new = NewTopic(name, chance.randint(1, 2), replicas, {}, settings)
+        self._note(f"create {name} with {new.partitions} partitions, {replicas} replicas {settings}")
         self.topics.append(name)
         topic_id = self._world.uuid()
         self._insist(
-            lambda image: [topics.create(image, wish, self._config, topic_id)],
+            lambda image: [topics.create(image, new, self._config, topic_id)],
             lambda image: name in image.topics or name not in self.topics,
-            lambda: self.on_created(name, wish),
+            lambda: self.on_created(name, new),
         )
 
     def delete(self) -> None:

@@ -13,7 +13,7 @@ from tidelog.sim.clients.client import Client
 from tidelog.sim.clients.coordinator import GROUP, CoordinatorLink
 
 OFFSET_COMMIT, OFFSET_FETCH = 8, 9
-NOBODY = (-1, "")
+NO_MEMBER = (-1, "")
 
 
 class GroupOffsets:
@@ -25,7 +25,7 @@ class GroupOffsets:
         partition: int,
         is_given_up: Callable[[], bool],
         checked: CommittedOffsets,
-        member: tuple[int, str] = NOBODY,
+        member: tuple[int, str] = NO_MEMBER,
         is_over: Callable[[int], bool] = lambda generation: False,
     ) -> None:
         """``member``: generation and member id. ``is_over``: whether others have taken over."""

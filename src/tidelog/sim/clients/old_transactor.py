@@ -81,7 +81,7 @@ class OldTransactor(Transactor):
             self._unclear = False
         super()._end(commit=commit)
 
-    def _go_on(self, answer: Any) -> None:
+    def _resume(self, answer: Any) -> None:
         self._added.clear()
         unclear, self._unclear = self._unclear, False
         self._later(self.start if unclear else self._begin)

@@ -258,7 +258,7 @@ class Transactor:
                 if commit and sent is not None and self._offsets_count:
                     self._transactions.offsets(self._name).committed(sent)
                 self.ended += 1
-                self._go_on(answer)
+                self._resume(answer)
             elif self.gone:
                 self._link.closed = True
             else:
@@ -266,7 +266,7 @@ class Transactor:
 
         self._link.ask(END_TXN, lambda: body, _code, heard, version=self.end_version)
 
-    def _go_on(self, answer: Any) -> None:
+    def _resume(self, answer: Any) -> None:
         """With an epoch for the next transaction."""
         self._become(answer)
         self._later(self._begin)

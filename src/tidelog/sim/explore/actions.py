@@ -285,10 +285,10 @@ def _arrive(child: World, flight: Flight) -> None:
 def _named(flight: Flight) -> str:
     message = flight.message
     ask = getattr(message, "ask", message)
-    wish = getattr(ask, "wish", None)
-    if wish is None:
+    proposal = getattr(ask, "proposal", None)
+    if proposal is None:
         return f"{type(ask).__name__} arrives at {flight.to or 'the controllers'}"
-    said = f"of node {wish.broker_id} for members {', '.join(map(str, wish.members))}"
+    said = f"of node {proposal.broker_id} for members {', '.join(map(str, proposal.members))}"
     if flight.to == CONTROLLER:
         return f"the proposal {said} arrives at the controllers"
     return f"the answer {message.error.name} to the proposal {said} arrives"  # type: ignore[union-attr]

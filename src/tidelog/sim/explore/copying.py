@@ -25,7 +25,7 @@ import msgspec
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.errors import TidelogError
 from tidelog.replication.attachments.attachment import Attachment
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.view import Wait, Yes
 
 LONG_AGO_MS = 5000
@@ -36,7 +36,7 @@ _VALUES: set[type] = {int, str, bytes, bool, float, type(None), UUID, frozenset}
 # Shared by all copies; these and all enums, structs, errors and classes.
 _ATOMS: set[type] = {
     *_VALUES, BrokerConfig, TopicConfig, Wait, Yes, type,
-    *(type(policy) for policy in BY_NAME.values()),
+    *(type(mode.policy) for mode in MODES.values()),
 }  # fmt: skip
 _NEVER_CHANGE = (Enum, msgspec.Struct, TidelogError, type)
 

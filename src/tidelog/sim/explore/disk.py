@@ -197,7 +197,7 @@ class Disk:
         self.identity = identity  # A replaced disk has another one.
         self.log: SmallLog | None = None
         self.high_watermark = 0  # As of the last checkpoint.
-        self.was_sure = False  # Whether the last process was sure of it.
+        self.was_log_confirmed = False  # Whether its log was confirmed in the last process.
         self.files = _Files()
 
     @property
@@ -224,7 +224,7 @@ class SmallLogs:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self.is_sure: Callable[[TopicPartition], bool] = lambda name: False
+        self.is_log_confirmed: Callable[[TopicPartition], bool] = lambda name: False
 
     def open_log(self, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log:
         if self._disk.log is None:
@@ -241,8 +241,8 @@ class SmallLogs:
     def high_watermark(self, name: TopicPartition) -> int:
         return self._disk.high_watermark
 
-    def was_sure(self, name: TopicPartition) -> bool:
-        return self._disk.was_sure
+    def was_log_confirmed(self, name: TopicPartition) -> bool:
+        return self._disk.was_log_confirmed
 
     def lower_claims(self, name: TopicPartition, offset: int) -> None:
         self._disk.high_watermark = min(self._disk.high_watermark, offset)

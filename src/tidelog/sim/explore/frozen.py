@@ -121,7 +121,7 @@ class Table:
         node: SmallNode = Copier().copy(frozen.node)
         if node.driver is not None:
             node.disk.high_watermark = node.driver.replica.high_watermark
-            node.disk.was_sure = node.driver.replica.watermark.is_sure
+            node.disk.was_log_confirmed = node.driver.replica.watermark.log_confirmed
         return self.freeze(None, node.disk, frozen.clock_ms)
 
     def without_log(self, frozen: Frozen) -> Frozen:

@@ -15,7 +15,7 @@ from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.node.lifecycle import BrokerLifecycle
 from tidelog.broker.node.node import Node
-from tidelog.broker.node.ports import Asked, NodeMessage
+from tidelog.broker.node.ports import Asked, NodeMessage, NodePorts
 from tidelog.broker.partitions.logs import Logs
 from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
@@ -37,7 +37,7 @@ from tidelog.replication.syncing import Synced, Syncer
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.replication.votes import Timing
 from tidelog.replication.voting import Voting
-from tidelog.services import Timer
+from tidelog.services import Timer, ignore
 from tidelog.sim.explore.disk import Disk, SmallLogs
 
 T = TypeVar("T")
@@ -137,11 +137,11 @@ class _Host(Host):
     def __init__(self, me: int, services: SmallServices, mail: _Mail, ports: HostPorts) -> None:
         super().__init__(me, services, mail, _no_chance, ports)
         self.syncer = _Syncer(services)
-        self.voting = _Voting(me, self.drivers, {}, self.serving, services, mail, _no_chance)
+        self.voting = _Voting(me, self.drivers, {}, self.fetch_server, services, mail, _no_chance)
 
     def wake(self, driver: ReplicaDriver) -> None: ...
 
-    def _go_on(self, driver: ReplicaDriver) -> None: ...
+    def _resume_fetching(self, driver: ReplicaDriver) -> None: ...
 
 
 def _no_chance() -> float:
@@ -185,7 +185,7 @@ class SmallNode(Node):
         settings = MetadataSettings(Voter(me), VoterSet.of((me,)), Timing())
         super().__init__(
             config, registration, settings, cast(Log, None), disk.storage, SmallLogs(disk), self.clock,
-            self.mail, _no_chance, SessionTiming(),
+            self.mail, _no_chance, SessionTiming(), NodePorts(on_metadata=ignore),
         )  # fmt: skip
         del self.controller  # It is elsewhere.
 
@@ -202,6 +202,10 @@ class SmallNode(Node):
 
     def _ask_controller(self, ask: ControllerAsk) -> None:
         self.mail.send(CONTROLLER, Asked(self.me, ask))
+
+    def _apply(self, image: ClusterImage) -> None:
+        """Without a broker above it. A callback would belong to the node that was copied."""
+        self.partitions.follow(image, self.config)
 
     def _may_be_decided(self) -> bool:
         return False
@@ -274,7 +278,7 @@ class SmallNode(Node):
         """A follower's request: the response, or None if there is none."""
         session = FollowerSession(ask.sender)
         session.directory = ask.directory
-        refusals = self.host.serving._count(session, ask, self.clock.clock_ms)
+        refusals = self.host.fetch_server._count(session, ask, self.clock.clock_ms)
         self.clock.run()
         if refusals:
             return refusals[0]
@@ -285,9 +289,9 @@ class SmallNode(Node):
         """The leader's response; an empty one is a heartbeat."""
         driver = cast(ReplicaDriver, self.driver)
         if part is not None:
-            named, epoch = self.host.voting.leader_named, self.host.ports.broker_epoch
+            hinted, epoch = self.host.voting.leader_hinted, self.host.ports.broker_epoch
             broken = self.host.ports.on_contradiction
-            loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, named, broken, 0)
+            loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, hinted, broken, 0)
             loop._take(driver, part, self.clock.clock_ms)
         if part is None or not part.error:
             self.host.voting.leader_heard(driver, leader, driver.replica.epoch)

@@ -1,4 +1,4 @@
-"""A follower whose leader has deleted everything that it holds, and that begins anew behind it."""
+"""A follower whose leader has deleted everything that it holds, and that begins anew after it."""
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.stories.durability import DurabilityStory

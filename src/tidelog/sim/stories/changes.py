@@ -162,7 +162,7 @@ def voters_that_have_not_heard() -> ChangeStory:
 
 def voters_do_not_follow_hearsay() -> ChangeStory:
     """From quorum to isr while two voters cannot reach the controllers, only the appointed leader: they do
-    not follow it on its own word. Otherwise they would get records behind the seal and accept more after its
+    not follow it on its own word. Otherwise they would get records after the seal and accept more after its
     death.
     """
     story = ChangeStory(replication_mode="quorum")

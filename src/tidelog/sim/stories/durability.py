@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tidelog.controller import configs, reassignment
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.messages import InSyncAsk, KeptAsk
+from tidelog.controller.messages import InSyncAsk, PromiseConfirmedAsk
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.successions import acting_leader
@@ -272,12 +272,12 @@ def seal_of_an_earlier_wish() -> DurabilityStory:
 
 def _is_confirmed_by(message: object, *nodes: int) -> bool:
     ask = getattr(message, "ask", None)
-    return isinstance(ask, KeptAsk) and ask.broker_id in nodes
+    return isinstance(ask, PromiseConfirmedAsk) and ask.broker_id in nodes
 
 
 def _is_seal(message: object) -> bool:
     ask = getattr(message, "ask", None)
-    return isinstance(ask, InSyncAsk) and ask.wish.sealed
+    return isinstance(ask, InSyncAsk) and ask.proposal.sealed
 
 
 STORIES = (

@@ -34,7 +34,7 @@ def voter_restarts() -> Story:
 
 def voter_begins_anew() -> Story:
     """Two voters have acknowledged a record, which the third lacks. The leader loses it by retention before
-    the other voter knows that it is committed: that one begins anew behind it. It still knows the epoch of
+    the other voter knows that it is committed: that one begins anew after it. It still knows the epoch of
     its last record, and does not elect the third.
     """
     story = Story(replication_mode="quorum")

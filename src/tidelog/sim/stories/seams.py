@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidelog.config.modes import QUORUM
-from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk
+from tidelog.controller.messages import InSyncAsk, OfflineAsk, PromiseConfirmedAsk
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchGot
@@ -46,7 +46,7 @@ class SeamStory(DurabilityStory, Memory):
         heard: list[Word] = []
 
         def listen(sender: int, receiver: int, message: Any) -> bool:
-            if _proposal(message) and message.ask.wish.elected:
+            if _proposal(message) and message.ask.proposal.elected:
                 heard.append((sender, receiver, message))
             return False
 
@@ -392,12 +392,12 @@ def _proposal(message: Any) -> bool:
 
 
 def _is_seal(message: Any) -> bool:
-    return _proposal(message) and bool(message.ask.wish.sealed)
+    return _proposal(message) and bool(message.ask.proposal.sealed)
 
 
 def _is_confirmed(message: Any) -> bool:
     ask = getattr(message, "ask", None)
-    return isinstance(ask, KeptAsk) and any(kept.copied for kept in ask.kept)
+    return isinstance(ask, PromiseConfirmedAsk) and any(confirmed.copied for confirmed in ask.confirmed)
 
 
 def _is_healed(message: Any) -> bool:

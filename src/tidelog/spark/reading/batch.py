@@ -81,7 +81,7 @@ class TidelogReader(DataSourceReader):
             elif start[one] > end[one]:
                 raise OptionError(
                     f"{self._settings.start.option} begins {name} at {start[one]}, "
-                    f"behind its end by {self._settings.end.option}, {end[one]}."
+                    f"past its end by {self._settings.end.option}, {end[one]}."
                 )
 
     def _narrow(self, planner: Planner, start: Offsets, end: Offsets) -> None:

@@ -87,7 +87,7 @@ class Sender:
             if not queue.waiting:
                 queue.deadline = time.monotonic() + self._delivery_timeout_s
             queue.waiting.append(batch)
-        self._take_answers(timeout_s=0.0)
+        self._take_responses(timeout_s=0.0)
         self._send()
 
     def wait(self) -> None:
@@ -99,7 +99,7 @@ class Sender:
             # Every partition that has something to send failed a moment ago.
             soonest = min(queue.not_before for queue in self._queues.values() if queue.waiting)
             time.sleep(max(soonest - time.monotonic(), 0.001))
-        self._take_answers(timeout_s=self._cluster.settings.request_timeout_ms / 1000)
+        self._take_responses(timeout_s=self._cluster.settings.request_timeout_ms / 1000)
         self._send()
 
     def flush(self) -> None:
@@ -159,7 +159,7 @@ class Sender:
 
     # -- in --------------------------------------------------------------------------------
 
-    def _take_answers(self, timeout_s: float) -> None:
+    def _take_responses(self, timeout_s: float) -> None:
         if not self._under_way:
             return
         sockets = {self._connections[address].fileno(): address for address in self._under_way}

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from fakes import ME, FakeBroker, kept
+from fakes import ME, FakeBroker, value_of
 
 from tidelog.broker.clients.successors import LOOK_ROUND_MS, SUCCESSOR_WITHIN_MS
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
@@ -50,17 +50,17 @@ class TestMetadata:
         broker.broker.lost_brokers = {OTHER}
         answer = broker.begin("metadata", topics=ASKED[asked])
         broker.services.advance(SUCCESSOR_WITHIN_MS // 2)
-        assert not answer.kept
+        assert not answer.is_complete
         lead(broker, "orders", ME, 5)
         broker.services.advance(AT_ONCE_MS + 20)
-        assert named(kept(answer)) == (0, ME, 5)
+        assert named(value_of(answer)) == (0, ME, 5)
 
     def test_the_client_may_see_the_death_first(self, broker: FakeBroker, asked: str) -> None:
         answer = broker.begin("metadata", topics=ASKED[asked])
         broker.services.advance(LOOK_ROUND_MS - 1)
         broker.broker.lost_brokers = {OTHER}
         broker.services.advance(AT_ONCE_MS)
-        assert not answer.kept
+        assert not answer.is_complete
 
     def test_what_has_arrived_is_read_before_it_is_answered(self, broker: FakeBroker, asked: str) -> None:
         """The process stood still: its timer is due before it has read that connections closed."""
@@ -68,7 +68,7 @@ class TestMetadata:
         broker.services.advance(LOOK_ROUND_MS)
         broker.broker.lost_brokers = {OTHER}
         broker.services.advance(AT_ONCE_MS)
-        assert not answer.kept
+        assert not answer.is_complete
 
     def test_says_that_nobody_leads_when_there_is_no_successor(self, broker: FakeBroker, asked: str) -> None:
         broker.broker.lost_brokers = {OTHER}
@@ -117,10 +117,10 @@ class TestFindCoordinator:
         broker.broker.lost_brokers = {OTHER}
         answer = broker.begin("find_coordinator", key_type=0, coordinator_keys=["g"])
         broker.services.advance(AT_ONCE_MS)
-        assert not answer.kept
+        assert not answer.is_complete
         lead(broker, CONSUMER_OFFSETS, ME, 5)
         broker.services.advance(AT_ONCE_MS)
-        assert kept(answer).coordinators[0].node_id == ME
+        assert value_of(answer).coordinators[0].node_id == ME
 
     def test_says_so_when_there_is_none(self, broker: FakeBroker) -> None:
         broker.broker.lost_brokers = {OTHER}

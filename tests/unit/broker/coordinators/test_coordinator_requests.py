@@ -4,9 +4,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from fakes import ME, FakeBroker, kept
+from fakes import ME, FakeBroker, value_of
 
-from tidelog.broker.promise import Promise
+from tidelog.broker.future import Future
 from tidelog.controller.records import BrokerRegistered, PartitionChanged
 from tidelog.errors import ErrorCode
 
@@ -26,7 +26,7 @@ def broker() -> FakeBroker:
     return broker
 
 
-def join(broker: FakeBroker, member_id: str = "", version: int = 3, **more: Any) -> Promise[Any]:
+def join(broker: FakeBroker, member_id: str = "", version: int = 3, **more: Any) -> Future[Any]:
     return broker.begin(
         "join_group", version, **{
             "group_id": "g", "session_timeout": 10_000, "rebalance_timeout": 60_000, "member_id": member_id,
@@ -37,11 +37,11 @@ def join(broker: FakeBroker, member_id: str = "", version: int = 3, **more: Any)
 
 def joined(broker: FakeBroker, version: int = 3, **more: Any) -> Any:
     """A lone new member's answer."""
-    promise = join(broker, version=version, **more)
+    future = join(broker, version=version, **more)
     broker.services.settle()
-    if not promise.kept:
+    if not future.is_complete:
         broker.services.advance(1000)
-    return kept(promise)
+    return value_of(future)
 
 
 def sync(broker: FakeBroker, answer: Any, version: int = 5, **more: Any) -> Any:
@@ -88,11 +88,11 @@ class TestFindCoordinator:
     def test_many_at_once_make_it_once(self) -> None:
         broker = FakeBroker()
         broker.store.held = True
-        promises = [broker.begin("find_coordinator", 4, key_type=0, coordinator_keys=["g"]) for _ in range(5)]
+        futures = [broker.begin("find_coordinator", 4, key_type=0, coordinator_keys=["g"]) for _ in range(5)]
         broker.store.held = False
         broker.store.commit()
         broker.services.settle()
-        assert [kept(promise).coordinators[0].error_code for promise in promises] == [0] * 5
+        assert [value_of(future).coordinators[0].error_code for future in futures] == [0] * 5
 
     def test_with_more_brokers_there_are_more_copies(self) -> None:
         broker = FakeBroker()
@@ -179,11 +179,11 @@ class TestMembers:
             broker.submit(PartitionChanged(broker.topic_id(OFFSETS), index, ME, 1, [ME], [], ME))
         who = {"group_id": "g", "generation_id": 1, "member_id": answer.member_id}
         # Not settled: the shards are still empty.
-        assert kept(join(broker, answer.member_id)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert kept(broker.begin("heartbeat", **who)).error_code == ErrorCode.NONE
+        assert value_of(join(broker, answer.member_id)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert value_of(broker.begin("heartbeat", **who)).error_code == ErrorCode.NONE
         syncing = broker.begin("sync_group", **who, protocol_type="", protocol_name="", assignments=[])
-        assert kept(syncing).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-        assert kept(broker.begin("list_groups")).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert value_of(syncing).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        assert value_of(broker.begin("list_groups")).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         broker.services.settle()
         assert broker.call("heartbeat", **who).error_code == ErrorCode.NONE
         assert sync(broker, answer).assignment == b"all"
@@ -194,7 +194,7 @@ class TestMembers:
         for index in range(3):
             changed = PartitionChanged(broker.topic_id(OFFSETS), index, 2, 1, [2], [], 2, False, [ME, 2])
             broker.submit(changed)
-        assert kept(waiting).error_code == ErrorCode.NOT_COORDINATOR
+        assert value_of(waiting).error_code == ErrorCode.NOT_COORDINATOR
         assert joined(broker).error_code == ErrorCode.NOT_COORDINATOR
         answer = broker.call_within(20, "find_coordinator", key_type=0, coordinator_keys=["g"])
         (found,) = answer.coordinators

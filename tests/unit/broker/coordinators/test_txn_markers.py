@@ -93,7 +93,7 @@ class Cluster:
                     ],
                 )
             )
-            done(requests.answer_of(WRITE_TXN_MARKERS, {"markers": markers}))
+            done(requests.response_of(WRITE_TXN_MARKERS, {"markers": markers}))
         self.services.settle()
         return told
 
@@ -221,7 +221,7 @@ def test_an_answer_that_leaves_a_partition_out_is_no_yes(cluster: Cluster) -> No
     _, done = cluster.order(("a", 0))
     (asked,) = cluster.asked
     cluster.asked.clear()
-    asked[2](requests.answer_of(WRITE_TXN_MARKERS, {"markers": []}))
+    asked[2](requests.response_of(WRITE_TXN_MARKERS, {"markers": []}))
     assert done == []
     cluster.services.advance(1000)
     cluster.answer()

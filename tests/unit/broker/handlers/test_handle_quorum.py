@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from controllers import Controllers, quiet
 
+from tidelog.broker.future import Future
 from tidelog.broker.handlers import add_raft_voter, describe_quorum, remove_raft_voter, update_raft_voter
-from tidelog.broker.promise import Promise
 from tidelog.broker.requests.request import RequestContext
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode
@@ -38,12 +38,12 @@ class AtLeader:
     def ask(self, api_key: int, body: Fields) -> Any:
         context = RequestContext(api_key, requests.newest(api_key), 0, None, "a test")
         outcome = HANDLERS[api_key](self, requests.request_of(api_key, body), context)
-        if isinstance(outcome, Promise):
+        if isinstance(outcome, Future):
             told: list[Fields] = []
             outcome.then(told.append)
             self.cluster.until(lambda: told)
             outcome = told[0]
-        return requests.answer_of(api_key, outcome)
+        return requests.response_of(api_key, outcome)
 
     def describe(self, topic: str = "__cluster_metadata") -> Any:
         body = {"topics": [{"topic_name": topic, "partitions": [{"partition_index": 0}]}]}

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from fakes import FakeBroker, kept, records
+from fakes import FakeBroker, records, value_of
 
 from tidelog.broker.partitions.opening_queue import PARTITIONS_PER_SLICE
 from tidelog.errors import ErrorCode, StorageError
@@ -59,10 +59,10 @@ class TestCreate:
 
     def test_it_can_be_written_to_when_the_client_hears_of_it(self, broker: FakeBroker) -> None:
         count = PARTITIONS_PER_SLICE + 1
-        promise = broker.begin("create_topics", topics=[new("a", count)])
-        before = promise.kept
+        future = broker.begin("create_topics", topics=[new("a", count)])
+        before = future.is_complete
         broker.services.settle()
-        assert (before, promise.kept) == (False, True)
+        assert (before, future.is_complete) == (False, True)
         sent = broker.produce(("a", count - 1, records(b"x")))
         assert sent[0].responses[0].partition_responses[0].error_code == 0
 
@@ -109,11 +109,11 @@ class TestCreate:
         broker.store.held = True
         first, second = (broker.begin("create_topics", topics=[new("a")]) for _ in range(2))
         broker.services.settle()
-        assert not first.kept
-        assert second.kept
+        assert not first.is_complete
+        assert second.is_complete
         broker.store.commit()
         broker.services.settle()
-        assert first.kept
+        assert first.is_complete
 
     def test_only_to_see_whether_it_would_work(self, broker: FakeBroker) -> None:
         broker.create("old")
@@ -189,9 +189,9 @@ class TestDelete:
         by_id = broker.begin("delete_topics", 6, topics=[{"name": None, "topic_id": old}])
         broker.store.commit()
         broker.services.settle()
-        assert by_name.kept
-        assert again.kept
-        assert by_id.kept
+        assert by_name.is_complete
+        assert again.is_complete
+        assert by_id.is_complete
         assert set(broker.store.image.topics) == {"a"}
         assert broker.topic_id("a") != old
 
@@ -347,13 +347,13 @@ class TestAutoCreation:
     def test_two_clients_at_once(self, broker: FakeBroker) -> None:
         """It is made once; whoever comes second may have to ask again."""
         broker.store.held = True
-        promises = [
+        futures = [
             broker.begin("metadata", topics=[{"name": "a"}], allow_auto_topic_creation=True) for _ in range(2)
         ]
         broker.services.settle()
         broker.store.commit()
         broker.services.advance(10)
-        first, second = (kept(promise).topics[0].error_code for promise in promises)
+        first, second = (value_of(future).topics[0].error_code for future in futures)
         assert first == 0
         assert second == 0 or ErrorCode(second).retriable
         assert len(broker.partitions) == 1

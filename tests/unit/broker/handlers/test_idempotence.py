@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from fakes import NOW_MS, FakeBroker, kept, records
+from fakes import NOW_MS, FakeBroker, records, value_of
 
 from interop.records import batch
 from tidelog.controller.producer_ids import BLOCK_SIZE
@@ -50,12 +50,12 @@ class TestIds:
         broker.store.held = True
         request = {"transactional_id": None, "transaction_timeout": 60_000}
         waiting = [broker.begin("init_producer_id", **request) for _ in range(3)]
-        assert not any(promise.kept for promise in waiting)
+        assert not any(future.is_complete for future in waiting)
         broker.services.settle()
-        assert not any(promise.kept for promise in waiting)
+        assert not any(future.is_complete for future in waiting)
         broker.store.held = False
         broker.store.commit()
-        assert [kept(promise).producer_id for promise in waiting] == [0, 1, 2]
+        assert [value_of(future).producer_id for future in waiting] == [0, 1, 2]
         assert broker.store.image.next_producer_id == BLOCK_SIZE
 
     def test_no_controller_no_id(self, broker: FakeBroker) -> None:

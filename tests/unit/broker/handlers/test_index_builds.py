@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from fakes import NOW_MS, FakeBroker, Fetching, kept, wanted
+from fakes import NOW_MS, FakeBroker, Fetching, value_of, wanted
 
 from tidelog.log import index_build
 from tidelog.log.index_build import IndexBuild
@@ -65,20 +65,20 @@ def look_up(broker: FakeBroker, timestamp: int) -> Any:
 
 
 def test_a_look_up_is_answered_when_they_are_there(broker: FakeBroker) -> None:
-    promise = look_up(broker, NOW_MS + 4)
-    assert not promise.kept
+    future = look_up(broker, NOW_MS + 4)
+    assert not future.is_complete
     steps(broker)
-    assert kept(promise).topics[0].partitions[0].offset == 4
+    assert value_of(future).topics[0].partitions[0].offset == 4
 
 
 def test_a_cut_meanwhile_makes_it_begin_again(broker: FakeBroker) -> None:
-    promise = look_up(broker, NOW_MS + 4)
+    future = look_up(broker, NOW_MS + 4)
     broker.partition("t").log.truncate_to(10)
     steps(broker)
-    assert kept(promise).topics[0].partitions[0].offset == 4
+    assert value_of(future).topics[0].partitions[0].offset == 4
 
 
 def test_a_disk_that_fails_is_told(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    promise = look_up(broker, NOW_MS + 4)
+    future = look_up(broker, NOW_MS + 4)
     broker.services._offloaded[0][1](OSError("cannot read"))
-    assert kept(promise).topics[0].partitions[0].error_code == 56
+    assert value_of(future).topics[0].partitions[0].error_code == 56

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fakes import ME, FakeBroker, FakeServices, records
 
+from tidelog.broker.future import Future
 from tidelog.broker.handlers import (
     delete_records,
     describe_configs,
@@ -16,7 +17,6 @@ from tidelog.broker.handlers import (
     offset_for_leader_epoch,
     produce,
 )
-from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests import deciding, submission
 from tidelog.broker.requests.request import RequestContext
@@ -80,7 +80,7 @@ class TestSlices:
 
     def test_the_connection_goes_on_when_all_steps_are_taken(self) -> None:
         """It need not wait for what they have begun."""
-        services, done, told, rest = FakeServices(), list[int](), list[Any](), Promise[Fields]()
+        services, done, told, rest = FakeServices(), list[int](), list[Any](), Future[Fields]()
         response = respond_in_slices(services, steps(done, 7), 3, lambda: rest)
         assert isinstance(response, SlicedResponse)
         assert done == [0, 1, 2]
@@ -88,7 +88,7 @@ class TestSlices:
         response.then(told.append)
         services.settle()
         assert (done, told) == ([*range(7)], ["taken"])
-        rest.keep({"some": "fields"})
+        rest.complete({"some": "fields"})
         assert told == ["taken", {"some": "fields"}]
 
     def test_a_step_that_fails_is_answered(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -103,9 +103,9 @@ class TestSlices:
 
     @pytest.mark.parametrize("broken", [1, 4])
     def test_so_is_one_of_a_promised_response(self, broken: int, caplog: pytest.LogCaptureFixture) -> None:
-        services, told, promise = FakeServices(), list[Any](), Promise[Fields]()
-        promise.then(told.append)
-        in_slices(services, steps([], 7, broken=broken), 3, lambda: told.append("done"), promise=promise)
+        services, told, future = FakeServices(), list[Any](), Future[Fields]()
+        future.then(told.append)
+        in_slices(services, steps([], 7, broken=broken), 3, lambda: told.append("done"), future=future)
         services.settle()
         assert told == [{"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}]
         assert "a request failed" in caplog.text
@@ -152,7 +152,7 @@ class TestHandlers:
     def test_metadata_is_that_of_one_moment(self, many: FakeBroker) -> None:
         """What happens between two slices is not seen: a reader would find half of it."""
         pending = many.begin("metadata", topics=None, allow_auto_topic_creation=False)
-        assert not pending.kept
+        assert not pending.is_complete
         many.begin("create_topics", topics=[{"name": "u", "num_partitions": 1, "replication_factor": 1}])
         many.services.settle()
         told: list[Any] = []

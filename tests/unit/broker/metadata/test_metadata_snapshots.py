@@ -378,7 +378,7 @@ class TestFollowers:
         cluster.until(cluster.is_whole)
 
     def test_in_pieces_over_a_bad_network(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("tidelog.replication.snapshots.PIECE_BYTES", 64)
+        monkeypatch.setattr("tidelog.replication.attachments.snapshots.PIECE_BYTES", 64)
         cluster = Controllers(3, snapshot_bytes=SMALL, seed=5).begin()
         node_id = self.away(cluster)
         weather = cluster.network.weather
@@ -390,7 +390,7 @@ class TestFollowers:
         cluster.check_acknowledged()
 
     def test_the_leader_changes_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("tidelog.replication.snapshots.PIECE_BYTES", 64)
+        monkeypatch.setattr("tidelog.replication.attachments.snapshots.PIECE_BYTES", 64)
         cluster = Controllers(5, snapshot_bytes=SMALL).begin()
         node_id = self.away(cluster)
         leader = cluster.active_machine()

@@ -17,9 +17,10 @@ class Around:
         self.confirmed = -1
         self.prompted: list[int] = []
         self.answers: list[HeartbeatGot] = []
-        self.confirming: Any = None
         metadata = SimpleNamespace(voter=SimpleNamespace(confirmed_ms=lambda: self.confirmed))
         self.gate = HeartbeatGate(cast(Any, metadata), cast(Any, self))
+
+    def confirm(self, driver: Any) -> None: ...
 
     def prompt(self, driver: Any, since_ms: int) -> None:
         self.prompted.append(since_ms)

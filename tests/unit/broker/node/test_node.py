@@ -62,6 +62,7 @@ class LoneNode:
             self,
             lambda: 0.5,
             SessionTiming(),
+            NodePorts(on_metadata=lambda image: self.node.partitions.follow(image, config)),
         )
         self.node.start()
         self.services.advance(1000)
@@ -379,10 +380,9 @@ class TestDamage:
     ) -> None:
         """Also if the log is gone by the next registration; a refused write changes nothing."""
         heard: list[str] = []
-        ports = NodePorts(
+        lone.node.ports = lone.node.ports._replace(
             on_registered=lambda: heard.append("checked"), on_sync_failed=lambda: heard.append("in doubt")
         )
-        lone.node.ports = ports
         partition = lone.create((ME, OTHER))
         error = StorageError("the disk fails")
         lone.node._failed(partition.driver, error)
@@ -448,7 +448,7 @@ def test_where_silence_may_last_longer_votes_are_waited_for_longer(silence_ms: i
     assert (timing.silence_ms, timing.round_ms) == (silence_ms, round_ms)
 
 
-class TestKeptPromises:
+class TestPromiseConfirmations:
     def configure(self, lone: LoneNode, **settings: str) -> None:
         wanted = {name.replace("_", "."): value for name, value in settings.items()}
         rules = Rulebook(lone.node.config)
@@ -480,7 +480,7 @@ class TestKeptPromises:
     ) -> None:
         fill(lone.create((ME,)))
         with monkeypatch.context() as patch:
-            patch.setattr(lone.node._kept_promises, "_ask_controller", lambda ask: None)
+            patch.setattr(lone.node._promise_confirmations, "_ask_controller", lambda ask: None)
             self.configure(lone, flush_messages="1")
             lone.services.advance(1000)
             before = lone.image.unsynced

@@ -172,7 +172,7 @@ class TestFollowing:
         found, _ = broker.partitions.find("orders", 0)
         assert found is not None
         assert found.driver.successors.complete == {ME, 7}
-        assert found.driver.successors.named == {7, 8}
+        assert found.driver.successors.candidates == {7, 8}
 
 
 class TestSlices:

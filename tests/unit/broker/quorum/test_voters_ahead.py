@@ -41,7 +41,7 @@ def quorum(asked: list[Any]) -> QuorumPartitions:
     quiet: Any = Quiet()
     cluster = ClusterPorts(ClusterImage, lambda: 4, asked.append)
     quorum = QuorumPartitions(host, disk, "data", quiet, quiet, lambda: 0.5, Timing(), None, cluster)
-    quorum._elected[KEY] = cast(Elected, SimpleNamespace())
+    quorum._elected[KEY] = cast(Elected, SimpleNamespace(metadata_changed=lambda named, doubtful: None))
     return quorum
 
 
@@ -51,9 +51,14 @@ def test_they_say_so_until_they_are_overtaken(quorum: QuorumPartitions, asked: l
     quorum.tick(1000)
     quorum.tick(1000 + REPEAT_MS // 2)
     assert len(asked) == 1
-    wish = asked[0].wish
+    proposal = asked[0].proposal
     assert isinstance(asked[0], InSyncAsk)
-    assert (wish.broker_id, wish.broker_epoch, wish.leader_epoch, wish.elected) == (1, 4, 5000, True)
+    assert (proposal.broker_id, proposal.broker_epoch, proposal.leader_epoch, proposal.elected) == (
+        1,
+        4,
+        5000,
+        True,
+    )
     quorum.tick(1000 + 2 * REPEAT_MS)
     assert len(asked) == 2
     quorum.forget(voter)  # The controllers went above it, and the election is over.

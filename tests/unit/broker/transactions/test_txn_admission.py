@@ -50,7 +50,7 @@ class Coordinator:
             for topic in transaction.topics
         ]
         by_transaction = [{"transactional_id": transaction.transactional_id, "topic_results": results}]
-        done(requests.answer_of(ADD_PARTITIONS_TO_TXN, {"results_by_transaction": by_transaction}))
+        done(requests.response_of(ADD_PARTITIONS_TO_TXN, {"results_by_transaction": by_transaction}))
         return transaction
 
 

@@ -114,7 +114,7 @@ class TestLog:
         lying = batches.parse_header(batch)._replace(last_offset_delta=1, count=2)
         log.write_bytes(batches.rebuild(lying, batch[batches.HEADER_SIZE :]))
         assert problems(log, records=False) == []
-        assert "left over behind 2 records" in problems(log)[0]
+        assert "left over after 2 records" in problems(log)[0]
 
     def test_an_empty_file_is_sound(self, log: Path) -> None:
         log.write_bytes(b"")
@@ -145,7 +145,7 @@ class TestIndexes:
     def test_an_entry_that_skips_what_it_names_is_found(self, log: Path) -> None:
         third = positions(log)[2]
         (problem,) = problems(self.write_index(log, (3, third)))
-        assert problem == f"offset 103 points behind the batch that holds it, to byte {third}"
+        assert problem == f"offset 103 points past the batch that holds it, to byte {third}"
 
     def test_an_entry_between_batches_is_found(self, log: Path) -> None:
         second = positions(log)[1]
@@ -162,10 +162,10 @@ class TestIndexes:
 
     def test_a_time_that_skips_records_of_that_time_is_found(self, log: Path) -> None:
         (problem,) = problems(self.write_times(log, (1_700_000_000_002, 3)))
-        assert problem == "time 1700000000002 points to offset 103, behind a record of that time"
+        assert problem == "time 1700000000002 points to offset 103, past a record of that time"
 
     def test_a_time_behind_the_log_is_found(self, log: Path) -> None:
-        assert "behind the end of the log" in problems(self.write_times(log, (1_900_000_000_000, 12)))[0]
+        assert "past the end of the log" in problems(self.write_times(log, (1_900_000_000_000, 12)))[0]
 
     def test_times_that_go_back_are_found(self, log: Path) -> None:
         times = self.write_times(log, (1_800_000_000_001, 11), (1_700_000_000_002, 2))

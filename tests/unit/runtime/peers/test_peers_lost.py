@@ -87,7 +87,7 @@ class TestLosingANode:
             probed += 1
             return probed == 3
 
-        monkeypatch.setattr(peers, "nobody_listens", at_last)
+        monkeypatch.setattr(peers, "refuses_connections", at_last)
         async with LoopbackCluster(2) as (one, two):
             beating(two)
             await ask_until_answered(one)
@@ -295,7 +295,7 @@ class TestNonsense:
             other = framed(struct.pack(">i", 77) + b"\0" * 20)
 
             def answer(data: bytes) -> bytes:
-                own = follower_fetch.encode_answer(
+                own = follower_fetch.encode_response(
                     int.from_bytes(correlation_of(data), "big"), ErrorCode.NONE, ()
                 )
                 return other + b"".join(own)

@@ -17,14 +17,14 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
-    KeptAsk,
-    KeptGot,
     OfflineAsk,
     OfflineGot,
+    PromiseConfirmedAsk,
+    PromiseConfirmedGot,
     RegisterAsk,
     RegisterGot,
 )
-from tidelog.controller.promises import Kept
+from tidelog.controller.promises import ConfirmedPromise
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages, requests
 from tidelog.replication.messages import (
@@ -51,7 +51,7 @@ DISK = UUID(int=0xD15C)
 SNAPSHOT = SnapshotId(1 << 33, 4)
 
 
-def wish(broker: int = 1, index: int = 0, members: tuple[int, ...] = (1, 2)) -> InSyncProposal:
+def proposal(broker: int = 1, index: int = 0, members: tuple[int, ...] = (1, 2)) -> InSyncProposal:
     return InSyncProposal(broker, 77, TOPIC, index, 5, 6, members, tuple(10 + each for each in members))
 
 
@@ -73,11 +73,11 @@ TAKEN = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 Pair = tuple[NodeMessage, NodeMessage]
 
 
-KEPT = (
-    Kept(DISK, 1, 3, synced=True),
-    Kept(TOPIC, 0, 3, synced=True),
-    Kept(TOPIC, 2, 3, copied=True),
-    Kept(TOPIC, 3, 70_000, synced=True, copied=True),
+CONFIRMED = (
+    ConfirmedPromise(DISK, 1, 3, synced=True),
+    ConfirmedPromise(TOPIC, 0, 3, synced=True),
+    ConfirmedPromise(TOPIC, 2, 3, copied=True),
+    ConfirmedPromise(TOPIC, 3, 70_000, synced=True, copied=True),
 )
 
 
@@ -127,8 +127,8 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             Answered(other, HeartbeatGot(me, 78, ErrorCode.NOT_CONTROLLER, False, True)),
         ),
         "in-sync set": (
-            Asked(me, InSyncAsk(wish(me, 0, (1, 2, 3)))),
-            Answered(other, InSyncGot(wish(me, 0, (1, 2, 3)), ErrorCode.INELIGIBLE_REPLICA)),
+            Asked(me, InSyncAsk(proposal(me, 0, (1, 2, 3)))),
+            Answered(other, InSyncGot(proposal(me, 0, (1, 2, 3)), ErrorCode.INELIGIBLE_REPLICA)),
         ),
         "failed logs": (
             Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), True)),
@@ -146,9 +146,9 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 3)), partition_epochs=(5, 0))),
             Answered(other, OfflineGot(me, 77, ((DISK, 1), (TOPIC, 3)), ErrorCode.INVALID_UPDATE_VERSION)),
         ),
-        "kept promises": (
-            Asked(me, KeptAsk(me, 77, KEPT)),
-            Answered(other, KeptGot(me, 77, KEPT, ErrorCode.STALE_BROKER_EPOCH)),
+        "confirmed promises": (
+            Asked(me, PromiseConfirmedAsk(me, 77, CONFIRMED)),
+            Answered(other, PromiseConfirmedGot(me, 77, CONFIRMED, ErrorCode.STALE_BROKER_EPOCH)),
         ),
         "snapshot": (
             SnapshotAsk(me, METADATA, 5, DISK, SNAPSHOT, 4096, 1 << 20),
@@ -228,19 +228,19 @@ def _answers(node: LoopbackNode) -> list[str]:
 
 
 @on_loop
-async def test_votes_and_wishes_of_one_moment_share_a_request() -> None:
+async def test_votes_and_proposals_of_one_moment_share_a_request() -> None:
     async with LoopbackCluster(2) as (one, two):
         ask = VoteAsk(9, 1, Tail(8, 1000), True)
         for index in range(100):
             one.peers.send(2, VoteAsked(1, (TOPIC, index), ask))
-            one.peers.send(2, Asked(1, InSyncAsk(wish(1, index))))
+            one.peers.send(2, Asked(1, InSyncAsk(proposal(1, index))))
 
         def answer(message: NodeMessage) -> None:
             if isinstance(message, VoteAsked):
                 got = VoteAnswered(2, message.key, VoteGot(2, 9, True, -1, True))
                 two.peers.send(1, got)
             elif isinstance(message, Asked) and isinstance(message.ask, InSyncAsk):
-                two.peers.send(1, Answered(2, InSyncGot(message.ask.wish, ErrorCode.NONE)))
+                two.peers.send(1, Answered(2, InSyncGot(message.ask.proposal, ErrorCode.NONE)))
 
         two.on_message = answer
         await until(lambda: len(one.received) == 200)
@@ -289,7 +289,7 @@ async def test_an_older_ask_is_let_go_when_a_newer_one_comes() -> None:
 
 @on_loop
 async def test_what_nobody_answers_is_answered_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidelog.runtime.peers.inbound.ANSWER_WITHIN_MS", 30)
+    monkeypatch.setattr("tidelog.runtime.peers.inbound.RESPOND_WITHIN_MS", 30)
     silent = [PAIRS[name] for name in ("pre-vote", "registration", "in-sync set")]
     async with LoopbackCluster(2) as (one, two):
         for ask, _ in silent:
@@ -363,5 +363,5 @@ def test_any_votes_together(asks: list[VoteAsked]) -> None:
     assert sorted(found, key=repr) == sorted(asks, key=repr)
     gots = [VoteAnswered(2, ask.key, VoteGot(2, ask.ask.epoch, True, -1, ask.ask.pre)) for ask in found]
     frame = messages.encode(52, 2, 1, exchange.answer(found, gots))
-    back = list(exchange.gots(2, asks, requests.decode_answer(52, memoryview(frame)[4:])))
+    back = list(exchange.gots(2, asks, requests.decode_response(52, memoryview(frame)[4:])))
     assert sorted(back, key=repr) == sorted(gots, key=repr)

@@ -324,10 +324,10 @@ class TestAskingTheController:
     async def test_a_topic_is_known_here_when_it_is_created(self) -> None:
         async with LoopbackCluster(2, controller=1) as (_, two):
             follow(two)
-            wish = NewTopic("made", 3, 1, configs={"cleanup.policy": "compact"})
-            assert await ask(lambda done: create_topic(two.broker, wish, done)) is None
+            new = NewTopic("made", 3, 1, configs={"cleanup.policy": "compact"})
+            assert await ask(lambda done: create_topic(two.broker, new, done)) is None
             made = two.store.image.topics["made"]
             assert (len(made.partitions), made.configs) == (3, {"cleanup.policy": "compact"})
-            assert await ask(lambda done: create_topic(two.broker, wish, done)) is None
+            assert await ask(lambda done: create_topic(two.broker, new, done)) is None
             refused = await ask(lambda done: create_topic(two.broker, NewTopic("no/name"), done))
             assert refused.code is ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -21,13 +21,13 @@ def test_questions_and_answers_arrive_as_they_left() -> None:
         else TailGot(2, ask.key, ErrorCode.FENCED_LEADER_EPOCH, 8, -1, 0)
         for ask in asked
     ]
-    answer = requests.answer_of(23, exchange.answer(asked, gots))
+    answer = requests.response_of(23, exchange.answer(asked, gots))
     assert list(exchange.gots(2, asked, answer)) == gots
     assert [exchange.token(ask) for ask in asked] == [exchange.token(got) for got in gots]
 
 
 def test_a_question_that_nobody_answered() -> None:
     exchange = TailExchange()
-    answer = requests.answer_of(23, exchange.answer(ASKS[:1], [None]))
+    answer = requests.response_of(23, exchange.answer(ASKS[:1], [None]))
     [got] = exchange.gots(2, ASKS[:1], answer)
     assert got.error is ErrorCode.REQUEST_TIMED_OUT

@@ -7,7 +7,7 @@ performance      acknowledged records and bytes per second, and the time from se
                  the whole run and for each step of time
 lost             acknowledged, and never received
 duplicated       received at more than one offset of the partition (counted once for each offset too many)
-reordered        received, in the order of offsets, behind a later record of the same producer and partition
+reordered        received, in the order of offsets, after a later record of the same producer and partition
 downtime         for each fault: the longest time, from the fault to the next one, in which writes to a
                  partition waited and none was acknowledged; where none was until the end, it is not over. A
                  producer that sends nothing waits for nothing: pauses of the load are no downtime

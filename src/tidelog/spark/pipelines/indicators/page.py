@@ -39,7 +39,7 @@ _MEANINGS = {
     "failed": "the client gave up on it: it may be there or not.",
     "lost": "acknowledged, and not there when everything was read to the end.",
     "duplicated": "there at more than one offset: a retry of a producer without idempotence does that.",
-    "reordered": "there behind a later record of the same producer and partition.",
+    "reordered": "after a later record of the same producer and partition.",
     "downtime": "the longest time after a fault in which writes to a partition waited and none was "
     "acknowledged.",
 }
@@ -47,7 +47,7 @@ _CAPTIONS = {
     "throughput.png": (
         "Throughput",
         "Acknowledged records per second, over all partitions. What waited during a fault is acknowledged at "
-        "once when writes go on: that is the peak behind it. Where the load itself paused, there is none, "
+        "once when writes go on: that is the peak after it. Where the load itself paused, there is none, "
         "either; downtime leaves that out.",
     ),
     "latency.png": (

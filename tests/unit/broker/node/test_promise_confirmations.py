@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
-from tidelog.broker.node.kept_promises import KeptPromises
+from tidelog.broker.node.promise_confirmations import PromiseConfirmations
 from tidelog.controller.image import PartitionImage
 
 TOPIC = UUID(int=7)
@@ -49,13 +49,13 @@ def test_a_log_that_is_opened_later_is_confirmed_then() -> None:
     opened: dict[Any, Any] = {}
     asked: list[Any] = []
     services = FakeServices()
-    promises = KeptPromises(cast(Any, standing), opened.get, cast(Any, services), asked.append)
+    promises = PromiseConfirmations(cast(Any, standing), opened.get, cast(Any, services), asked.append)
     promises.metadata_changed(standing.image)
     services.run()
     assert not asked
     opened[KEY] = SimpleNamespace(log=SimpleNamespace(end_offset=4), is_synced_to=lambda offset: True)
     services.run()
-    assert [each.synced for each in asked[0].kept] == [True]
+    assert [each.synced for each in asked[0].confirmed] == [True]
 
 
 def test_nothing_is_confirmed_before_the_replica_has_heard_of_it() -> None:
@@ -65,7 +65,7 @@ def test_nothing_is_confirmed_before_the_replica_has_heard_of_it() -> None:
     opened: dict[Any, Any] = {}
     asked: list[Any] = []
     services = FakeServices()
-    promises = KeptPromises(cast(Any, standing), opened.get, cast(Any, services), asked.append)
+    promises = PromiseConfirmations(cast(Any, standing), opened.get, cast(Any, services), asked.append)
     promises.metadata_changed(standing.image)
     standing.roles_are_current = False
     opened[KEY] = SimpleNamespace(log=SimpleNamespace(end_offset=4), is_synced_to=lambda offset: True)
@@ -74,4 +74,4 @@ def test_nothing_is_confirmed_before_the_replica_has_heard_of_it() -> None:
     assert not asked
     standing.roles_are_current = True
     services.run()
-    assert [each.synced for each in asked[0].kept] == [True]
+    assert [each.synced for each in asked[0].confirmed] == [True]

@@ -8,47 +8,47 @@ from tidelog.invariant import invariant
 T = TypeVar("T")
 
 
-class Promise(Generic[T]):
-    """Kept once. A callback that is added afterwards is called immediately."""
+class Future(Generic[T]):
+    """Completed once. A callback that is added afterwards is called immediately."""
 
-    __slots__ = ("_callback", "_kept", "_value")
+    __slots__ = ("_callback", "_is_complete", "_value")
 
     def __init__(self) -> None:
         self._callback: Callable[[T], None] | None = None
-        self._kept = False
+        self._is_complete = False
         self._value: T | None = None
 
     @property
-    def kept(self) -> bool:
-        return self._kept
+    def is_complete(self) -> bool:
+        return self._is_complete
 
-    def keep(self, value: T) -> None:
-        invariant(not self._kept, "a promise is kept once")
-        self._kept = True
+    def complete(self, value: T) -> None:
+        invariant(not self._is_complete, "a future is completed once")
+        self._is_complete = True
         if self._callback is None:
             self._value = value
         else:
             self._callback(value)
 
     def then(self, callback: Callable[[T], None]) -> None:
-        invariant(self._callback is None, "a promise has one listener")
+        invariant(self._callback is None, "a future has one listener")
         self._callback = callback
-        if self._kept:
+        if self._is_complete:
             callback(self._value)  # type: ignore[arg-type]
 
 
 class Gather:
-    """Keeps its promise after ``count`` calls of ``one_done``."""
+    """Completes its future after ``count`` calls of ``one_done``."""
 
-    __slots__ = ("_missing", "promise")
+    __slots__ = ("_missing", "future")
 
     def __init__(self, count: int) -> None:
-        self.promise: Promise[None] = Promise()
+        self.future: Future[None] = Future()
         self._missing = count
         if count == 0:
-            self.promise.keep(None)
+            self.future.complete(None)
 
     def one_done(self) -> None:
         self._missing -= 1
         if self._missing == 0:
-            self.promise.keep(None)
+            self.future.complete(None)

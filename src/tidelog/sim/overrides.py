@@ -14,21 +14,21 @@ from tidelog.sim.plan import Plan
 from tidelog.sim.run import CONTROLLERS
 
 
-class UnknownWish(ValueError):
+class UnknownOverride(ValueError):
     """A plan has no such field, or the value is invalid."""
 
 
-def parse(mode: str, wish: str) -> tuple[str, Any]:
+def parse(mode: str, override: str) -> tuple[str, Any]:
     """``field=value`` of the plan of this mode."""
     plan = ControllersPlan if mode == CONTROLLERS else Plan
-    name, equals, value = wish.partition("=")
+    name, equals, value = override.partition("=")
     types = get_type_hints(plan)
     if not equals or name not in types:
-        raise UnknownWish(f"A plan of mode {mode} has no {name!r}; it has {', '.join(plan._fields)}.")
+        raise UnknownOverride(f"A plan of mode {mode} has no {name!r}; it has {', '.join(plan._fields)}.")
     try:
         return name, msgspec.json.decode(value, type=types[name])
     except msgspec.DecodeError as error:
-        raise UnknownWish(f"{name} of a plan cannot be {value!r}: {error}.") from error
+        raise UnknownOverride(f"{name} of a plan cannot be {value!r}: {error}.") from error
 
 
 def parse_numbers(text: str) -> tuple[int, ...]:
@@ -36,7 +36,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(word) for word in text.split(",") if word.strip())
     except ValueError as error:
-        raise UnknownWish(f"{text!r} is no list of numbers such as 3,7,9.") from error
+        raise UnknownOverride(f"{text!r} is no list of numbers such as 3,7,9.") from error
 
 
 def command(mode: str, seed: int, wanted: Mapping[str, Any]) -> str:

@@ -2,42 +2,42 @@
 
 import pytest
 
-from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.future import Future, Gather
 from tidelog.errors import InvariantViolation
 
 
 @pytest.mark.parametrize("early", [True, False])
 def test_the_listener_hears_it_whenever_it_comes(early: bool) -> None:
-    promise: Promise[int] = Promise()
+    future: Future[int] = Future()
     heard: list[int] = []
     if early:
-        promise.then(heard.append)
-    before = promise.kept
-    promise.keep(5)
-    assert (before, promise.kept) == (False, True)
+        future.then(heard.append)
+    before = future.is_complete
+    future.complete(5)
+    assert (before, future.is_complete) == (False, True)
     if not early:
-        promise.then(heard.append)
+        future.then(heard.append)
     assert heard == [5]
 
 
-def test_is_kept_once() -> None:
-    promise: Promise[int] = Promise()
-    promise.keep(1)
+def test_is_completed_once() -> None:
+    future: Future[int] = Future()
+    future.complete(1)
     with pytest.raises(InvariantViolation):
-        promise.keep(2)
+        future.complete(2)
 
 
 def test_has_one_listener() -> None:
-    promise: Promise[None] = Promise()
-    promise.then(lambda _: None)
+    future: Future[None] = Future()
+    future.then(lambda _: None)
     with pytest.raises(InvariantViolation):
-        promise.then(lambda _: None)
+        future.then(lambda _: None)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_gathering(count: int) -> None:
     gather = Gather(count)
     for _ in range(count):
-        assert not gather.promise.kept
+        assert not gather.future.is_complete
         gather.one_done()
-    assert gather.promise.kept
+    assert gather.future.is_complete

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from tidelog.broker.node.ports import NodeState
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.controller.messages import ControllerAsk, KeptAsk
-from tidelog.controller.promises import Kept
+from tidelog.controller.messages import ControllerAsk, PromiseConfirmedAsk
+from tidelog.controller.promises import ConfirmedPromise
 from tidelog.controller.successions import acting_leader
 from tidelog.replication.copies import has_copies_of
 from tidelog.replication.driver import ReplicaDriver
@@ -21,7 +21,7 @@ from tidelog.replication.messages import PartitionKey
 from tidelog.services import Services
 from tidelog.types import NO_EPOCH
 
-LOOK_AGAIN_MS = 10
+RECHECK_MS = 10
 REPEAT_MS = 500
 AT_ONCE_MAX = 1000
 
@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     end_offset: int  # log end offset when the replica got the setting
 
 
-class KeptPromises:
+class PromiseConfirmations:
     def __init__(
         self,
         node_state: NodeState,
@@ -50,8 +50,8 @@ class KeptPromises:
         self._unopened: set[Key] = set()  # Logs are opened a few at a time; these are checked later.
         self._seen: dict[UUID, TopicImage] = {}
         self._looking = False
-        self._pause_ms = LOOK_AGAIN_MS
-        self._asked: tuple[Kept, ...] = ()
+        self._pause_ms = RECHECK_MS
+        self._asked: tuple[ConfirmedPromise, ...] = ()
         self._asked_ms = 0
 
     def metadata_changed(self, image: ClusterImage) -> None:
@@ -62,7 +62,7 @@ class KeptPromises:
                 for index, partition in enumerate(topic.partitions):
                     if self._concerns(partition):
                         self._note((topic_id, index), partition)
-        self._pause_ms = LOOK_AGAIN_MS
+        self._pause_ms = RECHECK_MS
         if (self._open or self._unopened) and not self._looking:
             self._looking = True
             self._services.soon(self._look)
@@ -91,15 +91,17 @@ class KeptPromises:
         if self._node_state.stopped:
             return
         self._note_opened()
-        kept = tuple(self._kept())[:AT_ONCE_MAX]
+        confirmed = tuple(self._confirmed())[:AT_ONCE_MAX]
         if not self._open and not self._unopened:
             self._looking = False
             return
         now_ms = self._services.uptime_ms()
-        due = kept != self._asked or now_ms - self._asked_ms >= REPEAT_MS
-        if kept and due and self._node_state.broker_epoch >= 0:
-            self._asked, self._asked_ms = kept, now_ms
-            self._ask_controller(KeptAsk(self._node_state.me, self._node_state.broker_epoch, kept))
+        due = confirmed != self._asked or now_ms - self._asked_ms >= REPEAT_MS
+        if confirmed and due and self._node_state.broker_epoch >= 0:
+            self._asked, self._asked_ms = confirmed, now_ms
+            self._ask_controller(
+                PromiseConfirmedAsk(self._node_state.me, self._node_state.broker_epoch, confirmed)
+            )
         # If a backup is down, many partitions may wait for a long time.
         self._pause_ms = min(2 * self._pause_ms, REPEAT_MS)
         self._services.later(self._pause_ms, self._look)
@@ -113,7 +115,7 @@ class KeptPromises:
             if topic is not None and self._concerns(topic.partitions[key[1]]):
                 self._note(key, topic.partitions[key[1]])
 
-    def _kept(self) -> Iterator[Kept]:
+    def _confirmed(self) -> Iterator[ConfirmedPromise]:
         """The promises that hold and are not in the metadata yet."""
         image, me = self._node_state.image, self._node_state.me
         for key, mark in list(self._open.items()):
@@ -131,4 +133,4 @@ class KeptPromises:
             synced = me in partition.unsynced and driver.is_synced_to(end_offset)
             copied = self._has_to_copy(partition) and has_copies_of(driver.replica, end_offset)
             if synced or copied:
-                yield Kept(*key, mark.promise_epoch, synced, copied)
+                yield ConfirmedPromise(*key, mark.promise_epoch, synced, copied)

@@ -1,0 +1,65 @@
+"""The lint rule that keeps effects from being dropped."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def load() -> ModuleType:
+    path = ROOT / "tools" / "dropped_effects.py"
+    spec = importlib.util.spec_from_file_location("tidelog_dropped_effects", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RULE = load()
+SIGNATURES = RULE.signatures_of()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "self._election.retire()",
+        "voter.election.resign(now_ms)",
+        "election.leader_heard(1, 2, 3)",
+        "driver.replica.follow(1, 2, (), 0)",
+        "replica.propose_itself()",
+        "self.anything.propose_itself()",
+        "self.replica.proposals.propose((), 1, 2)",
+        "class Replica:\n    def f(self):\n        self._advance()",
+        "def f() -> Effects: ...\nf()",
+    ],
+)
+def test_dropped_effects_are_found(source: str) -> None:
+    assert len(RULE.findings_in(source, SIGNATURES)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "driver.run(replica.propose_itself())",
+        "effects = election.retire()",
+        "return_value = [*replica.propose_itself()]",
+        "driver.follow(1, 2, (), 0)",
+        "election.still_heard(1)",
+        "self.controller = ControllerDriver.of(1)\nself.controller.tick(1)",
+        "class Other:\n    def f(self):\n        self.tick()",
+    ],
+)
+def test_other_calls_are_not(source: str) -> None:
+    assert not RULE.findings_in(source, SIGNATURES)
+
+
+def test_a_finding_says_where() -> None:
+    (finding,) = RULE.findings_in("\nelection.retire()", SIGNATURES, "broker/x.py")
+    assert str(finding) == "broker/x.py:2: the effects of election.retire() are dropped; run them"
+
+
+def test_the_sources_drop_none() -> None:
+    assert [str(each) for each in RULE.findings()] == []
