@@ -16,7 +16,7 @@ HUGE_AT_ONCE = 4
 
 
 class LargeRequests:
-    __slots__ = ("_services", "_taken", "_pending")
+    __slots__ = ("_pending", "_services", "_taken")
 
     def __init__(self, services: Services) -> None:
         self._services = services
