@@ -44,7 +44,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     if not (missing and may_create):
         if wanted == [] or len(broker.image.brokers) < 2:
             return _answer(broker, wanted, reads=reads)
-        return _respond_when_led(broker, wanted, reads=reads)
+        when_successors_are_known(
+            broker,
+            lambda: _found(broker, wanted),
+            lambda: _complete(future, _answer(broker, wanted, reads=reads)),
+        )
+        return future
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
     gather.future.then(
@@ -55,24 +60,6 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     for name in missing:
         _create(broker, name, refused, gather)
     return future
-
-
-def _respond_when_led(broker: Broker, wanted: Sequence[Wanted] | None, *, reads: bool) -> Outcome:
-    """Usually nothing has to be waited for. Then the connection learns that the response comes in slices."""
-    future: Future[Fields] = Future()
-    at_once: list[Outcome] = []
-    waits = False
-
-    def answer() -> None:
-        outcome = _answer(broker, wanted, reads=reads)
-        if waits:
-            _complete(future, outcome)
-        else:
-            at_once.append(outcome)
-
-    when_successors_are_known(broker, lambda: _found(broker, wanted), answer)
-    waits = True
-    return at_once[0] if at_once else future
 
 
 def _found(broker: Broker, wanted: Sequence[Wanted] | None) -> Iterable[TopicImage]:
