@@ -23,6 +23,11 @@ class Services(Protocol):
     def soon(self, callback: Callable[[], None]) -> None:
         """After everything that is ready now, before anything new is read."""
 
+    def in_turn(self, callback: Callable[[], None]) -> None:
+        """Like :meth:`soon`, for one slice of long work. The slices of all are taken in order, only a few
+        of them before something new is read: together they must not hold the event loop.
+        """
+
     def later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
 
     def perturb(self, name: str) -> bool:

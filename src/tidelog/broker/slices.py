@@ -17,12 +17,36 @@ logger = logging.getLogger(__name__)
 SLICE_MS_MAX = 4
 
 
-def in_slices(services: Services, steps: Iterator[object], per_slice: int, then: Callable[[], None]) -> None:
-    """Do all steps, ``per_slice`` at a time, then call ``then``. The first slice is done immediately."""
-    if take_slice(services, steps, per_slice):
-        services.soon(lambda: in_slices(services, steps, per_slice, then))
+def in_slices(
+    services: Services,
+    steps: Iterator[object],
+    per_slice: int,
+    then: Callable[[], None],
+    *,
+    urgent: bool = False,
+    future: Future[Fields] | None = None,
+) -> None:
+    """Do all steps, ``per_slice`` at a time, then call ``then``. The first slice is done immediately.
+    ``urgent``: work of the cluster, which does not wait for the slices of clients' requests. ``future``: the
+    response to the request that the steps belong to. Whatever goes wrong, it is kept.
+    """
+    try:
+        goes_on = take_slice(services, steps, per_slice)
+    except Exception as error:
+        if future is None or future.is_complete:
+            raise
+        future.complete(_failure(error))
+        return
+    if goes_on:
+        go_on = services.soon if urgent else services.in_turn
+        go_on(lambda: in_slices(services, steps, per_slice, then, urgent=urgent, future=future))
     else:
         then()
+
+
+def _failure(error: Exception) -> Fields:
+    logger.exception("a request failed")
+    return {"error_code": getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)}
 
 
 def take_slice(services: Services, steps: Iterator[object], per_slice: int) -> bool:
@@ -65,13 +89,11 @@ class SlicedResponse(Future[Fields]):
         """The next slice. Whatever goes wrong, the request is answered."""
         try:
             if take_slice(self._services, self._steps, self._per_slice):
-                self._services.soon(self.resume)
+                self._services.in_turn(self.resume)
                 return
             outcome = self._respond()
         except Exception as error:
-            logger.exception("a request failed")
-            code = getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
-            outcome = {"error_code": code}
+            outcome = _failure(error)
         self._when_taken()
         if isinstance(outcome, Future):
             outcome.then(self.complete)
@@ -91,7 +113,7 @@ def respond_in_slices(
     if not take_slice(services, steps, per_slice):
         return respond()
     response = SlicedResponse(services, steps, per_slice, respond)
-    services.soon(response.resume)
+    services.in_turn(response.resume)
     return response
 
 

@@ -217,7 +217,7 @@ class Controller(Machine):
 
     def review(self) -> Effects:
         """The next partitions, where there are too many to look at all of them at once."""
-        return [Submit(Review())] if self.has_more_to_review else []
+        return [Submit(Review(self._review.next_slice()))] if self.has_more_to_review else []
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -264,9 +264,10 @@ class Controller(Machine):
 
     def _with_leaders(self, image: ClusterImage, records: list[MetadataRecord]) -> list[MetadataRecord]:
         """These changes, and what follows from them for the partitions: at once, or where there are many, in
-        the slices of a review that begins with it.
+        the slices of a review that begins with it. So it is while a review is in progress: it must end with a
+        slice, even if few partitions are left.
         """
-        if not is_large(image):
+        if not is_large(image) and not self._review.is_wanted:
             return brokers.with_leaders(image, records, self._rules.at(image), self._rank)
         self._begin_review(image)
         return records
@@ -393,18 +394,18 @@ class Controller(Machine):
         returned, None if it was not called.
         """
         if isinstance(submitted.decision, Review):
-            return self._reviewed(error)
+            return self._reviewed(submitted.decision, error)
         got = self._answer(submitted.decision, verdict, error)
         return [] if submitted.token is None or got is None else [Reply(submitted.token, got)]
 
-    def _reviewed(self, error: ErrorCode) -> Effects:
+    def _reviewed(self, decision: Review, error: ErrorCode) -> Effects:
         """A slice is committed. If it may not be, all is looked at again later: nobody is let in before what
         ended its leaderships is certain.
         """
         if error is not ErrorCode.NONE:
             self._review.fail()
-        elif not self._review.has_more and not self._review.must_repeat:
-            self._review.end()
+        else:
+            self._review.committed(decision.number)
         return []
 
     def _answer(

@@ -33,6 +33,8 @@ class Reconsider(NamedTuple):
 class Review(NamedTuple):
     """The same for the next few partitions, of those that are still to be looked at."""
 
+    number: int  # of the slice
+
 
 class Balance(NamedTuple):
     """Move leaderships back to the preferred replicas."""

@@ -15,13 +15,15 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.controller.successions.steps import RulesOf
 
 REVIEWED_AT_ONCE = 250  # partitions: about 4 ms, with the writing of what changes
+NO_TOPIC = UUID(int=0)
 
 
 class LeaderReview:
-    __slots__ = ("_left", "in_progress", "must_repeat")
+    __slots__ = ("_left", "_slices", "in_progress", "must_repeat")
 
     def __init__(self) -> None:
         self._left: deque[tuple[UUID, int]] = deque()  # topics, each from that partition on
+        self._slices = 0  # number of the last one
         self.in_progress = False  # until the last slice is committed
         self.must_repeat = False  # A slice may not be committed.
 
@@ -29,13 +31,31 @@ class LeaderReview:
     def has_more(self) -> bool:
         return bool(self._left)
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it has not ended, or must be repeated."""
+        return self.in_progress or self.must_repeat
+
     def begin(self, image: ClusterImage) -> None:
         """From the beginning, also if it has begun: those that have had their turn may have to change again.
-        Topics that are created later are placed on brokers as they are then.
+        Topics that are created later are placed on brokers as they are then. Without topics there is one
+        slice, whose commit is the end.
         """
-        self._left = deque((topic_id, 0) for topic_id in image.topic_names)
+        self._left = deque((topic_id, 0) for topic_id in image.topic_names) or deque([(NO_TOPIC, 0)])
         self.in_progress = True
         self.must_repeat = False
+
+    def next_slice(self) -> int:
+        """Its number."""
+        self._slices += 1
+        return self._slices
+
+    def committed(self, number: int) -> None:
+        """A slice is committed. Only the last one is the end: later ones may have been taken since, and may
+        not be committed.
+        """
+        if number == self._slices and not self.has_more and not self.must_repeat:
+            self.end()
 
     def fail(self) -> None:
         """A slice may not be committed. To go on at once would hardly help."""

@@ -27,6 +27,7 @@ from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 from tidelog.runtime import handling
+from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.peers import names
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
@@ -77,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         "_ended",
         "_held_back",
         "_held_bytes",
+        "_huge",
         "_loose",
         "_opening",
         "_produce_shape",
@@ -87,6 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         "_short_of_memory",
         "_stopped_reading",
         "_transport",
+        "_turn_has_come",
         "_write_kind",
         "ip",
         "kinds",
@@ -101,6 +104,8 @@ class Connection(asyncio.BufferedProtocol):
         self._receiver = Receiver(server.max_request_bytes)
         self._held_bytes = 0  # of the memory that the broker reserves for large requests
         self._short_of_memory = False  # waits until other connections release memory
+        self._turn_has_come = False  # for the large request that is handled next
+        self._huge = False  # Others wait until the last request is handled.
         self._produce_shape: produce.Shape | None = None  # of the last produce request
         self.slots: deque[Slot] = deque()
         self._loose: dict[Slot, None] = {}  # pending requests whose responses have no order
@@ -264,6 +269,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._held_bytes:
             self._server.release_memory(self._held_bytes, self)
             self._held_bytes = 0
+        if self._huge:
+            self._huge = False
+            self._server.large.done()
 
     def _stop_reading(self) -> None:
         if not self._stopped_reading and self._transport is not None:
@@ -320,6 +328,11 @@ class Connection(asyncio.BufferedProtocol):
             return None
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
+            return None
+        if len(request) >= LARGE_BYTES and self._must_await_turn(api_key):
+            self._held_back = request
+            self.hold()
+            self._server.large.wait(len(request), partial(self._take_large, len(request)))
             return None
         client_id = None
         if client_size >= 0:
@@ -390,7 +403,8 @@ class Connection(asyncio.BufferedProtocol):
     def resume(self) -> None:
         self._opening -= 1
         if not self._opening:
-            self._release_memory()
+            if self._held_back is None or self._closed:
+                self._release_memory()
             self._resume_if_possible()
 
     def _load(self, api_key: int, version: int) -> bool:
@@ -403,6 +417,29 @@ class Connection(asyncio.BufferedProtocol):
         self.hold()
         compute(lambda: messages.load(api_key, version), lambda _: self.resume())
         return True
+
+    def _must_await_turn(self, api_key: int) -> bool:
+        came, self._turn_has_come = self._turn_has_come, False
+        return not came and self.node is None and api_key not in (produce.API_KEY, fetch.API_KEY)
+
+    def _take_large(self, size: int) -> None:
+        """It is the turn of the request that is held back. It does not wait for anything else, because others
+        may wait for it.
+        """
+        self._opening -= 1
+        self._huge = size >= HUGE_BYTES
+        request = self._take_held_back()
+        if request is None or self._closed:
+            self._release_memory()
+            return
+        self._turn_has_come = True
+        self._busy = True
+        try:
+            self._dispatch(request)
+        finally:
+            self._busy = False
+        self._flush_responses()
+        self._resume_if_possible()
 
     def _take_slot(self, loose: bool, api_key: int) -> Slot:
         slot: Slot

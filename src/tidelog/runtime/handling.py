@@ -65,7 +65,7 @@ def handle_plain(
 ) -> None:
     """``finish`` gets the response frame, immediately or later. ``give_up`` is called if no response can be
     encoded. ``compute`` runs the encoding of large responses. ``connection`` handles no further request while
-    this one is handled in slices. Raises :class:`Malformed`.
+    this one is handled in slices or its response is encoded. Raises :class:`Malformed`.
     """
     api_key, version = context.api_key, context.version
     decoded = messages.decode(api_key, version, request, position)
@@ -73,7 +73,9 @@ def handle_plain(
     def answer(fields: messages.Fields) -> None:
         # Also called by code that completes a future: an exception must not propagate to it.
         if compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
-            compute(lambda: encode(fields), encoded)
+            if connection is not None:
+                connection.hold()  # Otherwise a client could make it keep a thousand such responses.
+            compute(lambda: encode(fields), encoded_elsewhere)
             return
         try:
             frame = encode(fields)
@@ -84,6 +86,11 @@ def handle_plain(
 
     def encode(fields: messages.Fields) -> bytes:
         return messages.encode(api_key, version, context.correlation_id, fields)
+
+    def encoded_elsewhere(frame: bytes | BaseException) -> None:
+        encoded(frame)
+        if connection is not None:
+            connection.resume()
 
     def encoded(frame: bytes | BaseException) -> None:
         if isinstance(frame, bytes):

@@ -12,6 +12,7 @@ from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.handling import Compute as EncodeElsewhere
+from tidelog.runtime.large_requests import LargeRequests
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.services import LoopServices, give_way
 
@@ -38,6 +39,7 @@ class Server:
         self.encode: EncodeElsewhere | None = compute
         self.compute: Callable[[Callable[[], object], Callable[[object], None]], None] | None = compute
         self.fetch = FetchHandler(broker)
+        self.large = LargeRequests(broker.services)
         self.connections: set[Connection] = set()
         self.requests = 0  # number of requests since the process started
         self._per_ip: Counter[str] = Counter()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -15,6 +16,7 @@ T = TypeVar("T")
 WORKERS = 4  # threads that wait for the disk; they use little CPU time
 COMPUTERS = 2  # threads; Python runs one at a time, but long work must not delay short work
 GIVE_WAY_S = 0.001  # pause of a computing thread, because Python runs one thread at a time
+SLICES_S = 0.004  # of long work, before something new is read
 
 
 class LoopServices:
@@ -22,6 +24,7 @@ class LoopServices:
         self._loop = loop
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="disk")
         self._computer = ThreadPoolExecutor(COMPUTERS, thread_name_prefix="compute")
+        self._slices: deque[Callable[[], None]] = deque()  # that wait for their turn
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -34,6 +37,28 @@ class LoopServices:
 
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
+
+    def in_turn(self, callback: Callable[[], None]) -> None:
+        self._slices.append(callback)
+        if len(self._slices) == 1:
+            self._loop.call_soon(self._take_slices)
+
+    def _take_slices(self) -> None:
+        """As many as fit into the time of one, but each at most once. The first stays in the queue until it
+        has had its turn: so its successors do not ask for another one.
+        """
+        until = time.monotonic() + SLICES_S
+        try:
+            for _ in range(len(self._slices)):
+                try:
+                    self._slices[0]()
+                finally:
+                    self._slices.popleft()
+                if time.monotonic() >= until:
+                    break
+        finally:
+            if self._slices:
+                self._loop.call_soon(self._take_slices)
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._loop.call_later(delay_ms / 1000, callback)

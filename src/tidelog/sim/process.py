@@ -77,6 +77,9 @@ class SimServices:
     def soon(self, callback: Callable[[], None]) -> None:
         self._world.soon(callback, self)
 
+    def in_turn(self, callback: Callable[[], None]) -> None:
+        self.soon(callback)
+
     def later(self, delay_ms: float, callback: Callable[[], None]) -> SimTimer:
         timer = SimTimer(callback)
         self._world.after(delay_ms / self.clock.speed, timer, self)

@@ -77,6 +77,9 @@ class FakeServices:
     def soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 
+    def in_turn(self, callback: Callable[[], None]) -> None:
+        self.soon(callback)
+
     def later(self, delay_ms: float, callback: Callable[[], None]) -> FakeTimer:
         timer = FakeTimer(self.clock_ms + delay_ms, callback)
         self._timers.append(timer)

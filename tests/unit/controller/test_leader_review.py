@@ -1,17 +1,19 @@
 """Who leads what when brokers come and go, where there are too many partitions to look at all at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
-from test_active_controller import TOPIC_ID, A, B, C, Cluster
+from test_active_controller import TOPIC_ID, A, B, C, Cluster, Store
 
 from tidelog.controller import review
 from tidelog.controller.controller import NEWCOMER_MS
 from tidelog.controller.image import ClusterImage, TopicImage
-from tidelog.controller.records import TopicCreated, TopicDeleted
+from tidelog.controller.messages import HeartbeatAsk
+from tidelog.controller.records import MetadataRecord, TopicCreated, TopicDeleted
 from tidelog.controller.review import REVIEWED_AT_ONCE, LeaderReview, is_large
+from tidelog.controller.store import Decide, Done
 from tidelog.errors import ErrorCode, TidelogError
 
 TICK_MS = 50
@@ -157,3 +159,78 @@ def test_slices_go_across_topics_and_leave_out_those_that_are_gone(monkeypatch: 
         slices += 1
     assert looked_at == [("t0", 0, 4), ("t1", 0, 1), ("t1", 1, 5), ("t1", 5, 9)]
     assert slices == 3
+
+
+class HeldStore(Store):
+    """Decisions are written at once, and committed one by one when they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decided = self.image
+        self.held = False
+        self.pending: list[tuple[Sequence[MetadataRecord], Done]] = []
+
+    def submit(self, decide: Decide, done: Done) -> None:
+        try:
+            if self.refusal is not None:
+                raise self.refusal
+            records = decide(self.decided)
+        except TidelogError as refusal:
+            done(refusal)
+            return
+        self.decided = self.decided.apply(records)
+        self.pending.append((records, done))
+        while self.pending and not self.held:
+            self.commit_next()
+
+    def commit_next(self) -> None:
+        records, done = self.pending.pop(0)
+        super().write(records)
+        done(None)
+
+    def write(self, records: Sequence[MetadataRecord]) -> None:
+        super().write(records)
+        self.decided = self.image
+
+
+@pytest.fixture
+def held(cluster: Slow) -> HeldStore:
+    store = HeldStore()
+    store.write([])
+    store.image = store.decided = cluster.store.image
+    store.committed_offset = cluster.store.committed_offset
+    cluster.store = cluster.controller._store = cluster.controller._controller._store = store
+    return store
+
+
+def test_a_review_goes_on_until_its_last_slice_is_committed(cluster: Slow, held: HeldStore) -> None:
+    """The commit of an earlier one is not the end, although all slices are taken by then."""
+    cluster.fence(A)
+    cluster.pass_time(TICK_MS)
+    assert cluster.beat(A).fenced  # It is heard again, so its next heartbeat does not begin another review.
+    held.held = True
+    cluster.settle()
+    held.commit_next()
+    assert A in cluster.leaders()
+    got: list[Any] = []
+    ask = HeartbeatAsk(A, cluster.epoch(A), held.committed_offset, False)
+    cluster.controller.handle(ask, cluster.now_ms, got.append)
+    held.held = False
+    while held.pending:
+        held.commit_next()
+    assert got[0].fenced
+    assert cluster.leaders() == [B] * COUNT
+    assert not cluster.beat(A).fenced
+
+
+def test_a_review_that_failed_ends_where_few_partitions_are_left(cluster: Slow) -> None:
+    cluster.fence(A)
+    cluster.pass_time(TICK_MS)
+    cluster.store.refusal = TidelogError("too late", ErrorCode.REQUEST_TIMED_OUT)
+    cluster.settle()
+    cluster.store.refusal = None
+    cluster.store.write([TopicDeleted(TOPIC_ID)])
+    cluster.pass_time(2 * TICK_MS)
+    cluster.settle()
+    assert not cluster.beat(A).fenced
+    assert cluster.controller._controller.tick(cluster.now_ms) == []

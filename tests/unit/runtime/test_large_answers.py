@@ -21,11 +21,25 @@ class Thread:
         self.waiting.append((work, done))
 
 
-def ask(broker: FakeBroker, thread: Thread, answers: list[bytes]) -> None:
+class Asker:
+    """How often the connection is held."""
+
+    def __init__(self) -> None:
+        self.holds = 0
+
+    def hold(self) -> None:
+        self.holds += 1
+
+    def resume(self) -> None:
+        self.holds -= 1
+
+
+def ask(broker: FakeBroker, thread: Thread, answers: list[bytes], asker: Asker | None = None) -> None:
     context = RequestContext(METADATA, 4, 7, "test", "peer")
     handle_plain(
-        broker.broker, memoryview(ALL_TOPICS), 0, context, answers.append, lambda reason: None, thread.compute
-    )
+        broker.broker, memoryview(ALL_TOPICS), 0, context, answers.append, lambda reason: None,
+        thread.compute, asker,
+    )  # fmt: skip
 
 
 def test_elements_of_two_levels_count() -> None:
@@ -55,3 +69,14 @@ def test_one_that_cannot_be_encoded_is_an_error() -> None:
     ask(broker, thread, answers)
     thread.waiting[0][1](ValueError("defect"))
     assert len(answers) == 1
+
+
+def test_its_connection_is_held_meanwhile() -> None:
+    """A client could make the broker keep a thousand such responses otherwise."""
+    broker, thread, answers, asker = FakeBroker(), Thread(), list[bytes](), Asker()
+    broker.create("large", ENCODED_AT_ONCE_MAX)
+    ask(broker, thread, answers, asker)
+    assert (asker.holds, answers) == (1, [])
+    [(work, done)] = thread.waiting
+    done(work())
+    assert (asker.holds, len(answers)) == (0, 1)

@@ -43,7 +43,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         def respond() -> None:
             future.complete(dict(found[0]) if several is None else {"coordinators": found})
 
-        in_slices(broker.services, find_each(), FOUND_PER_SLICE, respond)
+        in_slices(broker.services, find_each(), FOUND_PER_SLICE, respond, future=future)
 
     topic = TOPICS.get(key_type)
     if topic is None:

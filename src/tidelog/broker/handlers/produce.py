@@ -11,18 +11,18 @@ of a request with many partitions are appended in slices.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, cast
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.future import Gather
-from tidelog.broker.partitions.partition import Appended, Partition
-from tidelog.broker.partitions.validation import MustOpen
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.partitions.validation import AppendRules, MustOpen
 from tidelog.broker.producing.opening import NO_SOURCE, BatchOpening, Compute, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.producing.transactional import Outcome, TransactionalProduce, is_single
 from tidelog.broker.requests.request import HangUp, RequestContext
-from tidelog.broker.slices import in_slices, take_slice
+from tidelog.broker.slices import take_slice
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
@@ -31,9 +31,22 @@ from tidelog.services import ignore
 
 PLAIN_FROM_VERSION = 5
 APPENDED_PER_SLICE = 50  # batches: about 3 ms
-AWAITED_PER_SLICE = 500  # about 2 ms
 
 logger = logging.getLogger(__name__)
+
+
+class Place(NamedTuple):
+    """A batch of a request with several, and where its answer belongs."""
+
+    key: TopicKey
+    partition: int
+    records: memoryview | None
+    row: list[ProducePartitionResponse]
+    number: int  # in the row
+
+    def set_result(self, answer: ProducePartitionResponse, gather: Gather) -> None:
+        self.row[self.number] = answer
+        gather.one_done()
 
 
 class ProduceHandler:
@@ -165,47 +178,59 @@ class ProduceHandler:
         partition.when_acknowledged(appended.end_offset, acks, timeout_ms, done)
 
     def _handle_many(
+        self, request: ProduceRequest, context: RequestContext, send: Send, asker: RequestSource
+    ) -> None:
+        answers: TopicResponses = [(key, []) for key, _ in request.topics]
+        gather = Gather(sum(len(partitions) for _, partitions in request.topics))
+        if request.acks:
+            gather.future.then(lambda _: self._answer(context, send, answers))
+        self._append_each(_places(request, answers), request, answers, gather, context, send, asker)
+
+    def _append_each(
         self,
+        places: Iterable[Place],
         request: ProduceRequest,
+        answers: TopicResponses,
+        gather: Gather,
         context: RequestContext,
         send: Send,
         asker: RequestSource,
-        outcomes: dict[tuple[int, int], Outcome] | None = None,
     ) -> None:
-        """``outcomes``: the results so far, by place in the request. Batches that must be decoded first are
-        not among them.
-        """
-        known_outcomes: dict[tuple[int, int], Outcome] = {} if outcomes is None else outcomes
-        doubts: list[Costly] = []
+        """Append the batches of these places. Those that must be decoded first follow afterwards."""
+        doubts: list[Place] = []
+        rules: list[AppendRules] = []
 
         def append_each() -> Iterator[None]:
-            for number, (key, partitions) in enumerate(request.topics):
-                for place, (index, records) in enumerate(partitions):
-                    if (number, place) in known_outcomes:
-                        continue
-                    try:
-                        known_outcomes[number, place] = self.append(
-                            key, index, records, request.acks, context
-                        )
-                    except MustOpen as doubt:
-                        doubts.append(Costly(key, index, cast(memoryview, records), doubt.rules))
-                    yield
+            for place in places:
+                try:
+                    outcome = self.append(place.key, place.partition, place.records, request.acks, context)
+                except MustOpen as doubt:
+                    doubts.append(place)
+                    rules.append(doubt.rules)
+                else:
+                    _await(outcome, place, request, gather)
+                yield
 
         def conclude() -> None:
             if doubts:
+                costly = [
+                    Costly(place.key, place.partition, cast(memoryview, place.records), rule)
+                    for place, rule in zip(doubts, rules, strict=True)
+                ]
                 self.opening.first(
-                    doubts,
+                    costly,
                     context,
                     asker,
-                    lambda known: self._handle_many(request, known, send, asker, known_outcomes),
+                    lambda known: self._append_each(doubts, request, answers, gather, known, send, asker),
                 )
-            else:
-                self._respond_to_many(request, context, send, known_outcomes)
+            elif not request.acks:
+                _check_unanswered(answers)
+                send(None)
 
         steps = append_each()
         if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
             asker.hold()
-            self._broker.services.soon(lambda: self._resume(steps, context, asker, conclude))
+            self._broker.services.in_turn(lambda: self._resume(steps, context, asker, conclude))
         else:
             conclude()
 
@@ -219,7 +244,7 @@ class ProduceHandler:
         """The next batches. The connection is held, so that a producer's batches keep their order."""
         try:
             if take_slice(self._broker.services, steps, APPENDED_PER_SLICE):
-                self._broker.services.soon(lambda: self._resume(steps, context, asker, conclude))
+                self._broker.services.in_turn(lambda: self._resume(steps, context, asker, conclude))
                 return
             conclude()
         except HangUp as error:
@@ -228,44 +253,6 @@ class ProduceHandler:
             logger.exception("a produce request of %s failed", context.peer)
             asker.close("a request that could not be answered")
         asker.resume()
-
-    def _respond_to_many(
-        self,
-        request: ProduceRequest,
-        context: RequestContext,
-        send: Send,
-        outcomes: dict[tuple[int, int], Outcome],
-    ) -> None:
-        answers: TopicResponses = []
-        pending: list[tuple[Partition, Appended, list[ProducePartitionResponse], int]] = []
-        for number, (key, partitions) in enumerate(request.topics):
-            results: list[ProducePartitionResponse] = []
-            answers.append((key, results))
-            for place, (index, _) in enumerate(partitions):
-                partition, appended, refusal = outcomes[number, place]
-                results.append(refusal or ProducePartitionResponse(index))
-                if partition is not None and appended is not None:
-                    pending.append((partition, appended, results, place))
-        if request.acks == 0:
-            failed = [answer for _, results in answers for answer in results if answer.error]
-            if failed:
-                raise HangUp(f"records sent with acks=0 were refused: {failed[0].error.name}")
-            send(None)
-            return
-        gather = Gather(len(pending))
-        gather.future.then(lambda _: self._answer(context, send, answers))
-
-        def await_each() -> Iterator[None]:
-            for partition, appended, results, place in pending:
-                partition.when_acknowledged(
-                    appended.end_offset,
-                    request.acks,
-                    request.timeout_ms,
-                    _result_setter(partition, appended, results, place, gather),
-                )
-                yield
-
-        in_slices(self._broker.services, await_each(), AWAITED_PER_SLICE, ignore)
 
     def append(
         self,
@@ -314,15 +301,32 @@ class ProduceHandler:
         return partition, appended, None
 
 
-def _result_setter(
-    partition: Partition,
-    appended: Appended,
-    results: list[ProducePartitionResponse],
-    place: int,
-    gather: Gather,
-) -> Callable[[ErrorCode], None]:
-    def done(error: ErrorCode) -> None:
-        results[place] = outcome_of(partition, results[place].partition, appended, error)
-        gather.one_done()
+def _places(request: ProduceRequest, answers: TopicResponses) -> Iterator[Place]:
+    """Each makes room for its answer when it has its turn."""
+    for (key, partitions), (_, row) in zip(request.topics, answers, strict=True):
+        for index, records in partitions:
+            row.append(ProducePartitionResponse(index))
+            yield Place(key, index, records, row, len(row) - 1)
 
-    return done
+
+def _await(outcome: Outcome, place: Place, request: ProduceRequest, gather: Gather) -> None:
+    """In the same turn as the append: in a later one another broker may lead, and the offset may be that of
+    its records.
+    """
+    partition, appended, refusal = outcome
+    if partition is None or appended is None:
+        place.set_result(refusal or ProducePartitionResponse(place.partition), gather)
+        return
+
+    def done(error: ErrorCode) -> None:
+        place.set_result(outcome_of(partition, place.partition, appended, error), gather)
+
+    if request.acks:
+        partition.when_acknowledged(appended.end_offset, request.acks, request.timeout_ms, done)
+
+
+def _check_unanswered(answers: TopicResponses) -> None:
+    """The client wants no response, so errors are told by closing the connection."""
+    failed = next((answer for _, row in answers for answer in row if answer.error), None)
+    if failed is not None:
+        raise HangUp(f"records sent with acks=0 were refused: {failed.error.name}")

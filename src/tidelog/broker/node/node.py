@@ -448,7 +448,7 @@ class Node:
             self.membership.show_life()
         if returned:
             steps = self._invite(list(self.host.drivers.values()), returned)
-            in_slices(self._services, steps, INVITED_AT_ONCE, lambda: None)
+            in_slices(self._services, steps, INVITED_AT_ONCE, lambda: None, urgent=True)
 
     def _invite(self, drivers: Iterable[ReplicaDriver], returned: AbstractSet[int]) -> Iterator[None]:
         for driver in drivers:

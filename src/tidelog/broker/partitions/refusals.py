@@ -1,4 +1,6 @@
-"""Log lines about refused produce requests: at most one per minute, partition and error."""
+"""Log lines about refused produce requests: at most one per minute, partition and error, and at most 1,000 in
+all. One request can be refused for thousands of partitions.
+"""
 
 import logging
 
@@ -18,10 +20,17 @@ class Refusals:
         self._logged_ms: dict[tuple[TopicPartition, ErrorCode], int] = {}
 
     def note(self, name: TopicPartition, refusal: TidelogError, peer: str) -> None:
-        now_ms = self._services.now_ms()
+        now_ms = self._services.uptime_ms()
         key = (name, refusal.code)
-        if now_ms - self._logged_ms.get(key, -INTERVAL_MS) >= INTERVAL_MS:
-            if len(self._logged_ms) > REMEMBERED_MAX:
-                self._logged_ms.clear()
-            self._logged_ms[key] = now_ms
-            logger.warning("refused records of %s for %s: %s", peer, name, refusal.message)
+        logged_ms = self._logged_ms
+        if now_ms - logged_ms.get(key, -INTERVAL_MS) < INTERVAL_MS or not self._has_room(now_ms):
+            return
+        logged_ms.pop(key, None)  # The oldest come first.
+        logged_ms[key] = now_ms
+        logger.warning("refused records of %s for %s: %s", peer, name, refusal.message)
+
+    def _has_room(self, now_ms: int) -> bool:
+        logged_ms = self._logged_ms
+        while logged_ms and now_ms - next(iter(logged_ms.values())) >= INTERVAL_MS:
+            del logged_ms[next(iter(logged_ms))]
+        return len(logged_ms) < REMEMBERED_MAX

@@ -56,5 +56,5 @@ def submit_together(
             broker.store.submit(partial(decide, start), done)
             yield
 
-    in_slices(broker.services, decide_each(), 1, ignore)
+    in_slices(broker.services, decide_each(), 1, ignore, future=future)
     return future

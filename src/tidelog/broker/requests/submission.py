@@ -48,6 +48,7 @@ def submit_each(
         steps,
         PLACED_PER_SLICE,
         lambda: _submit_each(broker, decisions, answer, future, validate_only=validate_only),
+        future=future,
     )
     return future
 
@@ -74,7 +75,7 @@ def _submit_each(
                 broker.store.submit(decide, _result_setter(refusals, place, gather))
             yield
 
-    in_slices(broker.services, decide_each(), DECIDED_PER_SLICE, lambda: None)
+    in_slices(broker.services, decide_each(), DECIDED_PER_SLICE, lambda: None, future=future)
 
 
 def _try(broker: Broker, decide: Decide) -> TidelogError | None:

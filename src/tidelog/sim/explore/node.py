@@ -80,6 +80,9 @@ class SmallServices:
     def soon(self, callback: Callable[[], None]) -> None:
         self._queue.append(callback)
 
+    def in_turn(self, callback: Callable[[], None]) -> None:
+        self.soon(callback)
+
     def later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         timer = _Timer(callback)
         self.timers.append(timer)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from fakes import FakeBroker, FakeServices, records
+from fakes import ME, FakeBroker, FakeServices, records
 
 from tidelog.broker.future import Future
 from tidelog.broker.handlers import (
@@ -20,9 +20,10 @@ from tidelog.broker.handlers import (
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests import deciding, submission
 from tidelog.broker.requests.request import RequestContext
-from tidelog.broker.slices import SlicedResponse, respond_in_slices
+from tidelog.broker.slices import SlicedResponse, in_slices, respond_in_slices
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages, requests
+from tidelog.protocol.batch import assign_whole, parse_header
 from tidelog.protocol.messages import Fields
 from tidelog.runtime.handling import handle_plain
 
@@ -58,7 +59,6 @@ def many(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
         (metadata, "DESCRIBED_PER_SLICE"),
         (submission, "DECIDED_PER_SLICE"),
         (produce, "APPENDED_PER_SLICE"),
-        (produce, "AWAITED_PER_SLICE"),
     ):
         monkeypatch.setattr(module, name, 3)
     broker.create("t", COUNT)
@@ -99,6 +99,15 @@ class TestSlices:
         response.then(told.append)
         services.settle()
         assert told == ["taken", {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}]
+        assert "a request failed" in caplog.text
+
+    @pytest.mark.parametrize("broken", [1, 4])
+    def test_so_is_one_of_a_promised_response(self, broken: int, caplog: pytest.LogCaptureFixture) -> None:
+        services, told, future = FakeServices(), list[Any](), Future[Fields]()
+        future.then(told.append)
+        in_slices(services, steps([], 7, broken=broken), 3, lambda: told.append("done"), future=future)
+        services.settle()
+        assert told == [{"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}]
         assert "a request failed" in caplog.text
 
 
@@ -207,3 +216,37 @@ def test_nothing_else_of_the_connection_is_taken_up_meanwhile(many: FakeBroker) 
     many.services.settle()
     assert asker.told == ["hold", "resume"]
     assert len(frames) == 1
+
+
+OTHER = 2
+
+
+class TestChangesBetweenSlices:
+    def test_a_batch_that_another_leader_has_replaced_is_not_acknowledged(self, many: FakeBroker) -> None:
+        """Its offset is committed by then, but not with its records."""
+        partition = many.partition("t", 0)
+        driver, epoch = partition.driver, partition.leader_epoch
+        driver.lead(epoch + 1, (ME, OTHER), (ME, OTHER), driver.replica.partition_epoch + 1)
+        sent = produced(many, Asker())
+        assert (partition.log.end_offset, partition.high_watermark) == (1, 0)
+        driver.follow(epoch + 2, OTHER, (ME, OTHER), driver.replica.partition_epoch + 1)
+        assert driver.diverged(epoch + 2, (epoch, 0))
+        other = bytearray(records(b"other"))
+        assign_whole(memoryview(other), 0, parse_header(other).length, epoch + 2)
+        driver.take(epoch + 2, other, 1, 0)
+        assert (partition.log.end_offset, partition.high_watermark) == (1, 1)
+        many.services.settle()
+        (row,) = sent[0].responses
+        errors = [each.error_code for each in row.partition_responses]
+        assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER] + [0] * (COUNT - 1)
+
+    def test_a_batch_whose_topic_is_deleted_is_answered(self, many: FakeBroker) -> None:
+        partition = many.partition("t", 0)
+        driver = partition.driver
+        driver.lead(partition.leader_epoch + 1, (ME, OTHER), (ME, OTHER), driver.replica.partition_epoch + 1)
+        sent = produced(many, Asker())
+        many.call("delete_topics", topics=[{"name": "t"}])
+        many.services.settle()
+        (row,) = sent[0].responses
+        assert all(each.error_code for each in row.partition_responses[:1])
+        assert len(row.partition_responses) == COUNT

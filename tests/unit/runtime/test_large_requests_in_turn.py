@@ -1,0 +1,144 @@
+"""Large requests are decoded in turn, and few very large ones are handled at a time."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from struct import pack
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tidelog.runtime import handling
+from tidelog.runtime.connection import Connection
+from tidelog.runtime.large_requests import HUGE_AT_ONCE, HUGE_BYTES, LARGE_BYTES, LargeRequests
+
+METADATA, VERSION = 3, 1
+
+
+class Turns:
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def in_turn(self, callback: Callable[[], None]) -> None:
+        self.due.append(callback)
+
+    def run(self) -> None:
+        due, self.due = self.due, []
+        for callback in due:
+            callback()
+
+
+def test_large_requests_wait_for_their_turn_only() -> None:
+    turns, taken = Turns(), list[int]()
+    large = LargeRequests(cast(Any, turns))
+    for number in range(10):
+        large.wait(LARGE_BYTES, lambda number=number: taken.append(number))  # type: ignore[misc]
+    assert not taken
+    turns.run()
+    assert taken == [*range(10)]
+
+
+def test_huge_requests_wait_until_others_are_done() -> None:
+    turns, taken = Turns(), list[int]()
+    large = LargeRequests(cast(Any, turns))
+    for number in range(HUGE_AT_ONCE + 2):
+        large.wait(HUGE_BYTES, lambda number=number: taken.append(number))  # type: ignore[misc]
+    turns.run()
+    assert taken == [*range(HUGE_AT_ONCE)]
+    large.done()
+    turns.run()
+    assert taken == [*range(HUGE_AT_ONCE + 1)]
+
+
+class OneConnection:
+    """A connection, and what was handled of it."""
+
+    def __init__(self, ours: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.turns, self.bytes, self.handled = Turns(), 0, list[int]()
+        self.large = LargeRequests(cast(Any, self.turns))
+        server = SimpleNamespace(
+            max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True,
+            loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
+            broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,
+            admit=lambda connection: "", forget=lambda connection: None,
+            hold_memory=self._hold, release_memory=self._release,
+        )  # fmt: skip
+        monkeypatch.setattr(handling, "handle_plain", self._handle)
+        self.connection = Connection(cast(Any, server))
+        transport = SimpleNamespace(
+            get_extra_info=lambda name: ("client", 1) if name == "peername" else ours,
+            set_write_buffer_limits=lambda high: None,
+            pause_reading=lambda: None, resume_reading=lambda: None, abort=lambda: None,
+        )  # fmt: skip
+        self.connection.connection_made(cast(asyncio.Transport, transport))
+
+    def send(self, size: int, correlation_id: int) -> None:
+        frame = pack(">ihhih", size, METADATA, VERSION, correlation_id, -1) + bytes(size - 10)
+        while frame:
+            buffer = self.connection.get_buffer(-1)
+            count = min(len(buffer), len(frame), 4096)
+            buffer[:count], frame = frame[:count], frame[count:]
+            self.connection.buffer_updated(count)
+
+    def _handle(self, broker: Any, request: Any, at: int, context: Any, *rest: Any) -> None:
+        """Every request is handled in slices."""
+        self.handled.append(context.correlation_id)
+        self.connection.hold()
+
+    def _hold(self, count: int, connection: Connection) -> bool:
+        self.bytes += count
+        return True
+
+    def _release(self, count: int, connection: Connection) -> None:
+        self.bytes -= count
+
+
+@pytest.fixture
+def one(monkeypatch: pytest.MonkeyPatch) -> Iterator[OneConnection]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname())
+        ours, _ = listener.accept()
+    with ours, theirs:
+        made = OneConnection(ours, monkeypatch)
+        yield made
+        made.connection.connection_lost(None)
+
+
+@pytest.mark.parametrize("size", [2 * LARGE_BYTES, 2 * HUGE_BYTES])
+def test_a_large_request_is_handled_in_its_turn(one: OneConnection, size: int) -> None:
+    one.send(size, 1)
+    assert (one.handled, one.bytes > 0) == ([], True)
+    one.turns.run()
+    assert (one.handled, one.bytes > 0) == ([1], True)
+    one.connection.resume()
+    assert one.bytes == 0
+
+
+def test_a_client_that_goes_lets_the_next_one_in(one: OneConnection) -> None:
+    for _ in range(HUGE_AT_ONCE - 1):
+        one.large.wait(HUGE_BYTES, lambda: None)
+    one.send(2 * HUGE_BYTES, 1)
+    taken: list[str] = []
+    one.large.wait(HUGE_BYTES, lambda: taken.append("next"))
+    one.connection.connection_lost(None)
+    one.turns.run()
+    assert (one.handled, one.bytes) == ([], 0)
+    one.turns.run()
+    assert taken == ["next"]
+
+
+def test_a_client_that_goes_meanwhile_lets_the_next_one_in_afterwards(one: OneConnection) -> None:
+    for _ in range(HUGE_AT_ONCE - 1):
+        one.large.wait(HUGE_BYTES, lambda: None)
+    one.send(2 * HUGE_BYTES, 1)
+    taken: list[str] = []
+    one.large.wait(HUGE_BYTES, lambda: taken.append("next"))
+    one.turns.run()
+    assert one.handled == [1]
+    one.connection.connection_lost(None)
+    one.turns.run()
+    assert not taken
+    one.connection.resume()
+    one.turns.run()
+    assert (taken, one.bytes) == (["next"], 0)

@@ -1,0 +1,67 @@
+"""Slices of long work: one after another, so that together they do not hold the event loop either."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tidelog.broker.slices import in_slices
+from tidelog.runtime import services
+from tidelog.runtime.services import LoopServices
+
+TURNS = 20
+
+
+def work(name: str, count: int, done: list[str]) -> Iterator[None]:
+    for _ in range(count):
+        done.append(name)
+        yield
+
+
+def run(count: int, done: list[str]) -> None:
+    """Three clients have work of ``count`` slices each; the turns of the loop are noted in between."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        made = LoopServices(loop)
+        for name in "abc":
+            in_slices(made, work(name, count, done), 1, lambda: None)
+        for _ in range(TURNS):
+            done.append("|")
+            await asyncio.sleep(0)
+        made.close()
+
+    asyncio.run(main())
+
+
+def test_one_turn_of_the_loop_takes_only_some_of_all_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "SLICES_S", 0.0)
+    done: list[str] = []
+    run(3, done)
+    assert "".join(done).rstrip("|") == "abc|a|b|c|a|b|c"
+
+
+def test_short_slices_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "SLICES_S", 60.0)
+    done: list[str] = []
+    run(3, done)
+    assert "".join(done).rstrip("|") == "abc|abc|abc"
+
+
+def test_a_slice_that_fails_does_not_stop_the_others() -> None:
+    async def main() -> list[str]:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: done.append(type(context["exception"]).__name__))
+        made, done = LoopServices(loop), list[str]()
+
+        def fail() -> None:
+            raise ValueError
+
+        for each in (fail, lambda: done.append("a"), fail, lambda: done.append("b")):
+            made.in_turn(each)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        made.close()
+        return done
+
+    assert asyncio.run(main()) == ["ValueError", "a", "ValueError", "b"]
