@@ -31,7 +31,7 @@ PARTS = {
 }
 """Classes of objects that a machine owns → where they are defined."""
 EVENTS_OF_PARTS = frozenset(
-    {"accepted", "give_up_from", "give_up_missing", "log_damaged_from", "log_restarted"}
+    {"accepted", "give_up_from", "give_up_missing", "log_begins", "log_damaged_from", "log_restarted"}
 )
 """Events of ``Watermark`` that count in any role: the driver of a replica calls them on the part. Every other
 method of a part that changes it is a step of an event of its machine.

@@ -47,6 +47,9 @@ class Clock:
     def soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 
+    def in_turn(self, callback: Callable[[], None]) -> None:
+        self.soon(callback)
+
     def later(self, delay_ms: float, callback: Callable[[], None]) -> Any:
         self._timers.append((self.ms + int(delay_ms), len(self._timers), callback))
         return self
