@@ -146,13 +146,14 @@ class BrokerProcess:
                 directory.checked_logs, services.now_ms() - opened_ms,
             )  # fmt: skip
         directory.forget_strays()
-        server.serve_clients()
         lag = LagMeter(loop, config.event_loop_sample_interval_ms / 1000)
         lag.start()
+        # Before clients are served: a process that answers them is expected to have metrics.
+        metrics = await self._serve_metrics(server, lag, node.host.syncer)
+        server.serve_clients()
         services.compute(load_exchanges, ignore)
         housekeeping = Housekeeping(broker, directory, node.host.syncer, Disk(), give_way=give_way)
         housekeeping.start()
-        metrics = await self._serve_metrics(server, lag, node.host.syncer)
         _write_pid(pid_file)
         logger.info(
             "broker %s of cluster %s listens on %s with %s partitions",
