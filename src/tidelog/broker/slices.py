@@ -101,6 +101,30 @@ class SlicedResponse(Future[Fields]):
             self.complete(outcome)
 
 
+class LateResponse(Future[Fields]):
+    """A response that is worked out after a wait. Its connection counts the rows of all that it waits for
+    and takes no other request while they are too many.
+    """
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: int) -> None:
+        """``rows``: how many it will have, as far as that is known before the wait."""
+        super().__init__()
+        self.rows = rows
+
+    def work_out(self, respond: Callable[[], Fields | Future[Fields]]) -> None:
+        """The wait is over. Whatever goes wrong, the request is answered."""
+        try:
+            outcome = respond()
+        except Exception as error:
+            outcome = _failure(error)
+        if isinstance(outcome, Future):
+            outcome.then(self.complete)
+        else:
+            self.complete(outcome)
+
+
 def respond_in_slices(
     services: Services,
     steps: Iterator[object],

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+AWAITED_ROWS_MAX = 2_000  # of responses that wait for something: about 2 MB
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
 
@@ -73,6 +74,7 @@ class WriteSlot(Slot):
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_awaited",
+        "_awaited_rows",
         "_busy",
         "_closed",
         "_ended",
@@ -113,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_kind = NO_WRITE
         self._held_back: memoryview | None = None  # a request that waits for earlier writes
         self._awaited = 0  # how many of those writes are pending
+        self._awaited_rows = 0  # of responses that will be worked out after a wait
         self._opening = 0  # how many threads are working on the last request
         self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
@@ -407,6 +410,19 @@ class Connection(asyncio.BufferedProtocol):
                 self._release_memory()
             self._resume_if_possible()
 
+    def await_rows(self, count: int) -> None:
+        """Otherwise a client could make the broker work out a thousand large responses at the same time."""
+        could_wait = self._awaited_rows <= AWAITED_ROWS_MAX
+        self._awaited_rows += count
+        if could_wait and self._awaited_rows > AWAITED_ROWS_MAX:
+            self.hold()
+
+    def rows_made(self, count: int) -> None:
+        waited = self._awaited_rows > AWAITED_ROWS_MAX
+        self._awaited_rows -= count
+        if waited and self._awaited_rows <= AWAITED_ROWS_MAX:
+            self.resume()
+
     def _load(self, api_key: int, version: int) -> bool:
         """Load the schema of this version in a thread. Returns False if that is not possible. Meanwhile no
         further request is started, so that the order is kept.
@@ -536,7 +552,12 @@ class Connection(asyncio.BufferedProtocol):
         while slots and slots[0].parts is not None:
             ready += slots.popleft().parts or ()
         if self._sender is not None and ready:
-            self._sender.send(ready)
+            try:
+                self._sender.send(ready)
+            except Exception:
+                # Not to the caller: it may be a timer, or code that has just committed a record.
+                logger.exception("responses to %s cannot be sent", self.peer)
+                self.close("responses failed with an internal error")
         if self._ended and self.idle:
             self.end()
 

@@ -13,7 +13,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.future import Future
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
-from tidelog.broker.slices import SlicedResponse
+from tidelog.broker.slices import LateResponse, SlicedResponse
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import messages
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
@@ -30,6 +30,11 @@ class HoldableConnection(Protocol):
     def hold(self) -> None: ...
 
     def resume(self) -> None: ...
+
+    def await_rows(self, count: int) -> None:
+        """A response with so many rows will be worked out after a wait."""
+
+    def rows_made(self, count: int) -> None: ...
 
 
 ENCODED_AT_ONCE_MAX = 500  # elements of a response: about 4 ms
@@ -72,6 +77,13 @@ def handle_plain(
 
     def answer(fields: messages.Fields) -> None:
         # Also called by code that completes a future: an exception must not propagate to it.
+        try:
+            respond(fields)
+        except Exception:
+            logger.exception("the response to %s v%s failed", messages.name_of(api_key), version)
+            give_up("a request failed with an internal error")
+
+    def respond(fields: messages.Fields) -> None:
         if compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
             if connection is not None:
                 connection.hold()  # Otherwise a client could make it keep a thousand such responses.
@@ -113,10 +125,23 @@ def handle_plain(
         if isinstance(outcome, SlicedResponse) and connection is not None:
             connection.hold()
             outcome.when_taken(connection.resume)
-        if isinstance(outcome, Future):
+        if isinstance(outcome, LateResponse) and connection is not None and not outcome.is_complete:
+            _answer_late(outcome, answer, connection)
+        elif isinstance(outcome, Future):
             outcome.then(answer)
         else:
             answer(outcome)
+
+
+def _answer_late(
+    response: LateResponse, answer: Callable[[messages.Fields], None], connection: HoldableConnection
+) -> None:
+    def made(fields: messages.Fields) -> None:
+        answer(fields)
+        connection.rows_made(response.rows)
+
+    connection.await_rows(response.rows)
+    response.then(made)
 
 
 def _fail(

@@ -33,6 +33,10 @@ class Asker:
     def resume(self) -> None:
         self.holds -= 1
 
+    def await_rows(self, count: int) -> None: ...
+
+    def rows_made(self, count: int) -> None: ...
+
 
 def ask(broker: FakeBroker, thread: Thread, answers: list[bytes], asker: Asker | None = None) -> None:
     context = RequestContext(METADATA, 4, 7, "test", "peer")

@@ -8,6 +8,7 @@ short and bounded. If there is still no new leader, the response contains no lea
 100 ms.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 
 from tidelog.broker.links.ports import BrokerPorts
@@ -23,6 +24,8 @@ FEW_TOPICS = 20
 RECHECK_MS = 2
 RECHECK_AT_MANY_MS = 20  # Checking every partition of the cluster takes longer.
 
+logger = logging.getLogger(__name__)
+
 Topics = Callable[[], Iterable[TopicImage]]
 
 
@@ -33,10 +36,18 @@ def when_successors_are_known(broker: BrokerPorts, topics: Topics, done: Callabl
     services = broker.services
     few = sum(1 for _ in zip(range(FEW_TOPICS + 1), topics(), strict=False)) <= FEW_TOPICS
 
+    def is_over() -> bool:
+        try:
+            return not _awaits_successors(broker, topics())
+        except Exception:
+            # In a timer, nobody would answer the request.
+            logger.exception("the successors of lost leaders cannot be looked up")
+            return True
+
     def look() -> None:
         when_known(
             broker,
-            lambda: not _awaits_successors(broker, topics()),
+            is_over,
             done,
             SUCCESSOR_WITHIN_MS,
             RECHECK_MS if few else RECHECK_AT_MANY_MS,

@@ -9,9 +9,8 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from tidelog.broker.future import Future
 from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.slices import in_slices
+from tidelog.broker.slices import LateResponse, respond_in_slices
 from tidelog.controller.image import BrokerImage, TopicImage
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
@@ -30,7 +29,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     key_type = getattr(request, "key_type", GROUP)
     several = getattr(request, "coordinator_keys", None)
     keys = [request.key] if several is None else list(several)
-    future: Future[Fields] = Future()
+    response = LateResponse(len(keys))
 
     def answer(refusal: TidelogError | None) -> None:
         found: list[Fields] = []
@@ -40,10 +39,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
                 found.append(_find(broker, key_type, key, refusal))
                 yield
 
-        def respond() -> None:
-            future.complete(dict(found[0]) if several is None else {"coordinators": found})
+        def respond() -> Fields:
+            return dict(found[0]) if several is None else {"coordinators": found}
 
-        in_slices(broker.services, find_each(), FOUND_PER_SLICE, respond, future=future)
+        response.work_out(lambda: respond_in_slices(broker.services, find_each(), FOUND_PER_SLICE, respond))
 
     topic = TOPICS.get(key_type)
     if topic is None:
@@ -52,7 +51,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         broker.coordinators.topics.ensure(
             topic, lambda refusal: _respond_when_led(broker, topic, refusal, answer)
         )
-    return future
+    return response
 
 
 def _respond_when_led(

@@ -12,10 +12,10 @@ from uuid import UUID
 from tidelog.broker.broker import Broker
 from tidelog.broker.clients.client_kinds import only_produces
 from tidelog.broker.clients.successors import when_successors_are_known
-from tidelog.broker.future import Future, Gather
+from tidelog.broker.future import Gather
 from tidelog.broker.links.to_controller import create_topic
 from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.slices import respond_in_slices
+from tidelog.broker.slices import LateResponse, respond_in_slices
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader, stand_in
@@ -39,27 +39,28 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     may_create = (
         getattr(request, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
     )
-    future: Future[Fields] = Future()
+    creates = bool(missing and may_create)
     reads = not only_produces(context.kinds)
-    if not (missing and may_create):
-        if wanted == [] or len(broker.image.brokers) < 2:
-            return _answer(broker, wanted, reads=reads)
+    if not creates and (wanted == [] or len(broker.image.brokers) < 2):
+        return _answer(broker, wanted, reads=reads)
+    response = LateResponse(_rows(broker, wanted, len(missing) if creates else 0))
+    if not creates:
         when_successors_are_known(
             broker,
             lambda: _found(broker, wanted),
-            lambda: _complete(future, _answer(broker, wanted, reads=reads)),
+            lambda: response.work_out(lambda: _answer(broker, wanted, reads=reads)),
         )
-        return future
+        return response
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
     gather.future.then(
         lambda _: broker.partitions.when_open(
-            lambda: _complete(future, _answer(broker, wanted, refused, reads=reads))
+            lambda: response.work_out(lambda: _answer(broker, wanted, refused, reads=reads))
         )
     )
     for name in missing:
         _create(broker, name, refused, gather)
-    return future
+    return response
 
 
 def _found(broker: Broker, wanted: Sequence[Wanted] | None) -> Iterable[TopicImage]:
@@ -68,6 +69,12 @@ def _found(broker: Broker, wanted: Sequence[Wanted] | None) -> Iterable[TopicIma
         return image.topics.values()
     found = (image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name) for name in wanted)
     return (topic for topic in found if topic is not None)
+
+
+def _rows(broker: Broker, wanted: Sequence[Wanted] | None, created: int) -> int:
+    """How many topics and partitions a response describes. Names count twice: they are kept meanwhile."""
+    described = sum(1 + len(topic.partitions) for topic in _found(broker, wanted))
+    return described + len(wanted or ()) + created * broker.config.num_partitions
 
 
 def _refuse_ids(request: Any) -> Fields:
@@ -129,13 +136,6 @@ def _answer(
                 yield from _describe(broker.newest(found), image, lost, fields["topics"], reads=reads)
 
     return respond_in_slices(broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: fields)
-
-
-def _complete(future: Future[Fields], outcome: Outcome) -> None:
-    if isinstance(outcome, Future):
-        outcome.then(future.complete)
-    else:
-        future.complete(outcome)
 
 
 def _cluster(broker: Broker, image: ClusterImage) -> dict[str, Any]:

@@ -43,6 +43,10 @@ class Asker:
     def resume(self) -> None:
         self.told.append("resume")
 
+    def await_rows(self, count: int) -> None: ...
+
+    def rows_made(self, count: int) -> None: ...
+
     def close(self, reason: str) -> None:
         self.told.append(reason)
 

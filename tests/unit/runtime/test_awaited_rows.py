@@ -1,0 +1,144 @@
+"""Many large responses that a connection waits for at the same time."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from struct import pack, unpack_from
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from fakes import FakeBroker
+
+from tidelog.broker.clients import successors
+from tidelog.broker.clients.successors import LOOK_ROUND_MS, SUCCESSOR_WITHIN_MS
+from tidelog.broker.handlers import metadata
+from tidelog.controller.records import BrokerRegistered
+from tidelog.protocol import messages
+from tidelog.runtime import connection as connections
+from tidelog.runtime.connection import Connection
+
+METADATA, VERSION = 3, 4
+ALL_TOPICS = b"\xff\xff\xff\xff\x00"
+PARTITIONS = 50
+WAIT_MS = LOOK_ROUND_MS + SUCCESSOR_WITHIN_MS
+PIPELINED = 40
+
+
+class Pipeline:
+    """A connection to a broker of two, and what was sent to it."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self.broker = FakeBroker()
+        self.broker.create("t", PARTITIONS)
+        self.broker.submit(BrokerRegistered(2, UUID(int=2), "other", 9093))
+        self.services = self.broker.services
+        self.answered: list[int] = []
+        self.closed = 0
+        server = SimpleNamespace(
+            max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True,
+            loop=SimpleNamespace(time=lambda: 0.0, call_soon=self.services.soon),
+            broker=self.broker.broker, encode=self.services.offload, compute=self.services.offload,
+            admit=lambda connection: "", forget=lambda connection: None,
+        )  # fmt: skip
+        messages.load(METADATA, VERSION)
+        self.connection = Connection(cast(Any, server))
+        transport = SimpleNamespace(
+            get_extra_info=lambda name: ("client", 1) if name == "peername" else ours,
+            set_write_buffer_limits=lambda high: None,
+            pause_reading=lambda: None, resume_reading=lambda: None, abort=self._abort,
+        )  # fmt: skip
+        self.connection.connection_made(cast(asyncio.Transport, transport))
+        assert self.connection._sender is not None
+        self.connection._sender.close()
+        sender = SimpleNamespace(send=self._send, blocked=False, idle=True, close=lambda: None)
+        self.connection._sender = cast(Any, sender)
+
+    def _abort(self) -> None:
+        self.closed += 1
+
+    def _send(self, parts: list[bytes]) -> None:
+        self.answered += [unpack_from(">i", part, 4)[0] for part in parts]
+
+    def ask(self, count: int) -> None:
+        body = ALL_TOPICS
+        for number in range(count):
+            frame = pack(">ihhih", 10 + len(body), METADATA, VERSION, number, -1) + body
+            buffer = self.connection.get_buffer(-1)
+            buffer[: len(frame)] = frame
+            self.connection.buffer_updated(len(frame))
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Pipeline]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname())
+        ours, _ = listener.accept()
+    with ours, theirs:
+        made = Pipeline(ours)
+        yield made
+        made.connection.connection_lost(None)
+
+
+def test_few_are_worked_out_at_a_time(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "AWAITED_ROWS_MAX", 2 * PARTITIONS)
+    monkeypatch.setattr(metadata, "DESCRIBED_PER_SLICE", 10)
+    pipeline.ask(PIPELINED)
+    assert len(pipeline.connection.slots) == 2
+    most = 0
+    for _ in range(PIPELINED):
+        most = max(most, len(pipeline.connection.slots))
+        pipeline.services.advance(LOOK_ROUND_MS + 2)
+    assert pipeline.answered == [*range(PIPELINED)]
+    assert most == 2
+
+
+def test_a_large_one_is_the_only_one(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "AWAITED_ROWS_MAX", PARTITIONS // 2)
+    pipeline.ask(2)
+    assert len(pipeline.connection.slots) == 1
+    pipeline.services.advance(LOOK_ROUND_MS + 2)
+    assert (pipeline.answered, len(pipeline.connection.slots)) == ([0], 1)
+
+
+def test_small_ones_wait_together_during_a_failover(pipeline: Pipeline) -> None:
+    pipeline.broker.broker.lost_brokers = {1}
+    pipeline.ask(10)
+    assert len(pipeline.connection.slots) == 10
+    pipeline.services.advance(WAIT_MS + 30)
+    assert pipeline.answered == [*range(10)]
+
+
+@pytest.mark.parametrize("broken", ["_answer", "_awaits_successors"])
+def test_one_that_fails_after_the_wait_is_answered(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str
+) -> None:
+    def fail(*args: object, **more: object) -> None:
+        raise ValueError("defect")
+
+    monkeypatch.setattr(connections, "AWAITED_ROWS_MAX", 1)
+    pipeline.ask(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(metadata if broken == "_answer" else successors, broken, fail)
+        pipeline.services.advance(LOOK_ROUND_MS + 2)
+    assert pipeline.answered == [0]
+    assert caplog.text.count("ValueError: defect") == 1
+    pipeline.ask(1)
+    pipeline.services.advance(LOOK_ROUND_MS + 2)
+    assert pipeline.answered == [0, 0]
+
+
+def test_a_defect_in_a_callback_closes_the_connection(
+    pipeline: Pipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody else would: it is called by a timer, or by whoever has completed a response."""
+
+    def fail(parts: object) -> None:
+        raise ValueError("defect")
+
+    pipeline.ask(1)
+    cast(Any, pipeline.connection._sender).send = fail
+    pipeline.services.advance(LOOK_ROUND_MS + 2)
+    assert (pipeline.answered, pipeline.closed) == ([], 1)
+    assert caplog.text.count("ValueError: defect") == 1
