@@ -7,7 +7,7 @@ Without a response, the later responses of the connection could not be sent.
 import logging
 from collections.abc import Callable
 from struct import Struct
-from typing import Protocol
+from typing import Any, Protocol
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.future import Future
@@ -17,10 +17,11 @@ from tidelog.broker.slices import LateResponse, SlicedResponse
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import messages
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
+from tidelog.runtime.large_requests import HUGE_BYTES
 
 logger = logging.getLogger(__name__)
 
-Compute = Callable[[Callable[[], bytes], Callable[[bytes | BaseException], None]], None]
+Compute = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """Runs work in a thread. The callback gets its result or exception on the event loop."""
 
 
@@ -69,11 +70,25 @@ def handle_plain(
     connection: HoldableConnection | None = None,
 ) -> None:
     """``finish`` gets the response frame, immediately or later. ``give_up`` is called if no response can be
-    encoded. ``compute`` runs the encoding of large responses. ``connection`` handles no further request while
-    this one is handled in slices or its response is encoded. Raises :class:`Malformed`.
+    encoded. ``compute`` runs the decoding of huge requests and the encoding of large responses.
+    ``connection`` handles no further request meanwhile, or while this one is handled in slices. Raises
+    :class:`Malformed`.
     """
     api_key, version = context.api_key, context.version
-    decoded = messages.decode(api_key, version, request, position)
+
+    def decode() -> Any:
+        return messages.decode(api_key, version, request, position)
+
+    def decoded_elsewhere(decoded: Any) -> None:
+        if isinstance(decoded, TidelogError):
+            give_up(decoded.message)
+        elif isinstance(decoded, BaseException):
+            logger.error("%s v%s cannot be decoded", messages.name_of(api_key), version, exc_info=decoded)
+            give_up("a request failed with an internal error")
+        else:
+            handle(decoded)
+        if connection is not None:
+            connection.resume()
 
     def answer(fields: messages.Fields) -> None:
         # Also called by code that completes a future: an exception must not propagate to it.
@@ -112,25 +127,32 @@ def handle_plain(
         logger.error("the response to %s v%s cannot be encoded", name, version, exc_info=frame)
         _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
 
-    try:
-        outcome = SERVED[api_key].handler(broker, decoded, context)  # type: ignore[misc]
-    except TidelogError as refusal:
-        name = messages.name_of(api_key)
-        logger.error("%s v%s of %s failed: %s", name, version, context.peer, refusal.message)
-        _fail(context, refusal.code, finish, give_up)
-    except Exception:
-        logger.exception("%s v%s of %s failed", messages.name_of(api_key), version, context.peer)
-        _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
-    else:
-        if isinstance(outcome, SlicedResponse) and connection is not None:
-            connection.hold()
-            outcome.when_taken(connection.resume)
-        if isinstance(outcome, LateResponse) and connection is not None and not outcome.is_complete:
-            _answer_late(outcome, answer, connection)
-        elif isinstance(outcome, Future):
-            outcome.then(answer)
+    def handle(decoded: Any) -> None:
+        try:
+            outcome = SERVED[api_key].handler(broker, decoded, context)  # type: ignore[misc]
+        except TidelogError as refusal:
+            name = messages.name_of(api_key)
+            logger.error("%s v%s of %s failed: %s", name, version, context.peer, refusal.message)
+            _fail(context, refusal.code, finish, give_up)
+        except Exception:
+            logger.exception("%s v%s of %s failed", messages.name_of(api_key), version, context.peer)
+            _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
         else:
-            answer(outcome)
+            if isinstance(outcome, SlicedResponse) and connection is not None:
+                connection.hold()
+                outcome.when_taken(connection.resume)
+            if isinstance(outcome, LateResponse) and connection is not None and not outcome.is_complete:
+                _answer_late(outcome, answer, connection)
+            elif isinstance(outcome, Future):
+                outcome.then(answer)
+            else:
+                answer(outcome)
+
+    if compute is None or connection is None or len(request) < HUGE_BYTES:
+        handle(decode())
+    else:
+        connection.hold()
+        compute(decode, decoded_elsewhere)
 
 
 def _answer_late(
