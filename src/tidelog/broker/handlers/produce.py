@@ -8,6 +8,9 @@ it is done in a thread. So is the check of a batch whose header does not seem to
 is refused or corrected. Meanwhile its connection handles no further request. This keeps the order of a
 producer's batches, and limits the pending requests of the connection to one. The same holds while the batches
 of a request with many partitions are appended in slices.
+
+A request may name a partition several times. All its batches are appended and answered, in their order. Kafka
+appends the last one only, and its response does not mention the others.
 """
 
 import logging
@@ -196,15 +199,24 @@ class ProduceHandler:
         send: Send,
         asker: RequestSource,
     ) -> None:
-        """Append the batches of these places. Those that must be decoded first follow afterwards."""
+        """Append the batches of these places. Those that must be decoded first follow afterwards, and with
+        them later ones for the same partition.
+        """
         doubts: list[Place] = []
-        rules: list[AppendRules] = []
+        rules: list[AppendRules | None] = []  # None: the batch only waits for an earlier one
+        waiting: set[tuple[TopicKey, int]] = set()
 
         def append_each() -> Iterator[None]:
             for place in places:
+                if (place.key, place.partition) in waiting:
+                    doubts.append(place)
+                    rules.append(None)
+                    yield
+                    continue
                 try:
                     outcome = self.append(place.key, place.partition, place.records, request.acks, context)
                 except MustOpen as doubt:
+                    waiting.add((place.key, place.partition))
                     doubts.append(place)
                     rules.append(doubt.rules)
                 else:
@@ -216,6 +228,7 @@ class ProduceHandler:
                 costly = [
                     Costly(place.key, place.partition, cast(memoryview, place.records), rule)
                     for place, rule in zip(doubts, rules, strict=True)
+                    if rule is not None
                 ]
                 self.opening.first(
                     costly,

@@ -2,7 +2,9 @@
 coordinator and must not delay the others.
 """
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast
 
 from tidelog.broker.future import Gather
@@ -42,6 +44,32 @@ def is_single(request: ProduceRequest) -> bool:
     return len(request.topics) == 1 and len(request.topics[0][1]) == 1 and bool(request.acks)
 
 
+class _Queue:
+    """The batches of a request for one partition. The next one has its turn when the last one is appended or
+    refused: each may have to wait for the coordinator or a thread.
+    """
+
+    __slots__ = ("_begins", "_is_taking", "_under_way")
+
+    def __init__(self) -> None:
+        self._begins: deque[Callable[[], None]] = deque()
+        self._under_way = self._is_taking = False
+
+    def add(self, begin: Callable[[], None]) -> None:
+        self._begins.append(begin)
+
+    def go_on(self) -> None:
+        """The last one is appended or refused, or there was none."""
+        self._under_way = False
+        if self._is_taking:
+            return
+        self._is_taking = True
+        while self._begins and not self._under_way:
+            self._under_way = True
+            self._begins.popleft()()
+        self._is_taking = False
+
+
 class TransactionalProduce:
     def __init__(
         self,
@@ -70,12 +98,29 @@ class TransactionalProduce:
             return
         answers: TopicResponses = []
         gather = Gather(sum(len(partitions) for _, partitions in request.topics))
+        queues: dict[tuple[TopicKey, int], _Queue] = {}
         for key, partitions in request.topics:
             results = [ProducePartitionResponse(index) for index, _ in partitions]
             answers.append((key, results))
             for place, (index, records) in enumerate(partitions):
                 complete = _result_setter(results, place, gather)
-                self._begin(request, transactional_id, key, index, records, context, complete, asker)
+                queue = queues.setdefault((key, index), _Queue())
+                queue.add(
+                    partial(
+                        self._begin,
+                        request,
+                        transactional_id,
+                        key,
+                        index,
+                        records,
+                        context,
+                        complete,
+                        asker,
+                        queue.go_on,
+                    )
+                )
+        for queue in queues.values():
+            queue.go_on()
         gather.future.then(
             lambda _: self._responses.send(context, send, answers) if request.acks else send(None)
         )
@@ -118,7 +163,10 @@ class TransactionalProduce:
         context: RequestContext,
         complete: Callable[[ProducePartitionResponse], None],
         asker: RequestSource,
+        go_on: Callable[[], None],
     ) -> None:
+        """``go_on`` is called when the batch is appended or refused."""
+
         def append(batch: memoryview | None, in_transaction: bool, known: RequestContext = context) -> None:
             try:
                 partition, appended, refusal = self._appender.append(
@@ -131,13 +179,18 @@ class TransactionalProduce:
                 )
                 return
             if partition is None or appended is None:
-                complete(refusal or ProducePartitionResponse(index))
+                refuse(refusal or ProducePartitionResponse(index))
                 return
 
             def done(error: ErrorCode) -> None:
                 complete(outcome_of(partition, index, appended, error))
 
             partition.when_acknowledged(appended.end_offset, request.acks, request.timeout_ms, done)
+            go_on()
+
+        def refuse(answer: ProducePartitionResponse) -> None:
+            complete(answer)
+            go_on()
 
         partition, _ = self._partitions.find(key, index)
         if partition is None or records is None:
@@ -150,7 +203,7 @@ class TransactionalProduce:
             records,
             context.version,
             append,
-            lambda refusal: complete(ProducePartitionResponse(index, refusal.code, message=refusal.message)),
+            lambda refusal: refuse(ProducePartitionResponse(index, refusal.code, message=refusal.message)),
         )
 
 

@@ -5,9 +5,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from fakes import FakeBroker, records
+from fakes import FakeBroker, records, request_body
 
+from interop.wire import parse_response
 from tidelog.broker.partitions.validation import AppendRules, is_costly
+from tidelog.broker.requests.request import RequestContext
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.protocol import batch as batches
@@ -261,3 +263,34 @@ def test_the_thread_gives_way() -> None:
     pauses: list[None] = []
     validate_records(keyed(4 * RECORDS_PER_PACE), pace=lambda: pauses.append(None))
     assert len(pauses) == 4
+
+
+@pytest.mark.parametrize("transactional_id", [None, "id"])
+@pytest.mark.parametrize("settings", [{}, {"cleanup_policy": "compact"}])
+def test_batches_for_one_partition_keep_their_order(
+    settings: dict[str, str], transactional_id: str | None
+) -> None:
+    """The first must be opened, the second need not be."""
+    broker, asker, sent = FakeBroker(), Asker(), list[Any]()
+    broker.create("t", partitions=2, **settings)
+    newest = batches.parse_header(keyed(MANY)).max_timestamp
+    first = doubtful(keyed(MANY), max_timestamp=newest + 5)
+    parts = [(0, first), (0, keyed(1)), (1, keyed(1)), (0, first)]
+    data = [{"name": "t", "partition_data": [{"index": index, "records": each} for index, each in parts]}]
+    fields = {"transactional_id": transactional_id, "acks": -1, "timeout": 30_000, "topic_data": data}
+    broker.producing.handle(
+        memoryview(bytearray(request_body(0, 11, fields))),
+        0,
+        RequestContext(0, 11, 7, "test", "peer"),
+        lambda frame: sent.append(parse_response(bytes(frame or b"")[4:], "produce", 11, 7)),
+        asker,
+    )
+    broker.services.settle()
+    rows = sent[0].responses[0].partition_responses
+    assert [(row.index, row.error_code, row.base_offset) for row in rows] == [
+        (0, 0, 0),
+        (0, 0, MANY),
+        (1, 0, 0),
+        (0, 0, MANY + 1),
+    ]
+    assert asker.told.count("hold") == asker.told.count("resume") > 0
