@@ -223,6 +223,41 @@ def test_a_review_goes_on_until_its_last_slice_is_committed(cluster: Slow, held:
     assert not cluster.beat(A).fenced
 
 
+def end_when_all_slices_are_taken(patch: pytest.MonkeyPatch) -> None:
+    """The rule of the last slice taken out: it matters only that there is no other."""
+
+    def committed(self: LeaderReview, number: int) -> None:
+        if not self.has_more and not self.must_repeat:
+            self.end()
+
+    patch.setattr(LeaderReview, "committed", committed)
+
+
+def end_with_the_last_slice_taken(patch: pytest.MonkeyPatch) -> None:
+    """Its commit is not waited for."""
+    original = LeaderReview.take_some
+
+    def take_some(self: LeaderReview, *about: Any) -> list[MetadataRecord]:
+        records = original(self, *about)
+        if not self.has_more:
+            self.end()
+        return records
+
+    patch.setattr(LeaderReview, "take_some", take_some)
+
+
+@pytest.mark.parametrize("mutation", [end_when_all_slices_are_taken, end_with_the_last_slice_taken])
+def test_an_end_before_the_last_commit_is_noticed(
+    cluster: Slow,
+    held: HeldStore,
+    monkeypatch: pytest.MonkeyPatch,
+    mutation: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    mutation(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_a_review_goes_on_until_its_last_slice_is_committed(cluster, held)
+
+
 def test_a_review_that_failed_ends_where_few_partitions_are_left(cluster: Slow) -> None:
     cluster.fence(A)
     cluster.pass_time(TICK_MS)

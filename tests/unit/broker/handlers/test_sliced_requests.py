@@ -254,3 +254,21 @@ class TestChangesBetweenSlices:
         (row,) = sent[0].responses
         assert all(each.error_code for each in row.partition_responses[:1])
         assert len(row.partition_responses) == COUNT
+
+    def test_a_wait_that_begins_in_a_later_turn_is_noticed(
+        self, many: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The rule taken out: the request waits for its acknowledgements when all batches are appended."""
+        original = produce._await
+        monkeypatch.setattr(
+            produce, "_await", lambda *waited: many.services.later(0, lambda: original(*waited))
+        )
+        settle = many.services.settle
+
+        def settle_later() -> None:
+            settle()
+            many.services.advance(0)
+
+        monkeypatch.setattr(many.services, "settle", settle_later)
+        with pytest.raises(AssertionError, match="NOT_LEADER_OR_FOLLOWER"):
+            self.test_a_batch_that_another_leader_has_replaced_is_not_acknowledged(many)
