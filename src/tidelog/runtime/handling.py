@@ -142,7 +142,7 @@ def handle_plain(
                 connection.hold()
                 outcome.when_taken(connection.resume)
             if isinstance(outcome, LateResponse) and connection is not None and not outcome.is_complete:
-                _answer_late(outcome, answer, connection)
+                _respond_late(outcome, answer, connection)
             elif isinstance(outcome, Future):
                 outcome.then(answer)
             else:
@@ -155,7 +155,7 @@ def handle_plain(
         compute(decode, decoded_elsewhere)
 
 
-def _answer_late(
+def _respond_late(
     response: LateResponse, answer: Callable[[messages.Fields], None], connection: HoldableConnection
 ) -> None:
     def made(fields: messages.Fields) -> None:
