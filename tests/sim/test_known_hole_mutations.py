@@ -6,17 +6,18 @@ from typing import Any, NamedTuple
 import pytest
 
 from tidelog.broker.node.promise_confirmations import PromiseConfirmations
+from tidelog.controller import reassignment
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.promises import ConfirmedPromise
 from tidelog.controller.successions import isr, primary_backup
-from tidelog.controller.successions.steps import finish_move, led_by
+from tidelog.controller.successions.steps import Rules, finish_move, led_by
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import known_holes, unaware_leaders
+from tidelog.sim.stories import cancelled_moves, known_holes, unaware_leaders
 from tidelog.sim.telling import StoryFailed
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -98,6 +99,28 @@ def commit_what_members_hold(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Successors, "held_by_all", NoSuccessors.held_by_all)
 
 
+def drop_added_replicas_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A cancelled reassignment removes the replicas that it added, even if none is known to be complete."""
+    original = reassignment._check_dropped
+
+    def check(present: PartitionImage, wanted: PartitionImage, rules: Rules) -> None:
+        if present.in_sync:
+            original(present, wanted, rules)
+
+    patch.setattr(reassignment, "_check_dropped", check)
+
+
+def keep_only_the_last_leader(patch: pytest.MonkeyPatch) -> None:
+    """If none is known to be complete, only the last leader must not be dropped."""
+    original = reassignment._check_dropped
+
+    def check(present: PartitionImage, wanted: PartitionImage, rules: Rules) -> None:
+        if present.in_sync or present.last_leader not in wanted.replicas:
+            original(present, wanted, rules)
+
+    patch.setattr(reassignment, "_check_dropped", check)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -115,6 +138,8 @@ MUTATIONS = (
     Mutation(go_on_while_members_follow, known_holes.forced_while_members_follow),
     Mutation(commit_in_doubt, known_holes.followed_again_after_a_forced_election),
     Mutation(commit_what_members_hold, unaware_leaders.follower_lacks_what_members_hold),
+    Mutation(drop_added_replicas_at_once, cancelled_moves.last_leader_was_being_added),
+    Mutation(keep_only_the_last_leader, cancelled_moves.newest_log_was_being_added),
     Mutation(acknowledge_by_those_that_go, known_holes.written_during_the_end_of_a_move),
 )
 

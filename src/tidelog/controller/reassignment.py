@@ -97,20 +97,19 @@ def _change(
     place: PartitionPlace, wanted: PartitionImage, available: BrokerAvailability, rules: Rules
 ) -> list[MetadataRecord]:
     """Give the partition other replicas. Replicas that an earlier reassignment added and that are not wanted
-    any more are removed at once.
+    any more are removed at once, unless they may be needed.
     """
     present = place.partition
+    _check_dropped(present, wanted, rules)
 
     def kept(replicas: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(replica for replica in replicas if replica in wanted.replicas)
 
-    in_sync = kept(present.in_sync)
-    # The removed replicas may be the only ones that hold what was committed, or so many that every write
-    # would be refused.
-    if present.in_sync and len(in_sync) < max(1, min(minimum(wanted, rules), len(present.in_sync))):
-        raise _refuse("too few of the remaining replicas are in sync")
     new = msgspec.structs.replace(
-        wanted, in_sync=in_sync, eligible=kept(present.eligible), offline=kept(present.offline)
+        wanted,
+        in_sync=kept(present.in_sync),
+        eligible=kept(present.eligible),
+        offline=kept(present.offline),
     )
     if not set(new.replicas) <= set(present.replicas):
         # A replica that returns may not know yet that it was removed; it drops its log when it learns of
@@ -118,6 +117,26 @@ def _change(
         new = in_a_new_epoch(new)
     assigned = promised(present, rules, next_state(new, available, rules), rules)
     return [] if assigned == present else [record_of(place.topic.topic_id, place.number, assigned)]
+
+
+def _check_dropped(present: PartitionImage, wanted: PartitionImage, rules: Rules) -> None:
+    """Replicas that are removed at once may be the only ones that hold what was committed, or so many that
+    every write would be refused.
+    """
+    dropped = [replica for replica in present.replicas if replica not in wanted.replicas]
+    if not dropped:
+        return
+    members = len(present.in_sync)
+    left = len(set(present.in_sync).difference(dropped))
+    if members and left < max(1, min(minimum(wanted, rules), members)):
+        raise _refuse("too few of the remaining replicas are in sync")
+    if not members and not set(present.eligible).difference(dropped):
+        # Only the last leader can lead then, and it copies the newest log that it finds. Each of the removed
+        # replicas may be that leader or have that log.
+        raise _refuse(
+            f"brokers {dropped} may have the newest records, and none of the remaining replicas is known to "
+            "be complete; try again when one of them is in sync"
+        )
 
 
 def _original(partition: PartitionImage) -> tuple[int, ...]:

@@ -394,13 +394,13 @@ class SimCluster:
 
     # --- doing ----------------------------------------------------------------------------------------------
 
-    def decide(self, decide: Decide) -> bool:
+    def decide(self, decide: Decide, done: Callable[[TidelogError | None], None] | None = None) -> bool:
         """Have the active controller decide, if there is one. The metadata shows the outcome."""
         machine = self.active()
         if machine is None or machine.node is None or machine.services is None:
             return False
         store = machine.node.metadata
-        machine.services.run(lambda: store.submit(decide, self.decided))
+        machine.services.run(lambda: store.submit(decide, done or self.decided))
         return True
 
     def decided(self, error: TidelogError | None) -> None:

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from tidelog.controller import brokers, leader_assignment, leadership, reassignment
@@ -45,6 +46,18 @@ def join(image: ClusterImage, *members: int) -> ClusterImage:
         now.leader, now.leader, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, members
     )
     return image.apply(leader_assignment.change_in_sync(image, proposal, rules_of).records)
+
+
+def moving_to_4_and_5(image: ClusterImage) -> ClusterImage:
+    return join(image.apply(reassignment.begin(image, "t", 0, [4, 5, 3], rules_of)), 1, 2, 3, 4)
+
+
+def without_members(image: ClusterImage, last_leader: int, eligible: tuple[int, ...]) -> ClusterImage:
+    """Every member has lost records; nothing was decided since."""
+    lost = msgspec.structs.replace(
+        partition(image), in_sync=(), eligible=eligible, leader=-1, last_leader=last_leader, leader_epoch=9
+    )
+    return image.apply([record_of(TOPIC_ID, 0, lost)])
 
 
 class TestPreferredLeader:
@@ -152,6 +165,48 @@ class TestReassignment:
         back = partition(moving.apply(reassignment.cancel(moving, "t", 0, rules_of)))
         assert (set(back.replicas), back.adding, back.removing) == ({1, 2, 3}, (), ())
         assert (back.leader, set(back.in_sync)) == (1, {1, 2, 3})
+
+    @pytest.mark.parametrize(
+        ("last_leader", "eligible", "refused"),
+        [
+            (4, (), True),  # The last leader would leave: no other replica can lead.
+            (1, (), True),  # The last leader stays, but the newest log may be on one of those that leave.
+            (-1, (), True),  # An operator has to force a leader, and may need the log of one that leaves.
+            (1, (4,), True),  # The only complete replica would leave.
+            (4, (1, 4), False),
+        ],
+    )
+    def test_no_replica_leaves_while_none_that_stays_is_complete(
+        self, image: ClusterImage, last_leader: int, eligible: tuple[int, ...], refused: bool
+    ) -> None:
+        moving = without_members(moving_to_4_and_5(image), last_leader, eligible)
+        for decide in (
+            lambda: reassignment.cancel(moving, "t", 0, rules_of),
+            lambda: reassignment.begin(moving, "t", 0, [1, 2], rules_of),
+        ):
+            if refused:
+                with pytest.raises(TidelogError, match=r"brokers \[4, 5\] may have") as refusal:
+                    decide()
+                assert refusal.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            else:
+                assert 4 not in partition(moving.apply(decide())).replicas
+
+    def test_another_target_with_the_added_ones_while_none_is_complete(self, image: ClusterImage) -> None:
+        """No replica is removed at once: nothing has to be refused."""
+        moving = without_members(moving_to_4_and_5(image), 4, ())
+        wider = partition(moving.apply(reassignment.begin(moving, "t", 0, [4, 5, 1], rules_of)))
+        assert set(wider.replicas) == {1, 2, 3, 4, 5}
+        assert wider.leader == 4
+
+    def test_cancelled_after_a_forced_election(self, image: ClusterImage) -> None:
+        """The way out if the last leader is gone for good."""
+        lost = without_members(moving_to_4_and_5(image), 4, ())
+        for broker in (4, 5):
+            lost = lost.apply(brokers.fence(lost, broker, rules_of))
+        forced = lost.apply(leadership.elect(lost, "t", 0, rules_of, unclean=True))
+        assert partition(forced).in_sync == (3,)
+        back = partition(forced.apply(reassignment.cancel(forced, "t", 0, rules_of)))
+        assert set(back.replicas) == {1, 2, 3}
 
     def test_nothing_to_cancel(self, image: ClusterImage) -> None:
         with pytest.raises(TidelogError) as refusal:
