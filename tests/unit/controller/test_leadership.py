@@ -12,6 +12,7 @@ from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerRegistered,
+    MetadataRecord,
     PartitionChanged,
     TopicCreated,
 )
@@ -180,10 +181,14 @@ class TestReassignment:
         self, image: ClusterImage, last_leader: int, eligible: tuple[int, ...], refused: bool
     ) -> None:
         moving = without_members(moving_to_4_and_5(image), last_leader, eligible)
-        for decide in (
-            lambda: reassignment.cancel(moving, "t", 0, rules_of),
-            lambda: reassignment.begin(moving, "t", 0, [1, 2], rules_of),
-        ):
+
+        def cancelled() -> list[MetadataRecord]:
+            return reassignment.cancel(moving, "t", 0, rules_of)
+
+        def replaced() -> list[MetadataRecord]:
+            return reassignment.begin(moving, "t", 0, [1, 2], rules_of)
+
+        for decide in (cancelled, replaced):
             if refused:
                 with pytest.raises(TidelogError, match=r"brokers \[4, 5\] may have") as refusal:
                     decide()
