@@ -178,6 +178,10 @@ def _take(
         new = next_state(sealed, BrokerAvailability.of(image, rank), rules)
         return [record_of(proposal.topic_id, proposal.partition, new)]
     _check_proposer(image, partition, proposal)
+    if proposal.partition_epoch != partition.partition_epoch:
+        # Also where the replicas vote and any leader may report: this proposal is from before the mode
+        # changed, and an earlier copy of it may have been accepted. So it must not be refused for good.
+        raise TidelogError("the partition has changed since", ErrorCode.INVALID_UPDATE_VERSION)
     if proposal.broker_id not in proposal.members or len(set(proposal.members)) < len(proposal.members):
         raise TidelogError("members must be unique and include the leader", ErrorCode.INVALID_REQUEST)
     if not set(proposal.members) <= set(partition.replicas):

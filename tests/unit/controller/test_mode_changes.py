@@ -211,6 +211,28 @@ class TestQuorumToIsr:
         assert refusal.value.code is ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_a_copy_of_an_accepted_proposal_is_not_refused_for_good(image: ClusterImage) -> None:
+    """Its leader does not know yet that the proposal was accepted, nor that the replicas vote now. It may
+    learn that the partition has changed, but must not continue without the new member.
+    """
+    before = propose(image, A, (A, B))
+    known = one(before)
+    copy = InSyncProposal(
+        A,
+        before.brokers[A].broker_epoch,
+        before.topics["t"].topic_id,
+        0,
+        known.leader_epoch,
+        known.partition_epoch,
+        (A, B, C),
+    )
+    voted = wish(propose(before, A, (A, B, C)), "quorum")
+    assert one(voted).mode == "quorum"
+    with pytest.raises(TidelogError) as refusal:
+        leader_assignment.change_in_sync(voted, copy, RULES.at(voted))
+    assert refusal.value.code is ErrorCode.INVALID_UPDATE_VERSION
+
+
 def test_between_the_outer_modes_it_is_two_steps(image: ClusterImage) -> None:
     there = wish(image, "primary-backup")
     alone = propose(wish(there, "quorum"), A, (A,), sealed=True)
