@@ -9,16 +9,20 @@ import pytest
 
 from tidelog.broker.node.heartbeat_gate import HeartbeatGate
 from tidelog.broker.node.lifecycle import BrokerLifecycle
+from tidelog.config.modes import QUORUM
 from tidelog.controller import leader_assignment
 from tidelog.controller.driver import ControllerDriver
 from tidelog.controller.effects import Reply, Submit
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import InSyncAsk, InSyncGot
+from tidelog.controller.records import MetadataRecord
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
 from tidelog.sim.checkers.replicas import ReplicaChecker
+from tidelog.sim.stories import late_copies
 from tidelog.sim.stories import proposals as stories
 from tidelog.sim.story import Story
 from tidelog.sim.telling import StoryFailed
@@ -55,6 +59,20 @@ def refuse_before_the_commit(patch: pytest.MonkeyPatch) -> None:
         self._store.submit(decide, lambda error: tell(error.code if error else ErrorCode.NONE))
 
     patch.setattr(ControllerDriver, "_submit", submit)
+
+
+def refuse_copies_after_a_change_of_the_mode(patch: pytest.MonkeyPatch) -> None:
+    """A proposal from before the replicas voted is judged as if it were about the present partition."""
+    original = leader_assignment._take
+
+    def take(image: ClusterImage, proposal: InSyncProposal, *rest: Any) -> list[MetadataRecord]:
+        topic = image.topic_by_id(proposal.topic_id)
+        if topic is not None and topic.partitions[proposal.partition].mode == QUORUM and not proposal.elected:
+            present = topic.partitions[proposal.partition].partition_epoch
+            proposal = proposal._replace(partition_epoch=present)
+        return original(image, proposal, *rest)
+
+    patch.setattr(leader_assignment, "_take", take)
 
 
 def begin_again_with_a_snapshot(patch: pytest.MonkeyPatch) -> None:
@@ -113,6 +131,7 @@ def give_up_behind_the_end_only(patch: pytest.MonkeyPatch) -> None:
     [
         (refuse_without_a_trace, stories.late_copy_of_a_refused_proposal),
         (refuse_before_the_commit, stories.refusal_that_was_not_committed),
+        (refuse_copies_after_a_change_of_the_mode, late_copies.copy_after_a_change_of_the_mode),
         (begin_again_with_a_snapshot, stories.snapshot_with_a_proposal_under_way),
         (answer_heartbeats_at_once, stories.leader_beside_the_old_controller),
         (take_old_words_for_new_ones, stories.leader_beside_a_controller_that_hears_old_news),

@@ -26,6 +26,7 @@ from tidelog.sim.stories import (
     hanging,
     isr,
     known_holes,
+    late_copies,
     late_decisions,
     late_markers,
     late_reports,
@@ -82,6 +83,7 @@ STORIES: dict[str, Told] = (
     | _named("group", group_owners.STORIES)
     | _named("hanging", hanging.STORIES)
     | _named("late_marker", late_markers.STORIES)
+    | _named("late_copy", late_copies.STORIES)
     | _named("late_decision", late_decisions.STORIES)
     | _named("only_copy", only_copies.STORIES)
     | _named("late_report", late_reports.STORIES)
