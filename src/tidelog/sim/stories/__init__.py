@@ -29,6 +29,7 @@ from tidelog.sim.stories import (
     late_markers,
     late_reports,
     lost_orders,
+    misplaced_writes,
     moved_voters,
     old_mail,
     only_copies,
@@ -71,7 +72,7 @@ STORIES: dict[str, Told] = (
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)
     | _named("deleted_records", (*deleted_records.STORIES, *promoted_backups.STORIES))
-    | _named("disk", disks.STORIES)
+    | _named("disk", (*disks.STORIES, *misplaced_writes.STORIES))
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)
     | _named("failed_log", failed_logs.STORIES)
