@@ -144,7 +144,7 @@ def test_a_batch_of_another_place_that_the_end_of_the_file_cuts_off_is_damage(
 def test_a_compacted_log_may_have_a_gap_before_a_torn_write(disk: SimulatedDisk) -> None:
     log = open_log(disk, ONE_SEGMENT)
     append_many(log, 5)
-    log.append_as_follower(memoryview(make_batch(40)), 1000)
+    log.append_batches(memoryview(make_batch(40)), 1000)
     kill(disk)
     disk.open(FIRST).truncate(580)
     log = reopen(disk)

@@ -48,6 +48,7 @@ from tidelog.sim.stories import (
     seams,
     seams_two,
     stand_ins,
+    two_damaged,
     unaware_leaders,
     wholeness,
 )
@@ -68,7 +69,7 @@ STORIES: dict[str, Told] = (
     | _named("begun_anew", begun_anew.STORIES)
     | _named("change", changes.STORIES)
     | _named("copied_back", copied_back.STORIES)
-    | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
+    | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)
     | _named("deleted_records", (*deleted_records.STORIES, *promoted_backups.STORIES))
