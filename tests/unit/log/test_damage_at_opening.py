@@ -135,7 +135,7 @@ def test_a_batch_of_another_place_that_the_end_of_the_file_cuts_off_is_damage(
 ) -> None:
     append_many(open_log(disk, ONE_SEGMENT), 5)
     kill(disk)
-    disk.overwrite(FIRST, 400, make_batch(offset, b"y" * 200))
+    disk.overwrite(FIRST, 400, bytes(make_batch(offset, b"y" * 200)))
     log = reopen(disk)
     assert log.end_offset == 4
     assert log.damage
