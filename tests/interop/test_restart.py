@@ -121,7 +121,7 @@ def test_a_torn_tail_is_cut_and_the_log_says_so(broker: Broker) -> None:
     segment = broker.data_directory / "t-0" / f"{0:020d}.log"
     whole = segment.stat().st_size
     with segment.open("ab") as file:
-        file.write(bytes(batch(b"torn"))[:-3])
+        file.write((3).to_bytes(8, "big") + bytes(batch(b"torn"))[8:-3])  # with the next offset
     said_before = len(broker.log_text())
     broker.start()
     assert segment.stat().st_size == whole

@@ -8,10 +8,11 @@ import pytest
 from tidelog.config.kinds import LONG_MAX
 from tidelog.controller import leader_assignment
 from tidelog.errors import InvariantViolation
+from tidelog.log import damage, segment_check
 from tidelog.log.offset_mark import DenseMark
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import disks
+from tidelog.sim.stories import disks, misplaced_writes
 from tidelog.sim.telling import StoryFailed
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -39,6 +40,15 @@ def cut_at_the_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReplicaDriver, "restart_at", ReplicaDriver._truncate)
 
 
+def take_any_cut_off_batch_for_a_torn_write(patch: pytest.MonkeyPatch) -> None:
+    """The offset of the batch inside which a file ends is not looked at."""
+
+    def is_torn(file: Any, position: int, end: int, may_follow: Any, *, preallocated: bool) -> bool:
+        return damage.is_torn(file, position, end, lambda base_offset: True, preallocated=preallocated)
+
+    patch.setattr(segment_check, "is_torn", is_torn)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -48,6 +58,7 @@ MUTATIONS = (
     Mutation(take_gaps_for_compaction, disks.isr_misdirected_write),
     Mutation(refuse_damaged_leaders, disks.isr_damaged_last_member),
     Mutation(cut_at_the_start, disks.isr_lost_write_before_the_start),
+    Mutation(take_any_cut_off_batch_for_a_torn_write, misplaced_writes.double_cut_off_by_the_end_of_the_file),
 )
 
 

@@ -8,6 +8,7 @@ Damage is recorded in the log's directory before anything is truncated. The file
 know: without it, the next start would find a shorter log in perfect order.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
@@ -73,16 +74,21 @@ class DamageMark:
         return f"{self._directory}/{DAMAGE_FILE}"
 
 
-def is_torn(file: File, position: int, end: int, *, preallocated: bool) -> bool:
+def is_torn(
+    file: File, position: int, end: int, may_follow: Callable[[int], bool], *, preallocated: bool
+) -> bool:
     """Whether ``[position, end)``, after the last whole batch, can be the beginning of a write that a kill
     interrupted: the file ends inside a batch. A batch that is complete was damaged later.
+
+    ``may_follow``: whether a batch with this base offset may come next. One that may not was written for
+    another place: the end of the file cuts it off where the disk has put it.
     """
     written = _written_end(file, position, end) if preallocated else end
     if written - position < LENGTH_PREFIX_SIZE:
         return written > position or preallocated
     prefix = file.read_at(position, LENGTH_PREFIX_SIZE)
-    size = batches.parse_prefix(prefix)[1]
-    if size < HEADER_SIZE:
+    base_offset, size = batches.parse_prefix(prefix)
+    if size < HEADER_SIZE or not may_follow(base_offset):
         return False
     if position + size > end:
         return not _has_other_length(file, position, end, size)

@@ -5,6 +5,7 @@ producers and aborted transactions are rebuilt from the batches before it.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from tidelog.config.kinds import LONG_MAX
@@ -89,7 +90,11 @@ def recover(
         next_offset = held[1].next_offset
     found = Recovered(next_offset, file_size - segment.size, reason)
     if found.cut_bytes:
-        found = found._replace(torn=is_torn(file, segment.size, file_size, preallocated=preallocated))
+        torn = is_torn(
+            file, segment.size, file_size, partial(_may_follow, segment, next_offset),
+            preallocated=preallocated,
+        )  # fmt: skip
+        found = found._replace(torn=torn)
         before_cut(found)
         file.truncate(segment.size)
     segment.trusted_from = 0
@@ -109,10 +114,15 @@ def _learn_producer(segment: Segment, position: int, header: BatchHeader, produc
 def _check_order(segment: Segment, header: BatchHeader, next_offset: int, epoch: int) -> None:
     if header.base_offset < next_offset:
         raise CorruptBatch(f"offset {header.base_offset} comes again, {next_offset} was expected")
-    if next_offset < header.base_offset and header.base_offset > segment.dense_from:
+    if not _may_follow(segment, next_offset, header.base_offset):
         raise CorruptBatch(f"offset {header.base_offset} where {next_offset} was expected")
     if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         raise CorruptBatch(f"offset {header.last_offset} does not belong here")
     # Bytes from before a truncation that a power failure undid: intact batches, but of an older leader.
     if header.leader_epoch < NO_EPOCH or 0 <= header.leader_epoch < epoch:
         raise CorruptBatch(f"leader epoch {header.leader_epoch} follows {epoch}")
+
+
+def _may_follow(segment: Segment, next_offset: int, base_offset: int) -> bool:
+    """Whether a batch with this base offset may come next. Only a compacted log has gaps."""
+    return base_offset == next_offset or next_offset < base_offset <= segment.dense_from

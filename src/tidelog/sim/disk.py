@@ -304,7 +304,11 @@ class SimulatedDisk:
         (path, position), (other, where) = source, target
         data = bytes(self._files[path].content[position : position + size])
         self.lose_write(path, position, size)
-        self._files[other].overwrite(where, data)
+        self.overwrite(other, where, data)
+
+    def overwrite(self, path: str, position: int, data: bytes) -> None:
+        """A write for another place went here. It does not change the size of the file."""
+        self._files[path].overwrite(position, data)
 
     # -- storage -----------------------------------------------------------------------
 

@@ -168,6 +168,15 @@ class Story(Telling):
         damage = Damage(machine.node_id, place.key, machine.disk, path, position, header.base_offset)
         self.cluster.checker.damaged(place, damage)
 
+    def tear(self, letter: str) -> None:
+        """The state that a kill within the next write leaves: the beginning of a batch with the next
+        offset.
+        """
+        path, content = self.segments(letter)[-1]
+        _, newest = list(iterate(content))[-1]
+        next_batch = newest.next_offset.to_bytes(8, "big") + content[8 : newest.size * 2 // 3]
+        self.machine(letter).disk.open(path).write_at(len(content), next_batch)
+
     def lose_replica(self, letter: str) -> None:
         """Tell the checkers that everything the broker had of the partition is lost."""
         place = Place(self.cluster.checker.metadata.newest.topics[TOPIC], 0)

@@ -129,6 +129,28 @@ def test_a_length_that_reaches_behind_the_end_of_the_file_by_one_bit_is_damage(d
     assert reopen(disk).damage
 
 
+@pytest.mark.parametrize("offset", [0, 3, 5, 40])
+def test_a_batch_of_another_place_that_the_end_of_the_file_cuts_off_is_damage(
+    disk: SimulatedDisk, offset: int
+) -> None:
+    append_many(open_log(disk, ONE_SEGMENT), 5)
+    kill(disk)
+    disk.overwrite(FIRST, 400, bytes(make_batch(offset, b"y" * 200)))
+    log = reopen(disk)
+    assert log.end_offset == 4
+    assert log.damage
+
+
+def test_a_compacted_log_may_have_a_gap_before_a_torn_write(disk: SimulatedDisk) -> None:
+    log = open_log(disk, ONE_SEGMENT)
+    append_many(log, 5)
+    log.append_batches(memoryview(make_batch(40)), 1000)
+    kill(disk)
+    disk.open(FIRST).truncate(580)
+    log = reopen(disk)
+    assert (log.end_offset, log.damage) == (5, "")
+
+
 def test_a_write_torn_in_an_older_segment_is_damage(disk: SimulatedDisk) -> None:
     log = open_log(disk)
     append_many(log, 25)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tidelog.config import TopicConfig
+from tidelog.errors import StorageError
 from tidelog.log.log import Log
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
 from tidelog.sim.checkers.batches import batches_between, newest_of, records_between
@@ -59,3 +60,14 @@ def test_the_newest_value_is_one_that_counts(kind: ControlType | None, newest: t
     for batch in batches:
         log.append_batches(memoryview(batch), NOW_MS)
     assert newest_of(log) == {b"k": newest}
+
+
+def test_a_disk_without_room_for_indexes_hides_nothing(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = batches_between(log, 0, 10)
+
+    def read(*_: object, **__: object) -> None:
+        raise StorageError("no space left for the index")
+
+    monkeypatch.setattr(Log, "read", read)
+    assert batches_between(log, 0, 10) == whole
+    assert batches_between(log, 7, 10) == whole[1:]

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
-from tidelog.errors import CorruptBatch
+from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.log import Log
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.batch import check, iterate, parse_header
@@ -126,6 +126,8 @@ def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tu
     except DamagedSegment as damage:
         whole = log.read(offset, size, damage.offset, at_least_one_batch=True)
         return bytes(whole.read()), damage.offset
+    except StorageError:
+        return _without_indexes(log, offset, end)
     finally:
         for segment, position, parts in verified:
             segment.verified.end, segment.verified.parts = position, parts
@@ -205,3 +207,18 @@ def _intact(data: bytes, base: int) -> tuple[list[tuple[int, Batch]], bool]:
         found.append((header.base_offset, (end, header.leader_epoch, header.crc)))
         position += header.size
     return found, True
+
+
+def _without_indexes(log: Log, offset: int, end: int) -> tuple[bytes, int]:
+    """The same where an index has to be built first, and the node's disk is full or fails."""
+    segment = [each for each in log.segments if each.base_offset <= offset][-1]
+    data = segment.file().read_at(0, segment.size)
+    found = b""
+    for position, header in iterate(data):
+        try:
+            check(data, position)
+        except CorruptBatch:
+            return found, min(end, header.base_offset)
+        if offset < header.next_offset <= end:
+            found += data[position : position + header.size]
+    return found, end

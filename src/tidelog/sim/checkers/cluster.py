@@ -181,6 +181,8 @@ class ClusterChecker:
         for place in filter(None, map(self._place_of, self.losses.keys())):
             self.losses.note_joined(place, self.damages.nodes(place), not_back)
             self.promise(place).judge(place)
+        for place in filter(None, (self._place_of(damage.key) for damage in self.damages.dropped())):
+            self.promise(place).dropped(place, self.damages.nodes(place))
 
     def _not_back(self) -> set[int]:
         """Nodes that lost power, and have not registered since: what is decided about them is about the

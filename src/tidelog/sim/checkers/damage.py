@@ -37,18 +37,36 @@ class Damage(NamedTuple):
             return True
         return False
 
+    def is_within_log(self) -> bool:
+        """Whether the log still reaches back to it: retention and deletions drop nothing after it."""
+        names = self.disk.contents(self.path.rpartition("/")[0])
+        bases = (int(name.rpartition("/")[2].removesuffix(".log")) for name in names if name.endswith(".log"))
+        return min(bases, default=self.offset + 1) <= self.offset
+
 
 class DamageChecker:
     def __init__(self) -> None:
         self._known: list[Damage] = []
+        self._dropped: list[Damage] = []
 
     def noted(self, damage: Damage) -> None:
         self._known.append(damage)
 
     def there(self) -> list[Damage]:
         """Damage that is not repaired yet."""
-        self._known = [damage for damage in self._known if damage.is_there()]
+        known, self._known = self._known, []
+        for damage in known:
+            if damage.is_there():
+                self._known.append(damage)
+            elif damage.is_within_log():
+                self._dropped.append(damage)
         return self._known
+
+    def dropped(self) -> list[Damage]:
+        """Damage that was dropped with everything after it, each reported once."""
+        self.there()
+        dropped, self._dropped = self._dropped, []
+        return dropped
 
     def nodes(self, place: Place) -> set[int]:
         """The nodes with damaged replicas of the partition."""

@@ -31,6 +31,7 @@ from tidelog.sim.stories import (
     late_markers,
     late_reports,
     lost_orders,
+    misplaced_writes,
     moved_voters,
     old_mail,
     only_copies,
@@ -49,6 +50,7 @@ from tidelog.sim.stories import (
     seams,
     seams_two,
     stand_ins,
+    two_damaged,
     unaware_leaders,
     wholeness,
 )
@@ -70,11 +72,11 @@ STORIES: dict[str, Told] = (
     | _named("cancelled_move", cancelled_moves.STORIES)
     | _named("change", changes.STORIES)
     | _named("copied_back", copied_back.STORIES)
-    | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
+    | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)
     | _named("deleted_records", (*deleted_records.STORIES, *promoted_backups.STORIES))
-    | _named("disk", disks.STORIES)
+    | _named("disk", (*disks.STORIES, *misplaced_writes.STORIES))
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)
     | _named("failed_log", failed_logs.STORIES)

@@ -129,7 +129,8 @@ def isr_torn_write() -> Story:
     story = Story(flush_messages="1")
     _two_hold_two_records(story)
     _last_hope_is_damaged(story)
-    _tear(story, "B")
+    story.tell("B was killed within a write")
+    story.tear("B")
     story.start("B")
     story.until(lambda: story.leader() == "B", "an election")
     expect(story.read(), ["r1", "r2"])
@@ -199,13 +200,6 @@ def _delay_reports(story: Story, letter: str) -> None:
 
     story.tell(f"what {letter} says of its logs will be lost for {LOST_FOR_MS / 1000:.0f} s")
     machine.send = send_some  # type: ignore[method-assign]
-
-
-def _tear(story: Story, letter: str) -> None:
-    """The state that a kill within the next write leaves."""
-    path, content = story.segments(letter)[-1]
-    story.tell(f"{letter} was killed within a write")
-    story.machine(letter).disk.open(path).write_at(len(content), content[: len(content) // 3])
 
 
 def _remove_directory(story: Story, letter: str) -> None:

@@ -12,6 +12,9 @@ degradation allowed    as with one copy
 an operator forces it  the new primary lacks them then
 ====================== ====================================================================================
 
+A damaged replica counts as one that lost everything from the damage on. What was acknowledged after the
+damage is there until the replica drops it.
+
 Lost records are restored: by a backup when it has caught up, by a primary before it leads. Tracked from
 outside: which machines lost power, what was left on their disks, and which replicas restored it.
 """
@@ -74,16 +77,38 @@ class PrimaryBackupPromise(Promise):
 
     def judge(self, place: Place) -> None:
         copies, lost = self.enough(place), self._around.losses.real(place.key)
-        primaries = _primaries(place.partition) & lost.keys()
         now = copies, lost, self._around.losses.count(place.key)
-        if len(lost) < copies or not primaries or self._judged.get(place.key) == now:
+        floor = self._floor(place, lost)
+        if floor is None or self._judged.get(place.key) == now:
             return
         self._judged[place.key] = now
-        primary = max(primaries, key=lost.__getitem__)
-        others = sorted(end for node, end in lost.items() if node != primary)
-        floor = max([lost[primary], *others[: copies - 1]])
         self._around.note(f"{place.name}: all {copies} copies may be gone from {floor} on")
         self._around.forgive(place, floor)
+
+    def _floor(self, place: Place, lost: dict[int, int]) -> int | None:
+        """From where on all copies may be lost; None: one of them is left."""
+        copies, primaries = self.enough(place), _primaries(place.partition) & lost.keys()
+        if len(lost) < copies or not primaries:
+            return None
+        primary = max(primaries, key=lost.__getitem__)
+        others = sorted(end for node, end in lost.items() if node != primary)
+        return max([lost[primary], *others[: copies - 1]])
+
+    def dropped(self, place: Place, damaged: AbstractSet[int]) -> None:
+        """Records that were acknowledged after the damage go with it. They are lost if all copies were on
+        replicas that have dropped or lost them, and not restored them since. A damaged replica still has
+        them, and a dead one may. A primary hears every replica in this state before it leads, so nothing is
+        lost that a living one has.
+        """
+        living = self._held(place).keys()
+        real = self._around.losses.real(place.key)
+        floor = self._floor(place, {node: real[node] for node in real.keys() & living - damaged})
+        if floor is None:
+            return
+        floor = max(floor, *(self.kept_by(place.key, node) for node in living))
+        if floor < self._around.committed_end(place.key):
+            self._around.note(f"{place.name}: all copies were dropped from {floor} on")
+            self._around.forgive(place, floor)
 
     def enough(self, place: Place) -> int:
         """The fewest copies that were ever enough for an acknowledgement."""

@@ -122,6 +122,9 @@ class Promise:
     def judge(self, place: Place) -> None:
         """A replica lost something, or restored it: is it a fault set under which records may be lost?"""
 
+    def dropped(self, place: Place, damaged: AbstractSet[int]) -> None:
+        """A replica has dropped its damaged records and all after them. ``damaged``: those that have not."""
+
     def described(self, place: Place) -> None:
         """The topic is new, or the controllers changed anything of it."""
 
