@@ -18,8 +18,8 @@ register = brokers.register
 def trust_other_disks(patch: pytest.MonkeyPatch) -> None:
     """A disk with another id is taken for the one that was there before."""
 
-    def registered(*args: Any, forgot: bool, empty: bool) -> Any:
-        return register(*args, forgot=forgot, empty=False)
+    def registered(*args: Any, **named: Any) -> Any:
+        return register(*args, **named | {"empty": False})
 
     patch.setattr(brokers, "register", registered)
 
@@ -27,8 +27,8 @@ def trust_other_disks(patch: pytest.MonkeyPatch) -> None:
 def trust_after_power_failures(patch: pytest.MonkeyPatch) -> None:
     """A power failure takes nothing."""
 
-    def registered(*args: Any, forgot: bool, empty: bool) -> Any:
-        return register(*args, forgot=False, empty=empty)
+    def registered(*args: Any, **named: Any) -> Any:
+        return register(*args, **named | {"forgot": False})
 
     patch.setattr(brokers, "register", registered)
 

@@ -178,10 +178,7 @@ def _take(
         new = next_state(sealed, BrokerAvailability.of(image, rank), rules)
         return [record_of(proposal.topic_id, proposal.partition, new)]
     _check_proposer(image, partition, proposal)
-    if proposal.partition_epoch != partition.partition_epoch:
-        # Also where the replicas vote and any leader may report: this proposal is from before the mode
-        # changed, and an earlier copy of it may have been accepted. So it must not be refused for good.
-        raise TidelogError("the partition has changed since", ErrorCode.INVALID_UPDATE_VERSION)
+    _check_unchanged(partition, proposal)
     if proposal.broker_id not in proposal.members or len(set(proposal.members)) < len(proposal.members):
         raise TidelogError("members must be unique and include the leader", ErrorCode.INVALID_REQUEST)
     if not set(proposal.members) <= set(partition.replicas):
@@ -259,6 +256,14 @@ def _check_sender(image: ClusterImage, proposal: InSyncProposal) -> None:
 def _check_proposer(image: ClusterImage, partition: PartitionImage, proposal: InSyncProposal) -> None:
     _check_sender(image, proposal)
     check_leader(partition, proposal.broker_id, proposal.leader_epoch, proposal.partition_epoch)
+
+
+def _check_unchanged(partition: PartitionImage, proposal: InSyncProposal) -> None:
+    """Also where the replicas vote and any leader may report: this proposal is then from before the mode
+    changed, and an earlier copy of it may have been accepted. So it must not be refused for good.
+    """
+    if proposal.partition_epoch != partition.partition_epoch:
+        raise TidelogError("the partition has changed since", ErrorCode.INVALID_UPDATE_VERSION)
 
 
 def _check_members(image: ClusterImage, partition: PartitionImage, proposal: InSyncProposal) -> None:
