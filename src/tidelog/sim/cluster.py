@@ -259,6 +259,9 @@ class BrokerMachine(Machine):
             self.disk.write_back(_old_segments(self.disk.paths()))
         super().lose_power(survive)
         self.cluster.checker.power_lost(self.node_id, self.disk, self._promised, lied=lied)
+        if lied:
+            # That it broke its promises is noted now. The power may fail again while it is off.
+            self._promised = {}
         self.stop_lying()
 
     def lose_disk(self) -> None:

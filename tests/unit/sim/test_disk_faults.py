@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from tidelog.errors import ErrorCode
 from tidelog.log.checkpoints import RECOVERY_POINTS_FILE
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.checkers.batches import end_on_disk
+from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.decay import DECAYS, Decay, recovery_point
 from tidelog.sim.disk import SimulatedDisk, everything, nothing
 from tidelog.sim.faults import FAULTS, is_segment
@@ -105,6 +108,28 @@ def test_records_of_a_disk_that_lied_are_gone_after_a_power_failure() -> None:
     assert story.write() is ErrorCode.NONE
     story.run(500)
     assert story.cluster.checker.losses.keys() == []
+
+
+def test_what_a_disk_lied_about_is_lost_once() -> None:
+    """The power fails again before the machine was started."""
+    story = _story(flush_messages="1")
+    machine, losses = story.machine("B"), story.cluster.checker.losses
+    machine.lie(is_segment)
+    assert story.write() is ErrorCode.NONE
+    machine.lose_power(nothing)
+    lost = losses.real(next(iter(losses.keys())))
+    machine.lose_power(nothing)
+    assert losses.real(next(iter(losses.keys()))) == lost == {machine.node_id: 4}
+
+
+def test_a_promise_is_checked_at_a_power_failure_after_the_process_was_killed() -> None:
+    story = _story(flush_messages="1")
+    machine = story.machine("B")
+    machine.disk.lies = is_segment  # The checkers are not told: as if the broker did not sync.
+    assert story.write() is ErrorCode.NONE
+    machine.kill()
+    with pytest.raises(Violation, match="acknowledged everything before 5, and holds 4"):
+        machine.lose_power(nothing)
 
 
 def test_they_are_drawn_by_name() -> None:
