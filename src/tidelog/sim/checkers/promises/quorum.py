@@ -15,9 +15,12 @@ an operator chooses a remaining log              from where that log ends (in th
 ================================================ =============================================================
 """
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from typing import cast
 
 from tidelog.controller.image import PartitionImage
+from tidelog.replication.attachments.voters import LogVoters
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.promises.losses import trusted
@@ -59,7 +62,20 @@ class QuorumPromise(Promise):
         )
 
     def can_elect(self, place: Place) -> bool:
-        return self._is_majority(place, self._voters(place) - self._around.losses.real(place.key).keys())
+        """A voter goes by the newest set in its own log, committed or not: a leader may have stopped before a
+        majority of that set knew of it. Of a replica that does not run, neither set nor log is known.
+        """
+        lost = self._around.losses.real(place.key).keys()
+        logs = {
+            node.me: node.host.drivers[place.key]
+            for node in self._around.nodes()
+            if node.me not in lost and place.key in node.host.drivers
+        }
+        logs = {node: driver for node, driver in logs.items() if isinstance(driver.voters, LogVoters)}
+        if any(_could_win(driver, logs, lost) for driver in logs.values()):
+            return True
+        all_known = logs.keys() >= set(place.partition.replicas) - lost
+        return not all_known and self._is_majority(place, self._voters(place) - lost)
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
         """There is no leader, and the replicas that lost nothing are no majority."""
@@ -158,3 +174,12 @@ class QuorumPromise(Promise):
 
     def _on_disk(self, place: Place, voter: int) -> int:
         return self._around.held_on_disk(place, voter, synced=self.is_synced(place, voter))
+
+
+def _could_win(candidate: ReplicaDriver, logs: Mapping[int, ReplicaDriver], lost: AbstractSet[int]) -> bool:
+    """Whether a majority of the candidate's voters has lost nothing, and may have no more than it has."""
+    voters = cast(LogVoters, candidate.voters).latest
+    willing = {
+        voter for voter in voters.ids - lost if voter not in logs or logs[voter].tail <= candidate.tail
+    }
+    return len(willing) >= voters.majority
