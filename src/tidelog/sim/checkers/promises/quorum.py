@@ -15,9 +15,12 @@ an operator chooses a remaining log              from where that log ends (in th
 ================================================ =============================================================
 """
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from typing import cast
 
 from tidelog.controller.image import PartitionImage
+from tidelog.replication.attachments.voters import LogVoters
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.promises.losses import trusted
@@ -59,7 +62,20 @@ class QuorumPromise(Promise):
         )
 
     def can_elect(self, place: Place) -> bool:
-        return self._is_majority(place, self._voters(place) - self._around.losses.real(place.key).keys())
+        """A voter goes by the newest set in its own log, committed or not: a leader may have stopped before a
+        majority of that set knew of it. Of a replica that does not run, neither set nor log is known.
+        """
+        lost = self._around.losses.real(place.key).keys()
+        logs = {
+            node.me: node.host.drivers[place.key]
+            for node in self._around.nodes()
+            if node.me not in lost and place.key in node.host.drivers
+        }
+        logs = {node: driver for node, driver in logs.items() if isinstance(driver.voters, LogVoters)}
+        if any(_could_win(driver, logs, lost) for driver in logs.values()):
+            return True
+        all_known = logs.keys() >= set(place.partition.replicas) - lost
+        return not all_known and self._is_majority(place, self._voters(place) - lost)
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
         """There is no leader, and the replicas that lost nothing are no majority."""
@@ -129,24 +145,41 @@ class QuorumPromise(Promise):
             )
 
     def committed(self, place: Place, leader: ReplicaDriver) -> None:
-        """So few of the voters whose logs are open lack it that the others can be a majority. A voter that
-        lost it after it acknowledged does not vote until it has it again.
+        """A majority of the voters has it. A voter that lost it after it acknowledged does not vote until it
+        has it again.
         """
         voters = set(leader.replica.replicas)
         offset = leader.replica.high_watermark
-        lacking = {
-            node.me
-            for node in self._around.nodes()
-            if node.me in voters - self._around.losses.real(place.key).keys()
-            and place.key in node.host.drivers
-            and _end(node.host.drivers[place.key], synced=self.is_synced(place, node.me)) < offset
-        }
-        if 2 * (len(voters) - len(lacking)) <= len(voters):
+        logs = {node.me: node.host.drivers.get(place.key) for node in self._around.nodes()}
+        lost = self._around.losses.real(place.key).keys()
+        lacking = {voter for voter in voters - lost if not self._holds(place, logs.get(voter), offset)}
+        if 2 * len(lacking) >= len(voters):
+            # Disks are read only where it matters.
+            lacking = {voter for voter in lacking if self._on_disk(place, voter) < offset}
+        if 2 * len(lacking) >= len(voters):
             raise Violation(
                 f"{place.name}: broker {leader.replica.me} takes {offset} for committed, "
                 f"and {sorted(lacking)} of {sorted(voters)} do not have it as they should"
             )
 
+    def _holds(self, place: Place, driver: ReplicaDriver | None, offset: int) -> bool:
+        """Whether a voter's process knows that it has everything before ``offset``, as durably as the topic
+        requires. One that has just started does not know yet what its predecessor had synced and
+        acknowledged.
+        """
+        if driver is None:
+            return False
+        synced = self.is_synced(place, driver.replica.me)
+        return (driver.log.synced_end_offset if synced else driver.log.end_offset) >= offset
 
-def _end(driver: ReplicaDriver, *, synced: bool) -> int:
-    return driver.log.synced_end_offset if synced else driver.log.end_offset
+    def _on_disk(self, place: Place, voter: int) -> int:
+        return self._around.held_on_disk(place, voter, synced=self.is_synced(place, voter))
+
+
+def _could_win(candidate: ReplicaDriver, logs: Mapping[int, ReplicaDriver], lost: AbstractSet[int]) -> bool:
+    """Whether a majority of the candidate's voters has lost nothing, and may have no more than it has."""
+    voters = cast(LogVoters, candidate.voters).latest
+    willing = {
+        voter for voter in voters.ids - lost if voter not in logs or logs[voter].tail <= candidate.tail
+    }
+    return len(willing) >= voters.majority
