@@ -85,7 +85,13 @@ class Assembly:
             config, metadata, self.node.partitions, services, self._links, services.compute,
             self.node.lost_peers, self._configure,
         )  # fmt: skip
-        relay = Relay(self.broker, self.peers, lambda: metadata.leader, lambda: self.node.controller.active)
+        relay = Relay(
+            self.broker,
+            self.peers,
+            lambda: metadata.leader,
+            lambda: self.node.controller.active,
+            services.compute,
+        )
         self.server = Server(self.broker, loop, Gate(self.peers.inbound, relay), services)
 
     def _metadata_changed(self, image: ClusterImage) -> None:

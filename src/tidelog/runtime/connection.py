@@ -352,7 +352,7 @@ class Connection(asyncio.BufferedProtocol):
             # broker, or this one again.
             self.end()
             return None
-        slot = self._take_slot(by_node, api_key)
+        slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
                 request, position, context, lambda answer: self._finish(slot, answer), self
@@ -371,9 +371,11 @@ class Connection(asyncio.BufferedProtocol):
             # Another node's request for the controller is not forwarded, because the node itself chooses the
             # next controller to ask.
             take_plain = gate.take if by_node or not known else gate.relay
-            self._wait(
-                slot, take_plain(request, position, context, lambda parts: self._finish_parts(slot, parts))
-            )
+
+            def send_plain(parts: Sequence[Part | bytes]) -> None:
+                self._finish_parts(slot, parts)
+
+            self._wait(slot, take_plain(request, position, context, send_plain, self))
         else:
             handling.handle_plain(
                 server.broker,
@@ -457,19 +459,23 @@ class Connection(asyncio.BufferedProtocol):
         self._flush_responses()
         self._resume_if_possible()
 
-    def _take_slot(self, loose: bool, api_key: int) -> Slot:
+    def _take_slot(self, loose: bool, api_key: int, huge: bool = False) -> Slot:
         slot: Slot
         if loose:
             slot = LooseSlot()
             self._loose[slot] = None
             return slot
-        if api_key in WRITES:
+        if api_key in WRITES or (huge and self._is_forwarded(api_key)):
             slot = WriteSlot()
             self._write_kind = kind_that_passes(api_key)
         else:
             slot = Slot()
         self.slots.append(slot)
         return slot
+
+    def _is_forwarded(self, api_key: int) -> bool:
+        """Huge ones do not keep their order on the way, so later requests wait for the response."""
+        return self._server.gate is not None and self._server.gate.relays(api_key)
 
     def _must_follow_writes(self) -> bool:
         """Whether pending writes block this request. They are counted only here, because most connections

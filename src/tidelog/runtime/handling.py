@@ -80,15 +80,43 @@ def handle_plain(
         return messages.decode(api_key, version, request, position)
 
     def decoded_elsewhere(decoded: Any) -> None:
-        if isinstance(decoded, TidelogError):
-            give_up(decoded.message)
-        elif isinstance(decoded, BaseException):
-            logger.error("%s v%s cannot be decoded", messages.name_of(api_key), version, exc_info=decoded)
-            give_up("a request failed with an internal error")
+        if isinstance(decoded, BaseException):
+            give_up(why_not_decoded(context, decoded))
         else:
             handle(decoded)
         if connection is not None:
             connection.resume()
+
+    def handle(decoded: Any) -> None:
+        handle_decoded(broker, decoded, context, finish, give_up, compute, connection)
+
+    if compute is None or connection is None or len(request) < HUGE_BYTES:
+        handle(decode())
+    else:
+        connection.hold()
+        compute(decode, decoded_elsewhere)
+
+
+def why_not_decoded(context: RequestContext, error: BaseException) -> str:
+    """The reason to close the connection, after a thread could not decode its request."""
+    if isinstance(error, TidelogError):
+        return error.message
+    name = messages.name_of(context.api_key)
+    logger.error("%s v%s cannot be decoded", name, context.version, exc_info=error)
+    return "a request failed with an internal error"
+
+
+def handle_decoded(
+    broker: Broker,
+    decoded: Any,
+    context: RequestContext,
+    finish: Callable[[bytes], None],
+    give_up: Callable[[str], None],
+    compute: Compute | None = None,
+    connection: HoldableConnection | None = None,
+) -> None:
+    """The same for a request that was decoded before."""
+    api_key, version = context.api_key, context.version
 
     def answer(fields: messages.Fields) -> None:
         # Also called by code that completes a future: an exception must not propagate to it.
@@ -127,32 +155,25 @@ def handle_plain(
         logger.error("the response to %s v%s cannot be encoded", name, version, exc_info=frame)
         _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
 
-    def handle(decoded: Any) -> None:
-        try:
-            outcome = SERVED[api_key].handler(broker, decoded, context)  # type: ignore[misc]
-        except TidelogError as refusal:
-            name = messages.name_of(api_key)
-            logger.error("%s v%s of %s failed: %s", name, version, context.peer, refusal.message)
-            _fail(context, refusal.code, finish, give_up)
-        except Exception:
-            logger.exception("%s v%s of %s failed", messages.name_of(api_key), version, context.peer)
-            _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
-        else:
-            if isinstance(outcome, SlicedResponse) and connection is not None:
-                connection.hold()
-                outcome.when_taken(connection.resume)
-            if isinstance(outcome, LateResponse) and connection is not None and not outcome.is_complete:
-                _respond_late(outcome, answer, connection)
-            elif isinstance(outcome, Future):
-                outcome.then(answer)
-            else:
-                answer(outcome)
-
-    if compute is None or connection is None or len(request) < HUGE_BYTES:
-        handle(decode())
+    try:
+        outcome = SERVED[api_key].handler(broker, decoded, context)  # type: ignore[misc]
+    except TidelogError as refusal:
+        name = messages.name_of(api_key)
+        logger.error("%s v%s of %s failed: %s", name, version, context.peer, refusal.message)
+        _fail(context, refusal.code, finish, give_up)
+    except Exception:
+        logger.exception("%s v%s of %s failed", messages.name_of(api_key), version, context.peer)
+        _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
     else:
-        connection.hold()
-        compute(decode, decoded_elsewhere)
+        if isinstance(outcome, SlicedResponse) and connection is not None:
+            connection.hold()
+            outcome.when_taken(connection.resume)
+        if isinstance(outcome, LateResponse) and connection is not None and not outcome.is_complete:
+            _respond_late(outcome, answer, connection)
+        elif isinstance(outcome, Future):
+            outcome.then(answer)
+        else:
+            answer(outcome)
 
 
 def _respond_late(

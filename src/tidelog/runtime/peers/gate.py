@@ -4,7 +4,7 @@ the active controller can handle.
 
 from tidelog.broker.requests.request import RequestContext
 from tidelog.runtime.peers.inbound import Inbound, Reply
-from tidelog.runtime.peers.relay import Relay
+from tidelog.runtime.peers.relay import ClientConnection, Relay
 from tidelog.runtime.pending import PendingRequest
 
 
@@ -29,19 +29,28 @@ class Gate:
         return not known or self.relays(api_key)
 
     def take(
-        self, request: memoryview, position: int, context: RequestContext, reply: Reply
+        self,
+        request: memoryview,
+        position: int,
+        context: RequestContext,
+        reply: Reply,
+        connection: ClientConnection,
     ) -> PendingRequest | None:
         """A request of another node."""
         if self._relay.serves(context.api_key, context.version):
-            self._relay.open(request, position, context, reply)
-            return None
+            return self._relay.open(request, position, context, reply, connection)
         return self._inbound.take(request, position, context, reply)
 
     def relays(self, api_key: int) -> bool:
         return self._relay.wants(api_key)
 
     def relay(
-        self, request: memoryview, position: int, context: RequestContext, reply: Reply
+        self,
+        request: memoryview,
+        position: int,
+        context: RequestContext,
+        reply: Reply,
+        connection: ClientConnection,
     ) -> PendingRequest:
         """Forward a client's request to the active controller on another node."""
-        return self._relay.pass_on(request, position, context, lambda frame: reply((frame,)))
+        return self._relay.pass_on(request, position, context, lambda frame: reply((frame,)), connection)

@@ -1,86 +1,83 @@
-"""Forwards clients' requests to the active controller in an envelope, and handles envelopes there.
+"""Forwards clients' requests to the active controller in envelopes.
 
 A broker that is not the active controller forwards such a request unchanged. It retries until the client's
-timeout if the controller has changed or the connection broke. A node that is not the active controller
-refuses an envelope and does not forward it. Otherwise two brokers that believe each other to be the
-controller would forward it in a loop. A client that has created a topic must find it on the same broker. So
-the response waits until that broker's metadata is as new as the controller's.
+timeout if the controller has changed or the connection broke. A client that has created a topic must find it
+on the same broker. So the response waits until that broker's metadata is as new as the controller's.
+:mod:`~tidelog.runtime.peers.envelopes` is the controller's side.
+
+**Huge requests** are decoded in a thread, and their connection accepts no request meanwhile. Its later
+requests wait for the response, because the controller may handle the requests of one broker in another order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.links.to_controller import RELAYED, RETRY_MS, timeout_ms_of, when_known
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.protocol import envelope, messages
-from tidelog.protocol.fetch import Part
-from tidelog.protocol.wire import INT32, Malformed
+from tidelog.protocol.wire import INT32
 from tidelog.runtime import handling
+from tidelog.runtime.large_requests import HUGE_BYTES
 from tidelog.runtime.peers import names
+from tidelog.runtime.peers.envelopes import Envelopes
 from tidelog.runtime.peers.peers import REQUESTS, WirePeers
 from tidelog.services import Timer
 
 Finish = Callable[[bytes], None]
-Reply = Callable[[Sequence[Part | bytes]], None]
+
+
+class ClientConnection(handling.HoldableConnection, Protocol):
+    def close(self, reason: str) -> None: ...
 
 
 class Relay:
     def __init__(
-        self, broker: Broker, peers: WirePeers, controller: Callable[[], int], active: Callable[[], bool]
+        self,
+        broker: Broker,
+        peers: WirePeers,
+        controller: Callable[[], int],
+        active: Callable[[], bool],
+        compute: handling.Compute | None = None,
     ) -> None:
         self.broker = broker
         self.peers = peers
         self.controller = controller  # the known active controller; -1 if unknown
         self.active = active  # whether this node is the active controller
-
-    # --- at the broker of the client ------------------------------------------------------------------------
+        self.compute = compute
+        self.open = Envelopes(broker, active, compute).open
 
     def wants(self, api_key: int) -> bool:
         return api_key in RELAYED and not self.active()
 
-    def pass_on(
-        self, request: memoryview, position: int, context: RequestContext, finish: Finish
-    ) -> "Relayed":
-        relayed = Relayed(self, request, position, context, finish)
-        relayed.attempt()
-        return relayed
-
-    # --- at the controller ----------------------------------------------------------------------------------
-
     def serves(self, api_key: int, version: int) -> bool:
         return (api_key, version) == (envelope.API_KEY, envelope.VERSION)
 
-    def open(self, request: memoryview, position: int, context: RequestContext, reply: Reply) -> None:
-        def answer(error: ErrorCode, data: memoryview | None = None) -> None:
-            offset = self.broker.store.committed_offset
-            reply((envelope.encode_response(context.correlation_id, error, data, offset),))
-
-        inner = envelope.decode_request(request, position)
-        if not self.active():
-            answer(ErrorCode.NOT_CONTROLLER)
-            return
-        try:
-            inner_context, start = handling.read_header(inner, context.peer)
-            if inner_context.api_key not in RELAYED:
-                raise Malformed("not a request for the controller")
-            handling.handle_plain(
-                self.broker,
-                inner,
-                start,
-                inner_context,
-                lambda frame: answer(ErrorCode.NONE, memoryview(frame)[4:]),
-                lambda reason: answer(ErrorCode.UNKNOWN_SERVER_ERROR),
-            )
-        except Malformed:
-            answer(ErrorCode.INVALID_REQUEST)
+    def pass_on(
+        self,
+        request: memoryview,
+        position: int,
+        context: RequestContext,
+        finish: Finish,
+        connection: ClientConnection,
+    ) -> "Relayed":
+        relayed = Relayed(self, request, position, context, finish, connection)
+        relayed.start()
+        return relayed
 
 
 class Relayed:
     """One forwarded request until its response."""
 
     def __init__(
-        self, relay: Relay, request: memoryview, position: int, context: RequestContext, finish: Finish
+        self,
+        relay: Relay,
+        request: memoryview,
+        position: int,
+        context: RequestContext,
+        finish: Finish,
+        connection: ClientConnection,
     ) -> None:
         self._relay = relay
         self._services = relay.broker.services
@@ -88,20 +85,54 @@ class Relayed:
         self._position = position
         self._context = context
         self._finish = finish
-        # Decoded here, so that an invalid request is not forwarded.
-        self._decoded = messages.decode(context.api_key, context.version, request, position)
+        self._connection = connection
+        self._decoded: Any = None
         self._done = False
+        self._must_finish = False  # as soon as it is decoded
         self._retry: Timer | None = None
-        self._deadline: Timer = self._services.later(timeout_ms_of(self._decoded), self.finish_now)
+        self._deadline: Timer | None = None
+
+    def start(self) -> None:
+        """Decode it, so that an invalid request is not forwarded."""
+        compute = self._relay.compute
+        if compute is None or len(self._request) < HUGE_BYTES:
+            self._begin(self._decode())
+        else:
+            self._connection.hold()
+            compute(self._decode, self._decoded_elsewhere)
+
+    def _decode(self) -> Any:
+        return messages.decode(self._context.api_key, self._context.version, self._request, self._position)
+
+    def _decoded_elsewhere(self, decoded: Any) -> None:
+        if isinstance(decoded, BaseException):
+            self._connection.close(handling.why_not_decoded(self._context, decoded))
+        elif not self._done:
+            self._begin(decoded)
+        self._connection.resume()
+
+    def _begin(self, decoded: Any) -> None:
+        self._decoded = decoded
+        self._deadline = self._services.later(timeout_ms_of(decoded), self.finish_now)
+        if self._must_finish:
+            self.finish_now()
+        else:
+            self.attempt()
 
     def attempt(self) -> None:
         self._retry = None
         relay = self._relay
         if relay.active():
             # This node became the active controller while the request waited.
-            self._deadline.cancel()
-            handling.handle_plain(
-                relay.broker, self._request, self._position, self._context, self._answer, self._give_up
+            self._stop_timers()
+            handling.handle_decoded(
+                relay.broker,
+                self._decoded,
+                self._context,
+                self._answer,
+                self._give_up,
+                relay.compute,
+                self._connection,
             )
             return
         controller = relay.controller()
@@ -122,7 +153,7 @@ class Relayed:
         if error is ErrorCode.NOT_CONTROLLER or data is None:
             self._again()
             return
-        self._deadline.cancel()
+        self._stop_timers()
         frame = INT32.pack(len(data)) + data
         broker = self._relay.broker
         when_known(
@@ -149,13 +180,35 @@ class Relayed:
 
     def finish_now(self) -> None:
         """The client's timeout has expired."""
+        if self._done:
+            return
+        if self._decoded is None:
+            self._must_finish = True
+            return
+        compute = self._relay.compute
+        if compute is None or len(self._request) < HUGE_BYTES:
+            self._answer(self._refusal())
+        else:
+            self._stop_timers()
+            compute(self._refusal, self._refused_elsewhere)
+
+    def _refusal(self) -> bytes:
         context = self._context
         message = "no active controller responded in time"
         fields = RELAYED[context.api_key](self._decoded, ErrorCode.REQUEST_TIMED_OUT, message)
-        self._answer(messages.encode(context.api_key, context.version, context.correlation_id, fields))
+        return messages.encode(context.api_key, context.version, context.correlation_id, fields)
+
+    def _refused_elsewhere(self, frame: bytes | BaseException) -> None:
+        if isinstance(frame, bytes):
+            self._answer(frame)
+        else:
+            self._connection.close(handling.why_not_decoded(self._context, frame))
 
     def cancel(self) -> None:
         self._done = True
-        self._deadline.cancel()
-        if self._retry is not None:
-            self._retry.cancel()
+        self._stop_timers()
+
+    def _stop_timers(self) -> None:
+        for timer in (self._deadline, self._retry):
+            if timer is not None:
+                timer.cancel()

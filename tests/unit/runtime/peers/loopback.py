@@ -110,8 +110,14 @@ class LoopbackNode:
         )
         self.broker = Broker(config, self.store, partitions, self.services, self._links)
         self.store.on_change = self.broker.metadata_changed
-        self.relay = Relay(self.broker, self.peers, lambda: self.store.leader, lambda: self.store.active)
-        self.server = Server(self.broker, loop, Gate(self.peers.inbound, self.relay))
+        self.relay = Relay(
+            self.broker,
+            self.peers,
+            lambda: self.store.leader,
+            lambda: self.store.active,
+            self.services.compute,
+        )
+        self.server = Server(self.broker, loop, Gate(self.peers.inbound, self.relay), self.services)
         self.server.serve_clients()
 
     def _links(self, broker: Broker) -> WireLinks:

@@ -107,7 +107,7 @@ class TestRelay:
     async def test_goes_to_the_next_controller_when_the_first_dies(self) -> None:
         async with LoopbackCluster(3, controller=1) as (one, two, three):
             follow(two, three)
-            one.relay.open = lambda *_: None  # type: ignore[method-assign]
+            one.relay.open = lambda *_: None
             asked = asyncio.create_task(call(three, "create_topics", 7, topics=[TOPIC], timeout=20_000))
             await until(lambda: one.server.requests)
             await one.die()
