@@ -68,28 +68,32 @@ class Room:
 
     def write(
         self, sequence: int = 0, *, partition: int = 0, client: Client = Client.ADDS,
-        producer: ProducerIdAndEpoch = PRODUCER,
+        producer: ProducerIdAndEpoch = PRODUCER, value: bytes = b"x",
     ) -> list[Any]:  # fmt: skip
-        """Append a batch when it is admitted; what became of it, so far."""
+        """Append a batch when it is admitted, as Produce does; what became of it, so far."""
         came: list[Any] = []
         place = self.broker.partition("t", partition)
 
-        def then(refusal: TidelogError | None) -> None:
-            if refusal is not None:
-                came.append(refusal.code)
-                return
-            batch = encode_batch(
-                [Record(0, self.broker.services.now_ms(), None, b"x")],
+        now_ms = self.broker.services.now_ms()
+        batch = memoryview(
+            encode_batch(
+                [Record(0, now_ms, None, value)],
                 producer_id=producer.producer_id,
                 producer_epoch=producer.epoch,
                 base_sequence=sequence,
                 transactional=True,
             )
+        )
+        refused = self.broker.broker.partitions.refused
+
+        def then(refusal: TidelogError | None) -> None:
             try:
-                now_ms = self.broker.services.now_ms()
-                appended = place.append(memoryview(batch), now_ms, 11, in_transaction=True)
-                came.append(appended.base_offset)
+                if refusal is not None:
+                    raise refusal
+                before = refused.before("t", partition, batch)
+                came.append(place.append(batch, now_ms, 11, refused=before, in_transaction=True).base_offset)
             except TidelogError as error:
+                refused.note("t", partition, batch, error.code)
                 came.append(error.code)
 
         self.admission.admit(place, "id", producer, client, then)
@@ -223,11 +227,21 @@ def test_others_wait_behind_the_first(room: Room) -> None:
 
 
 def test_when_the_first_is_not_written_the_others_would_leave_a_gap(room: Room) -> None:
-    first, second = room.write(-1), room.write(1)
+    first, second = room.write(value=bytes(2_000_000)), room.write(1)
     room.coordinator.answer()
-    assert first == [ErrorCode.INVALID_RECORD]
+    assert first == [ErrorCode.MESSAGE_TOO_LARGE]
     assert second == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
     assert room.broker.partition("t").log.end_offset == 0
+
+
+def test_when_the_first_is_sent_again_the_others_are_told_the_same(room: Room) -> None:
+    partition = room.broker.partition("t")
+    first, second = room.write(), room.write(1)
+    room.broker.broker.partitions.refused.note("t", 0, numbered_batch(0), ErrorCode.NOT_ENOUGH_REPLICAS)
+    epoch, replicas = partition.replica.epoch, partition.replica.replicas
+    partition.driver.follow(epoch, 2, replicas, partition.replica.partition_epoch)
+    room.coordinator.answer()
+    assert (first, second) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [ErrorCode.NOT_LEADER_OR_FOLLOWER])
 
 
 @pytest.mark.parametrize(
