@@ -99,7 +99,7 @@ def _append(
         appended.end_offset,
         call.acks,
         call.timeout_ms,
-        lambda code: answer(Reply(call.number, code, appended.base_offset, epoch)),
+        lambda code: answer(Reply(call.number, code, appended.base_offset, epoch, process=broker)),
     )
 
 
