@@ -8,14 +8,19 @@ of them may be retried after a lost response. Pure: headers and the clock come i
 a batch                                     is
 =========================================== =====================================================
 of an unknown producer                      accepted, whatever its sequence: its past was deleted,
-                                            has expired, or never existed
+                                            has expired, or never existed; but refused after a
+                                            batch that was refused a moment ago
 of an older epoch than the remembered one   refused: a newer incarnation has taken over
 of a newer epoch                            accepted if its sequence begins at 0
 that continues the sequence                 accepted
 with the sequences of a remembered batch    a duplicate: acknowledged with the offset of the original
-with any other sequence                     refused: a batch before it is missing
+with any other sequence                     refused: a batch before it is missing; with the error of
+                                            that one, if it was refused a moment ago
 outside a transaction, while one is open    refused: it would be committed or aborted with it
 =========================================== =====================================================
+
+Batches that were refused a moment ago are known to the caller. Producers have several requests in flight: if
+this broker refuses one and becomes leader, the next ones must wait until the first is sent again.
 
 A transaction begins with its producer's first batch in the log and ends with the coordinator's marker;
 whether the coordinator knows of it is checked before a batch comes here. Sequences count records and wrap to
@@ -23,7 +28,7 @@ whether the coordinator knows of it is checked before a batch comes here. Sequen
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
 
@@ -40,6 +45,7 @@ from tidelog.protocol.markers import Marker, decode_marker
 
 BATCHES_REMEMBERED = 5  # The most requests an idempotent producer may have in flight; clients know it.
 SEQUENCE_MASK = (1 << 31) - 1
+_AHEAD_MAX = SEQUENCE_MASK // 2  # A sequence further ahead is one from before the wrap.
 EXPIRATION_MS = 86_400_000
 PRODUCERS_MAX = 10_000
 NO_OFFSET = -1
@@ -62,6 +68,11 @@ class WrittenBatch(NamedTuple):
     last_offset: int
     append_time_ms: int  # -1 unless the broker's clock set the timestamp.
 
+
+Refused = Mapping[int, ErrorCode]
+"""Batches of one producer epoch that were refused a moment ago: base sequence and the error that later
+batches get.
+"""
 
 Written = tuple[int, int, int, int, int]
 """The fields of a WrittenBatch as a plain tuple: one is created with every batch and rarely read."""
@@ -140,7 +151,7 @@ class ProducerStates:
 
     # -- rules -------------------------------------------------------------------------
 
-    def check(self, header: BatchHeader, now_ms: int) -> WrittenBatch | None:
+    def check(self, header: BatchHeader, now_ms: int, refused: Refused | None = None) -> WrittenBatch | None:
         """None if the batch may be appended; the original if it is a duplicate. Raises the refusal."""
         sequence = header.base_sequence
         if sequence < 0 or header.producer_epoch < 0:
@@ -153,9 +164,11 @@ class ProducerStates:
             now_ms - producer.seen_ms >= self.expiration_ms
             and header.producer_id not in self.transactions.open
         ):
+            if refused:
+                _check_follows_none(header, refused)
             return None
         if header.producer_epoch != producer.epoch:
-            _check_epoch(header, producer)
+            _check_epoch(header, producer, refused)
             self._check_transaction(header)
             return None
         if sequence == producer.next_sequence:
@@ -163,9 +176,10 @@ class ProducerStates:
             return None
         original = producer.find(sequence, (sequence + header.last_offset_delta) & SEQUENCE_MASK)
         if original is None:
-            raise TidelogError(
+            raise _gap(
                 f"producer {header.producer_id} sent sequence {sequence}, {producer.next_sequence} is next",
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                producer.next_sequence,
+                refused,
             )
         return original
 
@@ -343,15 +357,37 @@ class ProducerStates:
         }
 
 
-def _check_epoch(header: BatchHeader, producer: ProducerState) -> None:
+def _check_follows_none(header: BatchHeader, refused: Refused) -> None:
+    """An unknown producer may begin anywhere, but not after a batch that it will send again."""
+    for sequence, error in refused.items():
+        if 0 < (header.base_sequence - sequence) & SEQUENCE_MASK <= _AHEAD_MAX:
+            raise TidelogError(
+                f"producer {header.producer_id} sent sequence {header.base_sequence} after {sequence},"
+                " which was refused a moment ago",
+                error,
+            )
+
+
+def _gap(reason: str, next_sequence: int, refused: Refused | None) -> TidelogError:
+    """To a producer whose batch was refused, OUT_OF_ORDER_SEQUENCE_NUMBER for the next one would mean that
+    the log has lost records.
+    """
+    error = None if refused is None else refused.get(next_sequence)
+    if error is None:
+        return TidelogError(reason, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    return TidelogError(f"{reason} and was refused a moment ago", error)
+
+
+def _check_epoch(header: BatchHeader, producer: ProducerState, refused: Refused | None = None) -> None:
     if header.producer_epoch < producer.epoch:
         raise TidelogError(
             f"producer {header.producer_id} sent epoch {header.producer_epoch}, current: {producer.epoch}",
             ErrorCode.INVALID_PRODUCER_EPOCH,
         )
     if header.base_sequence != 0:
-        raise TidelogError(
+        raise _gap(
             f"producer {header.producer_id} began epoch {header.producer_epoch} with sequence"
-            f" {header.base_sequence}, not 0",
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f" {header.base_sequence}, 0 is next",
+            0,
+            refused,
         )

@@ -44,11 +44,11 @@ def serve(broker: Broker, call: Call, answer: Answer) -> None:
 
 
 def _produce(broker: Broker, call: ProduceCall, answer: Answer) -> None:
+    records = memoryview(bytearray(call.records))
     partition, error = broker.partitions.find(call.topic, call.partition)
     if partition is None:
-        answer(Reply(call.number, error))
+        _refuse(broker, call, records, error, answer)
         return
-    records = memoryview(bytearray(call.records))
     if call.transactional_id is None:
         _append(broker, partition, call, records, answer, in_transaction=False)
         return
@@ -61,8 +61,13 @@ def _produce(broker: Broker, call: ProduceCall, answer: Answer) -> None:
         lambda batch, in_transaction: _append(
             broker, partition, call, batch, answer, in_transaction=in_transaction
         ),
-        lambda refusal: answer(Reply(call.number, refusal.code)),
+        lambda refusal: _refuse(broker, call, records, refusal.code, answer),
     )
+
+
+def _refuse(broker: Broker, call: ProduceCall, records: memoryview, error: ErrorCode, answer: Answer) -> None:
+    broker.partitions.refused.note(call.topic, call.partition, records, error)
+    answer(Reply(call.number, error, process=broker))
 
 
 def _append(
@@ -74,12 +79,18 @@ def _append(
     *,
     in_transaction: bool,
 ) -> None:
+    refused = broker.partitions.refused
     try:
         appended = partition.append(
-            records, broker.services.now_ms(), call.version, call.acks, in_transaction=in_transaction
+            records,
+            broker.services.now_ms(),
+            call.version,
+            call.acks,
+            refused=refused.before(call.topic, call.partition, records) if refused.any else None,
+            in_transaction=in_transaction,
         )
     except TidelogError as refusal:
-        answer(Reply(call.number, refusal.code))
+        _refuse(broker, call, records, refusal.code, answer)
         return
     if call.acks == 0:
         return
@@ -88,7 +99,7 @@ def _append(
         appended.end_offset,
         call.acks,
         call.timeout_ms,
-        lambda code: answer(Reply(call.number, code, appended.base_offset, epoch)),
+        lambda code: answer(Reply(call.number, code, appended.base_offset, epoch, process=broker)),
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from producer_model import SEQUENCES, Sent, expected_of, header_of, judge, known_to
 
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.log.producers import ProducerStates
+from tidelog.log.producers import ProducerStates, Refused
 from tidelog.protocol.batch import TIMESTAMP_TYPE_MASK, parse_header
 from tidelog.protocol.markers import Marker, encode_marker
 
@@ -26,10 +26,12 @@ def note(states: ProducerStates, *sent: Sent, now_ms: int = NOW_MS) -> None:
         states.note(header_of(each), now_ms)
 
 
-def verdict(states: ProducerStates, sent: Sent, now_ms: int = NOW_MS) -> int | ErrorCode | None:
+def verdict(
+    states: ProducerStates, sent: Sent, now_ms: int = NOW_MS, refused: Refused | None = None
+) -> int | ErrorCode | None:
     """What :func:`producer_model.judge` says, said by the code."""
     try:
-        original = states.check(header_of(sent), now_ms)
+        original = states.check(header_of(sent), now_ms, refused)
     except TidelogError as refusal:
         return refusal.code
     return None if original is None else original.base_offset
@@ -181,3 +183,63 @@ def test_any_order_of_batches(attempts: list[tuple[Sent, bool, int]]) -> None:
             history.append(placed)
             note(states, placed)
         assert known_to(states) == expected_of(history)
+
+
+class TestAfterARefusedBatch:
+    """Producers send the next batches before they know that one was refused."""
+
+    NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    @pytest.mark.parametrize(
+        ("refused", "sequence", "told"),
+        [
+            (0, 3, NOT_LEADER),
+            (0, 0, None),
+            (5, 3, None),  # sent before the refused one
+            (SEQUENCES - 2, 1, NOT_LEADER),
+            (1, SEQUENCES - 2, None),
+            (SEQUENCES - 2, SEQUENCES - 2, None),
+        ],
+    )
+    def test_an_unknown_producer_does_not_begin_with_a_later_one(
+        self, states: ProducerStates, refused: int, sequence: int, told: ErrorCode | None
+    ) -> None:
+        assert verdict(states, Sent(7, 0, sequence, 1), refused={refused: self.NOT_LEADER}) is told
+
+    def test_an_expired_producer_neither(self, states: ProducerStates) -> None:
+        note(states, Sent(7, 0, 0, 3, 100))
+        later = NOW_MS + DAY_MS
+        assert verdict(states, Sent(7, 0, 5, 1), later, {3: self.NOT_LEADER}) is self.NOT_LEADER
+        assert verdict(states, Sent(7, 0, 3, 2), later, {3: self.NOT_LEADER}) is None
+
+    @pytest.mark.parametrize(
+        ("refused", "told"),
+        [
+            ({3: NOT_LEADER}, NOT_LEADER),
+            ({3: NOT_LEADER, 5: ErrorCode.NOT_ENOUGH_REPLICAS}, NOT_LEADER),
+            ({3: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            ({5: NOT_LEADER}, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),  # Sequence 3 was lost.
+            ({}, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        ],
+    )
+    def test_a_gap_has_the_error_of_the_missing_batch(
+        self, states: ProducerStates, refused: Refused, told: ErrorCode
+    ) -> None:
+        note(states, Sent(7, 0, 0, 3, 100))
+        assert verdict(states, Sent(7, 0, 7, 1), refused=refused) is told
+
+    def test_a_gap_at_the_wrap(self, states: ProducerStates) -> None:
+        note(states, Sent(7, 0, SEQUENCES - 3, 3, 100))
+        assert verdict(states, Sent(7, 0, 2, 1), refused={0: self.NOT_LEADER}) is self.NOT_LEADER
+
+    def test_what_continues_the_log_is_accepted_whatever_was_refused(self, states: ProducerStates) -> None:
+        note(states, Sent(7, 0, 0, 3, 100))
+        refused = {0: self.NOT_LEADER, 1: self.NOT_LEADER, 2: self.NOT_LEADER}
+        assert verdict(states, Sent(7, 0, 3, 1), refused=refused) is None
+        assert verdict(states, Sent(7, 0, 0, 3), refused=refused) == 100
+
+    def test_a_new_epoch_begins_with_its_first_batch(self, states: ProducerStates) -> None:
+        note(states, Sent(7, 0, 0, 3, 100))
+        refused = {0: self.NOT_LEADER}
+        assert verdict(states, Sent(7, 1, 2, 1), refused=refused) is self.NOT_LEADER
+        assert verdict(states, Sent(7, 1, 0, 2), refused=refused) is None

@@ -9,6 +9,9 @@ is refused or corrected. Meanwhile its connection handles no further request. Th
 producer's batches, and limits the pending requests of the connection to one. The same holds while the batches
 of a request with many partitions are appended in slices.
 
+A batch that follows a refused one of its producer is refused as well, because the first is sent again
+(:mod:`~tidelog.broker.partitions.refused_batches`).
+
 A request may name a partition several times. All its batches are appended and answered, in their order. Kafka
 appends the last one only, and its response does not mention the others.
 """
@@ -58,6 +61,7 @@ class ProduceHandler:
     ) -> None:
         """``give_way`` is called about once a millisecond in the thread that decodes batches."""
         self._broker = broker
+        self._refused = broker.partitions.refused
         self.opening = BatchOpening(broker.partitions, broker.services, compute, give_way)
         self._responses = answers = ProduceResponses(broker)
         self._answer, self._template = answers.send, answers.template
@@ -153,6 +157,8 @@ class ProduceHandler:
                 key, index, records, acks, context, in_transaction=in_transaction, partition=partition
             )
         except MustOpen as doubt:
+            if in_transaction:
+                self._refused.note_open(key, index, records)
 
             def again(known: RequestContext) -> None:
                 self.handle_one(
@@ -281,9 +287,11 @@ class ProduceHandler:
         """Append a batch. Returns the partition and the result or the error. Raises MustOpen if the batch
         must be decoded first.
         """
+        refused = self._refused
         if partition is None:
             partition, error = self._broker.partitions.find(key, index)
             if partition is None:
+                refused.note(key, index, records, error)
                 return None, None, ProducePartitionResponse(index, error)
         if records is None:
             return None, None, ProducePartitionResponse(index, ErrorCode.INVALID_RECORD, message="no records")
@@ -300,9 +308,11 @@ class ProduceHandler:
                 context.version,
                 acks,
                 None if context.checked is None else context.checked.get(id(records)),
+                refused.before(key, index, records) if refused.any else None,
                 in_transaction=in_transaction,
             )
         except TidelogError as refusal:
+            refused.note(key, index, records, refusal.code)
             self._broker.partitions.refusals.note(partition.name, refusal, context.peer)
             return (
                 partition,

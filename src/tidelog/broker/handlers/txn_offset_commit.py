@@ -61,5 +61,4 @@ def _admit(broker: Broker, request: Any, version: int, then: Then) -> None:
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         client_of_offset_commit(version),
         then,
-        numbered=False,
     )

@@ -18,6 +18,7 @@ from tidelog.broker.partitions.validation import (
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.controller.image import PartitionImage
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
+from tidelog.log.producers import Refused
 from tidelog.protocol import batch as batches
 from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.replication.driver import ReplicaDriver
@@ -223,6 +224,7 @@ class Partition:
         produce_version: int,
         acks: int = ACKS_ALL,
         checked: ValidatedBatch | TidelogError | None = None,
+        refused: Refused | None = None,
         *,
         coordinators: bool = False,
         in_transaction: bool = False,
@@ -232,8 +234,9 @@ class Partition:
         A batch that is already in the log is not written again; its offset is returned. A transactional batch
         is accepted only after the transaction coordinator was asked (``in_transaction``), because otherwise
         the transaction might never be committed or aborted. ``checked``: the result for a batch that was
-        already checked in a thread. ``coordinators``: the batch is a coordinator's own. Raises MustOpen if
-        the batch must be checked in a thread first.
+        already checked in a thread. ``refused``: batches of the same producer that were refused a moment ago.
+        ``coordinators``: the batch is a coordinator's own. Raises MustOpen if the batch must be checked in a
+        thread first.
         """
         log = self.log
         self._check_leads(acks)
@@ -251,7 +254,7 @@ class Partition:
             if coordinators:
                 log.producers.check_coordinators(header)
             else:
-                original = log.producers.check(header, now_ms)
+                original = log.producers.check(header, now_ms, refused)
                 if original is not None:
                     return Appended(original.base_offset, original.last_offset + 1, original.append_time_ms)
             if header.attributes & batches.TRANSACTIONAL_MASK and not in_transaction:

@@ -22,6 +22,7 @@ from tidelog.broker.partitions.logs import Logs
 from tidelog.broker.partitions.opening_queue import OpeningQueue
 from tidelog.broker.partitions.partition import Followed, Partition, limits_of
 from tidelog.broker.partitions.refusals import Refusals
+from tidelog.broker.partitions.refused_batches import RefusedBatches
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.config.topic import REPLICATION_MODE, mode_of
@@ -83,6 +84,7 @@ class PartitionTable:
         self._ids: dict[str, UUID] = {}  # by name
         self.queue = OpeningQueue(services, self._assign_if_wanted, self._open_if_wanted, self._drop)
         self.refusals = Refusals(services)
+        self.refused = RefusedBatches(services)
         self._config: BrokerConfig | None = None
         self._orphaning: AbstractSet[int] = frozenset()  # ended, but cannot be fenced
         # Called when this broker starts or stops leading a partition, and before a partition is closed.

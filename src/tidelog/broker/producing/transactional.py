@@ -142,6 +142,7 @@ class TransactionalProduce:
             )
 
         def refuse(refusal: TidelogError) -> None:
+            self._partitions.refused.note(key, index, records, refusal.code)
             answer = ProducePartitionResponse(index, refusal.code, message=refusal.message)
             self._responses.send(context, send, [(key, [answer])])
 
@@ -173,6 +174,7 @@ class TransactionalProduce:
                     key, index, batch, request.acks, known, in_transaction=in_transaction
                 )
             except MustOpen as doubt:
+                self._partitions.refused.note_open(key, index, batch)
                 doubtful = [Costly(key, index, cast(memoryview, batch), doubt.rules)]
                 self._opening.first(
                     doubtful, context, asker, lambda seen: append(batch, in_transaction, seen)
@@ -192,6 +194,10 @@ class TransactionalProduce:
             complete(answer)
             go_on()
 
+        def refuse_admission(refusal: TidelogError) -> None:
+            self._partitions.refused.note(key, index, records, refusal.code)
+            refuse(ProducePartitionResponse(index, refusal.code, message=refusal.message))
+
         partition, _ = self._partitions.find(key, index)
         if partition is None or records is None:
             append(records, False)
@@ -203,7 +209,7 @@ class TransactionalProduce:
             records,
             context.version,
             append,
-            lambda refusal: refuse(ProducePartitionResponse(index, refusal.code, message=refusal.message)),
+            refuse_admission,
         )
 
 

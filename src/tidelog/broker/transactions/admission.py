@@ -5,7 +5,9 @@ never ends, and consumers with read_committed could not read past it (KIP-890). 
 transaction in a partition, the partition's leader asks the coordinator. For older clients it verifies that
 they have added the partition; for newer clients it adds the partition.
 
-Batches that arrive meanwhile wait behind the first one, so that the producer's order is kept.
+Batches that arrive meanwhile wait behind the first one, so that the producer's order is kept. If the first is
+admitted and then refused by its partition, the partition refuses the others, too
+(:mod:`tidelog.broker.partitions.refused_batches`).
 """
 
 from collections.abc import Callable
@@ -57,12 +59,11 @@ class _Asked(NamedTuple):
 class _PendingBatches:
     """The batches of one producer that wait to begin a transaction in one partition."""
 
-    __slots__ = ("client", "leader_epoch", "log_end_offset", "numbered", "partition", "then")
+    __slots__ = ("client", "leader_epoch", "log_end_offset", "partition", "then")
 
-    def __init__(self, partition: Partition, client: Client, numbered: bool) -> None:
+    def __init__(self, partition: Partition, client: Client) -> None:
         self.partition = partition
         self.client = client
-        self.numbered = numbered  # with sequence numbers, of which none may be missing
         self.leader_epoch = partition.leader_epoch
         self.log_end_offset = partition.log.end_offset
         self.then: list[Then] = []
@@ -126,8 +127,6 @@ class Admission:
         producer: ProducerIdAndEpoch,
         client: Client,
         then: Then,
-        *,
-        numbered: bool = True,
     ) -> None:
         """Call ``then`` when it is known whether the producer may write to the partition in its
         transaction.
@@ -138,7 +137,7 @@ class Admission:
             return
         pending = self._pending.get((partition.name, producer))
         if pending is None:
-            pending = self._pending[partition.name, producer] = _PendingBatches(partition, client, numbered)
+            pending = self._pending[partition.name, producer] = _PendingBatches(partition, client)
             self._ask_soon(_Asked(transactional_id, producer, client), partition.name)
         pending.then.append(then)
 
@@ -225,15 +224,7 @@ class Admission:
         refusal = _refusal(code, pending.client)
         if refusal is None and self._is_void(pending, asked.producer.producer_id):
             refusal = TidelogError("the transaction has ended meanwhile", ErrorCode.INVALID_TXN_STATE)
-        first, *others = pending.then
-        first(refusal)
-        written = pending.partition.log.producers.is_in_transaction(*asked.producer)
-        if refusal is None and pending.numbered and not written:
-            # The first batch was refused, so the others would leave a gap in the sequence.
-            refusal = TidelogError(
-                "the batch before this one was refused", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            )
-        for then in others:
+        for then in pending.then:
             then(refusal)
 
     @staticmethod

@@ -63,7 +63,7 @@ class PartitionHistory:
         ``committed_end``: after the last record that any node considered committed.
         """
         self._name = name
-        self._is_safe = is_safe
+        self.is_safe = is_safe
         self._committed_end = committed_end
         self._watermarks: dict[int, Watermarks] = {}  # by reader
         self._damages: list[tuple[int, int]] = []  # (node, offset)
@@ -88,7 +88,7 @@ class PartitionHistory:
         self._written[value] = write
 
     def told(self, value: bytes, offset: int, epoch: int) -> None:
-        told = self._told[value] = Told(offset, epoch, self._is_safe(self._written[value].acks))
+        told = self._told[value] = Told(offset, epoch, self.is_safe(self._written[value].acks))
         if told.safe:
             self._see(offset, value, "acknowledged")
 

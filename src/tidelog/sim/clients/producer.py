@@ -11,6 +11,7 @@ from enum import Enum
 from tidelog.errors import ErrorCode
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.checkers.history import PartitionHistory, Write
+from tidelog.sim.checkers.sequences import SequenceCheck
 from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, Reply
 from tidelog.sim.plan import LoadPlan
 
@@ -64,12 +65,16 @@ class Producer:
         self._queue: deque[Batch] = deque()  # sent and not settled, in order
         self._sequence = 0
         self._epoch = 0
+        self._check = self._new_check()
         self.sent = 0
         self.acknowledged = 0
         self._load = load
         self._padding = b"." * load.value_bytes
         self.pause_ms = load.produce_pause_ms
         self.stopped = False
+
+    def _new_check(self) -> SequenceCheck:
+        return SequenceCheck(f"producer {self._client.client_id}, epoch {self._epoch}")
 
     def start(self) -> None:
         self._world.after(self._world.chance.expovariate(1 / self.pause_ms), self._produce)
@@ -122,6 +127,7 @@ class Producer:
             self._queue.remove(batch)
             return True
         batch.state = State.UNDER_WAY
+        self._check.sent(batch.sequence, known[0])
         self._client.ask(known[0], call, lambda reply: self._answered(batch, reply))
         return True
 
@@ -145,6 +151,8 @@ class Producer:
         self._world.note(
             f"producer {self._client.client_id}: {batch.number} at {reply.offset} {reply.error.name}"
         )
+        if self._idempotent:
+            self._judge(batch, reply)
         if reply.error is ErrorCode.NONE:
             self._queue.remove(batch)
             self.acknowledged += len(batch.values)
@@ -157,6 +165,15 @@ class Producer:
             self._rest(batch)
         else:
             self._give_up(batch)
+
+    def _judge(self, batch: Batch, reply: Reply) -> None:
+        if reply.error is ErrorCode.NETWORK_EXCEPTION or self._history.forgiven_ms:
+            self._check.unanswered(batch.sequence)
+        elif reply.error is ErrorCode.NONE:
+            safe = self._history.is_safe(batch.acks)
+            self._check.acknowledged(batch.sequence, reply.process, safe=safe)
+        else:
+            self._check.refused(batch.sequence, reply.error, reply.process, self._queue[0].sequence)
 
     def _may_come_later(self, batch: Batch, error: ErrorCode) -> bool:
         """A gap in the sequence is normal while a batch before this one is in flight."""
@@ -182,3 +199,4 @@ class Producer:
         self._queue.clear()
         self._epoch += 1
         self._sequence = 0
+        self._check = self._new_check()

@@ -43,6 +43,7 @@ from tidelog.sim.stories import (
     quorum_memory,
     quorum_topics,
     readers,
+    refused_batches,
     registrations,
     renamed_disks,
     retention,
@@ -98,6 +99,7 @@ STORIES: dict[str, Told] = (
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
     | _named("reader", readers.STORIES)
+    | _named("refused_batch", refused_batches.STORIES)
     | _named("renamed_disk", renamed_disks.STORIES)
     | _named("retention", retention.STORIES)
     | _named("scrub", scrubbing.STORIES)

@@ -68,28 +68,35 @@ class Room:
 
     def write(
         self, sequence: int = 0, *, partition: int = 0, client: Client = Client.ADDS,
-        producer: ProducerIdAndEpoch = PRODUCER,
+        producer: ProducerIdAndEpoch = PRODUCER, value: bytes = b"x",
+        damaged: bool = False,
     ) -> list[Any]:  # fmt: skip
-        """Append a batch when it is admitted; what became of it, so far."""
+        """Append a batch when it is admitted, as Produce does; what became of it, so far."""
         came: list[Any] = []
         place = self.broker.partition("t", partition)
 
-        def then(refusal: TidelogError | None) -> None:
-            if refusal is not None:
-                came.append(refusal.code)
-                return
-            batch = encode_batch(
-                [Record(0, self.broker.services.now_ms(), None, b"x")],
+        now_ms = self.broker.services.now_ms()
+        batch = memoryview(
+            encode_batch(
+                [Record(0, now_ms, None, value)],
                 producer_id=producer.producer_id,
                 producer_epoch=producer.epoch,
                 base_sequence=sequence,
                 transactional=True,
             )
+        )
+        if damaged:
+            batch[-1] ^= 1
+        refused = self.broker.broker.partitions.refused
+
+        def then(refusal: TidelogError | None) -> None:
             try:
-                now_ms = self.broker.services.now_ms()
-                appended = place.append(memoryview(batch), now_ms, 11, in_transaction=True)
-                came.append(appended.base_offset)
+                if refusal is not None:
+                    raise refusal
+                before = refused.before("t", partition, batch)
+                came.append(place.append(batch, now_ms, 11, refused=before, in_transaction=True).base_offset)
             except TidelogError as error:
+                refused.note("t", partition, batch, error.code)
                 came.append(error.code)
 
         self.admission.admit(place, "id", producer, client, then)
@@ -223,11 +230,20 @@ def test_others_wait_behind_the_first(room: Room) -> None:
 
 
 def test_when_the_first_is_not_written_the_others_would_leave_a_gap(room: Room) -> None:
-    first, second = room.write(-1), room.write(1)
+    first, second = room.write(value=bytes(2_000_000)), room.write(1)
     room.coordinator.answer()
-    assert first == [ErrorCode.INVALID_RECORD]
+    assert first == [ErrorCode.MESSAGE_TOO_LARGE]
     assert second == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
     assert room.broker.partition("t").log.end_offset == 0
+
+
+def test_when_the_first_is_sent_again_the_others_are_sent_again_too(room: Room) -> None:
+    first, second = room.write(damaged=True), room.write(1)
+    room.coordinator.answer()
+    assert (first, second) == ([ErrorCode.CORRUPT_MESSAGE], [ErrorCode.NOT_ENOUGH_REPLICAS])
+    again = [room.write(), room.write(1)]
+    room.coordinator.answer()
+    assert again == [[0], [1]]
 
 
 @pytest.mark.parametrize(
@@ -394,7 +410,7 @@ def test_offsets_of_a_group_are_not_numbered(room: Room) -> None:
     came: list[Any] = []
     place = room.broker.partition("t")
     for _ in range(2):
-        room.admission.admit(place, "id", PRODUCER, Client.ADDS, came.append, numbered=False)
+        room.admission.admit(place, "id", PRODUCER, Client.ADDS, came.append)
     room.broker.services.settle()
     room.coordinator.answer()
     assert came == [None, None]
