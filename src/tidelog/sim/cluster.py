@@ -284,7 +284,7 @@ class SimCluster:
         """``controllers``: dedicated controllers; without any, every broker is one, too."""
         self.world = World(seed)
         self.network = Network(self.world)
-        self.checker = ClusterChecker(self.world, self._nodes)
+        self.checker = ClusterChecker(self.world, self._nodes, lambda node_id: self.machines[node_id].disk)
         self._settings: dict[str, Any] = {
             "broker.session.timeout.ms": 3000,
             "log.flush.offset.checkpoint.interval.ms": 3000,

@@ -270,6 +270,16 @@ class SimulatedDisk:
             if path.rpartition("/")[0] == directory
         }
 
+    def synced_contents(self, directory: str) -> dict[str, bytes]:
+        """The same as the worst power failure would leave them."""
+        if directory not in self._safe_directories:
+            return {}
+        return {
+            path: bytes(inode.safe)
+            for path, inode in sorted(self._safe_files.items())
+            if path.rpartition("/")[0] == directory
+        }
+
     def paths(self) -> list[str]:
         return sorted(self._files)
 

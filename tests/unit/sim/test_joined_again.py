@@ -28,7 +28,7 @@ class Cluster:
         self._mode = mode
         self._configs = {name.replace("_", "."): value for name, value in configs.items()}
         self._offset = 0
-        self.checker = ClusterChecker(World(1), list)
+        self.checker = ClusterChecker(World(1), list, lambda node_id: SimulatedDisk())
 
     def decide(self, process: UUID, *in_sync: int) -> None:
         """New metadata: the process that is registered as broker 2, and the in-sync set."""

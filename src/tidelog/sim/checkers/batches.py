@@ -1,6 +1,6 @@
 """The batches in a log, or on a disk whose process is dead."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
@@ -168,18 +168,24 @@ def _decoded(batch: bytes) -> list[Entry]:
 
 def end_on_disk(disk: SimulatedDisk, directory: str) -> int:
     """The end of a log that is not open: after the last intact batch without a gap before it."""
-    return max((end for end, _ in _segments_on_disk(disk, directory)), default=0)
+    return max((end for end, _ in _segments(disk.contents(directory))), default=0)
 
 
 def batches_on_disk(disk: SimulatedDisk, directory: str) -> list[tuple[int, Batch]]:
     """The batches up to that end, by base offset."""
-    return [batch for _, found in _segments_on_disk(disk, directory) for batch in found]
+    return [batch for _, found in _segments(disk.contents(directory)) for batch in found]
 
 
-def _segments_on_disk(disk: SimulatedDisk, directory: str) -> Iterator[tuple[int, list[tuple[int, Batch]]]]:
+def synced_on_disk(disk: SimulatedDisk, directory: str) -> tuple[int, list[tuple[int, Batch]]]:
+    """End and batches of a log that may be open, as the worst power failure would leave it."""
+    segments = list(_segments(disk.synced_contents(directory)))
+    return max((end for end, _ in segments), default=0), [batch for _, found in segments for batch in found]
+
+
+def _segments(files: Mapping[str, bytes]) -> Iterator[tuple[int, list[tuple[int, Batch]]]]:
     """The end of each segment and its batches, up to the first gap or damage."""
     end = -1
-    for path, data in disk.contents(directory).items():
+    for path, data in files.items():
         if not path.endswith(".log"):
             continue
         base = int(path.rpartition("/")[2].removesuffix(".log"))

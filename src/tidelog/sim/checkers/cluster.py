@@ -13,12 +13,14 @@ from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import CUTS_COMMITTED, Role
 from tidelog.sim.checkers.batches import (
+    Batch,
     Entry,
     batches_between,
     batches_on_disk,
     end_on_disk,
     entries_between,
     newest_of,
+    synced_on_disk,
 )
 from tidelog.sim.checkers.damage import Damage, DamageChecker
 from tidelog.sim.checkers.deletions import Deletions
@@ -41,9 +43,15 @@ RETENTION = frozenset({"retention.bytes", "retention.ms"})  # with which the see
 
 
 class ClusterChecker:
-    def __init__(self, world: World, nodes: Callable[[], Iterable[Node]]) -> None:
+    def __init__(
+        self,
+        world: World,
+        nodes: Callable[[], Iterable[Node]],
+        disk_of: Callable[[int], SimulatedDisk],
+    ) -> None:
         self._world = world
         self._nodes = nodes  # those alive
+        self._disk_of = disk_of
         self.replicas = ReplicaChecker(world, self.name, self.is_compacted)
         self.metadata = MetadataChecker(world.note)
         self.metadata.on_described = self._described
@@ -54,7 +62,7 @@ class ClusterChecker:
         around = Surroundings(
             self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end,
             self.replicas.committed_before, self.replicas.agreed_end, self.replicas.voters, self.losses,
-            self.syncing, self._may_be_forced,
+            self.syncing, self._may_be_forced, self._held_on_disk,
         )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
@@ -230,10 +238,19 @@ class ClusterChecker:
         leader wrote and nobody committed. That end may be inside a batch that was committed instead.
         """
         directory = f"{DATA}/{place.name}"
-        end, found = end_on_disk(disk, directory), batches_on_disk(disk, directory)
+        return self._agreed(place, end_on_disk(disk, directory), batches_on_disk(disk, directory))
+
+    def _agreed(self, place: Place, end: int, found: list[tuple[int, Batch]]) -> int:
         if not found or self.is_compacted(place.key):
             return end
         return min(end, self.replicas.divergence(place.key, found[0][0], found))
+
+    def _held_on_disk(self, place: Place, node_id: int, *, synced: bool) -> int:
+        """The same for a node that may be alive. ``synced``: what the worst power failure would leave."""
+        disk = self._disk_of(node_id)
+        if not synced:
+            return self._held(place, disk)
+        return self._agreed(place, *synced_on_disk(disk, f"{DATA}/{place.name}"))
 
     def writes_failed(self, node_id: int, disk: SimulatedDisk, dropped: Container[str]) -> None:
         """A process starts after its predecessor's disk failed, and does not say that it may lack anything.

@@ -8,7 +8,7 @@ every mode is in the other checkers.
 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tidelog.broker.node.node import Node
 from tidelog.controller.image import PartitionImage, TopicImage
@@ -20,6 +20,10 @@ from tidelog.sim.checkers.promises.syncing import Syncing
 from tidelog.sim.checkers.violation import Violation
 
 ACKS_ALL = -1
+
+
+class HeldOnDisk(Protocol):
+    def __call__(self, place: Place, node_id: int, *, synced: bool) -> int: ...
 
 
 class Surroundings(NamedTuple):
@@ -37,6 +41,7 @@ class Surroundings(NamedTuple):
     losses: Losses  # shared: a topic may change its mode before all replicas have restored what they lost
     syncing: Syncing  # from when on a node's log is synced as its topic requires
     may_be_forced: set[Key]  # partitions for which an operator has forced a leader
+    held_on_disk: HeldOnDisk  # up to where a node's disk holds what was committed
 
 
 class Promise:
