@@ -241,10 +241,31 @@ def _take_over(image: ClusterImage, partition: PartitionImage, proposal: InSyncP
         # The seal is from an earlier period. It lacks records that were written since.
         raise TidelogError("the seal is from an earlier period", ErrorCode.FENCED_LEADER_EPOCH)
     holders = [member for member in proposal.members if member in unforgetful(partition)]
-    members = tuple(member for member in holders if not why_ineligible(image, partition, proposal, member))
-    if proposal.broker_id not in members:
+    able = [member for member in holders if not why_ineligible(image, partition, proposal, member)]
+    if proposal.broker_id not in able:
         raise _Ineligible("the leader itself cannot be a member")
+    # A holder that was fenced meanwhile leaves the in-sync set at once, by the rules of the next mode: if too
+    # few members are left to commit anything, it is still eligible.
+    members = tuple(
+        member for member in holders if member in able or _is_only_fenced(image, partition, proposal, member)
+    )
     return mode_changes.sealed(partition, proposal.leader_epoch, proposal.broker_id, members)
+
+
+def _is_only_fenced(
+    image: ClusterImage, partition: PartitionImage, proposal: InSyncProposal, member: int
+) -> bool:
+    """Whether a holder of a sealed log is unavailable, and it is certain that it still holds the log: no new
+    process has registered since it was heard.
+    """
+    broker = image.brokers.get(member)
+    heard = dict(zip(proposal.members, proposal.member_epochs, strict=False)).get(member, -1)
+    return (
+        broker is not None
+        and broker.fenced
+        and broker.broker_epoch == heard
+        and member not in partition.offline
+    )
 
 
 def _check_sender(image: ClusterImage, proposal: InSyncProposal) -> None:

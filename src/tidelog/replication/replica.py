@@ -442,10 +442,11 @@ class Replica(Machine):
 
     def _holders(self) -> tuple[int, ...] | None:
         """Holding the seal is not enough: in an earlier period a seal may have been followed by committed
-        records.
+        records. Nor is it enough that others have synced what is committed: every member of an in-sync set
+        may lead after a power failure, so the leader, which becomes one, must have synced it as well.
         """
         end_offset = self.log.end_offset
-        if self.policy.committed(self) < end_offset:
+        if min(self.policy.committed(self), self.durable_end_offset) < end_offset:
             return None
         holders = {
             follower: progress for follower, progress in self.progress.items() if progress.holds(end_offset)

@@ -50,6 +50,7 @@ def propose(
     epoch: int | None = None,
     *,
     sealed: bool = False,
+    member_epochs: tuple[int, ...] = (),
 ) -> ClusterImage:
     """The leader of partition 0 proposes members; ``sealed``: they hold all of what it ended."""
     partition = one(image)
@@ -61,6 +62,7 @@ def propose(
         partition.leader_epoch if epoch is None else epoch,
         partition.partition_epoch,
         members,
+        member_epochs,
         sealed=sealed,
     )
     return image.apply(leader_assignment.change_in_sync(image, asked, RULES.at(image)).records)
@@ -83,6 +85,11 @@ class TestIsrAndPrimaryBackup:
         assert waits(paused)[0] == "the primary, which pauses until enough replicas hold its whole log"
         back = one(propose(paused, A, (A, C), sealed=True))
         assert (back.mode, back.leader, back.leader_epoch, back.in_sync) == ("isr", A, 2, (A, C))
+
+    def test_a_replica_that_holds_everything_stays_eligible(self, image: ClusterImage) -> None:
+        """Its copy is one of those that the topic requires."""
+        after = one(wish(fence(image, C, B), "primary-backup", **{"min.insync.replicas": "2"}))
+        assert (after.mode, after.in_sync, after.eligible, after.copies) == ("primary-backup", (A,), (B,), 0)
 
     def test_only_the_word_of_the_present_primary_counts(self, image: ClusterImage) -> None:
         paused = wish(wish(image, "primary-backup"), "isr")
@@ -168,7 +175,26 @@ class TestQuorumToIsr:
 
     def test_a_holder_that_is_fenced_is_no_member(self, voted: ClusterImage) -> None:
         waiting = fence(wish(voted, "isr"), C)
-        assert one(propose(waiting, B, (B, C), epoch=7, sealed=True)).in_sync == (B,)
+        after = one(propose(waiting, B, (B, C), epoch=7, sealed=True))
+        assert (after.in_sync, after.eligible) == ((B,), ())
+
+    def test_it_is_eligible_if_no_other_process_has_registered_for_it(self, voted: ClusterImage) -> None:
+        """Nothing is committed before there are two members again, and it holds everything before."""
+        waiting = fence(wish(voted, "isr"), C)
+        epochs = tuple(waiting.brokers[each].broker_epoch for each in (B, C))
+        after = one(propose(waiting, B, (B, C), epoch=7, sealed=True, member_epochs=epochs))
+        assert (after.mode, after.leader, after.in_sync, after.eligible) == ("isr", B, (B,), (C,))
+        others = epochs[0], epochs[1] + 1
+        after = one(propose(waiting, B, (B, C), epoch=7, sealed=True, member_epochs=others))
+        assert (after.in_sync, after.eligible) == ((B,), ())
+
+    def test_a_fenced_holder_whose_log_has_failed_is_not_eligible(self, voted: ClusterImage) -> None:
+        waiting = wish(voted, "isr")
+        key, epoch = [(waiting.topics["t"].topic_id, 0)], waiting.brokers[C].broker_epoch
+        failed = fence(waiting.apply(logs.take_offline(waiting, C, epoch, key, RULES.at(waiting))), C)
+        epochs = tuple(failed.brokers[each].broker_epoch for each in (B, C))
+        after = one(propose(failed, B, (B, C), epoch=7, sealed=True, member_epochs=epochs))
+        assert (after.in_sync, after.eligible) == ((B,), ())
 
     @pytest.mark.parametrize("damaged", [B, C])
     def test_who_lost_records_since_is_no_member(self, voted: ClusterImage, damaged: int) -> None:

@@ -118,6 +118,17 @@ def test_the_holders_are_proposed_once_a_majority_has_the_seal(voter: Voter) -> 
     assert [each.members for each in voter.proposed] == [(1, 2), (1, 2, 3)]
 
 
+def test_the_leader_is_a_member_and_must_have_synced_it_as_well() -> None:
+    voter = Voter(durable=True).lead(1)
+    voter.sealing.update(wanted=True, since_epoch=0)
+    for follower in (2, 3):
+        voter.fetched(follower, 2)
+    assert (voter.replica.high_watermark, voter.log.synced_end_offset) == (2, 0)
+    assert voter.replica.propose_holders() == []
+    voter.look()  # The sync is done.
+    assert voter.proposed == [ProposeInSync((1, 2, 3), 1, -1, sealed=True)]
+
+
 def test_a_refused_proposal_is_made_again(voter: Voter) -> None:
     voter.sealing.update(wanted=True, since_epoch=0)
     voter.fetched(2, 3)

@@ -40,6 +40,9 @@ class Step(NamedTuple):
     # it, and keeps leading.
     leader: Callable[[PartitionImage], int] | None = None
     epochs_ahead: int = 1
+    # Whether a former member that holds everything committed still counts. Otherwise, if the first primary
+    # loses its disk before a backup has caught up, it is not known that another replica has all records.
+    keeps_eligible: bool = False
 
 
 def towards(now: str, wanted: str) -> str:
@@ -58,12 +61,18 @@ def step(partition: PartitionImage, available: BrokerAvailability, wanted: str |
     if chosen.leader is None or chosen.waits_for(partition, available) is not None:
         return partition
     epoch = partition.leader_epoch + chosen.epochs_ahead
-    changed = _changed(partition, mode, chosen.leader(partition), partition.in_sync, epoch)
+    eligible = partition.eligible if chosen.keeps_eligible else ()
+    changed = _changed(partition, mode, chosen.leader(partition), partition.in_sync, epoch, eligible)
     return step(changed, available, wanted)
 
 
 def _changed(
-    partition: PartitionImage, mode: str, leader: int, members: tuple[int, ...], epoch: int
+    partition: PartitionImage,
+    mode: str,
+    leader: int,
+    members: tuple[int, ...],
+    epoch: int,
+    eligible: tuple[int, ...] = (),
 ) -> PartitionImage:
     return msgspec.structs.replace(
         partition,
@@ -72,7 +81,7 @@ def _changed(
         leader=leader,
         leader_epoch=epoch,
         in_sync=members,
-        eligible=(),
+        eligible=eligible,
         heir=NO_BROKER,
         losses=(),
         voters=(),
@@ -120,7 +129,10 @@ def _no_move(partition: PartitionImage) -> str | None:
 
 STEPS: dict[tuple[str, str], Step] = {
     (ISR, PRIMARY_BACKUP): Step(
-        "the first replica is in sync", _primary_in_sync, lambda partition: partition.target[0]
+        "the first replica is in sync",
+        _primary_in_sync,
+        lambda partition: partition.target[0],
+        keeps_eligible=True,
     ),
     (PRIMARY_BACKUP, ISR): Step("the primary has paused, and enough replicas hold its log", _pause),
     (ISR, QUORUM): Step("a majority is in sync", _majority_in_sync, lambda partition: NO_BROKER),

@@ -42,8 +42,10 @@ def _copies(before: PartitionImage, old: Rules, after: PartitionImage, new: Rule
     if after.mode != PRIMARY_BACKUP:
         return AS_ASKED
     wanted = asked(after, new)
-    # Where every member holds everything that is committed, there are as many copies as members.
-    had = asked(before, old) if before.mode == PRIMARY_BACKUP else len(before.in_sync)
+    # Where every member holds everything that is committed, and so does every eligible replica, there are as
+    # many copies as both together.
+    complete = {*before.in_sync, *before.eligible}
+    had = asked(before, old) if before.mode == PRIMARY_BACKUP else len(complete)
     fewest = min(had, before.copies or had)
     return fewest if fewest < wanted else AS_ASKED
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tidelog.sim.stories import (
     begun_anew,
     cancelled_moves,
+    change_holders,
     changes,
     controllers,
     copied_back,
@@ -71,7 +72,7 @@ STORIES: dict[str, Told] = (
     | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
     | _named("begun_anew", begun_anew.STORIES)
     | _named("cancelled_move", cancelled_moves.STORIES)
-    | _named("change", changes.STORIES)
+    | _named("change", (*changes.STORIES, *change_holders.STORIES))
     | _named("copied_back", copied_back.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
     | _named("deceived", deceived.STORIES)

@@ -248,7 +248,7 @@ def seal_of_an_earlier_wish() -> DurabilityStory:
     """
     story = DurabilityStory(replication_mode="primary-backup", min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
-    story.network.withheld = lambda sender, receiver, message: _is_seal(message)
+    story.network.withheld = lambda sender, receiver, message: is_seal(message)
     story.change("isr")
     story.run(100)
     story.change("primary-backup")
@@ -275,7 +275,7 @@ def _is_confirmed_by(message: object, *nodes: int) -> bool:
     return isinstance(ask, PromiseConfirmedAsk) and ask.broker_id in nodes
 
 
-def _is_seal(message: object) -> bool:
+def is_seal(message: object) -> bool:
     ask = getattr(message, "ask", None)
     return isinstance(ask, InSyncAsk) and ask.proposal.sealed
 
