@@ -23,38 +23,20 @@ from tidelog.controller.successions.steps import RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 
 
-def fence(
-    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
-) -> list[MetadataRecord]:
-    """A broker is taken for dead: from now on it leads no partition and is a member of no in-sync set."""
-    return with_leaders(image, [fenced(broker_id)], rules_of, rank)
-
-
 def fenced(broker_id: int) -> MetadataRecord:
+    """A broker is taken for dead: from now on it leads no partition and is a member of no in-sync set."""
     return BrokerFencingChanged(broker_id, True)
 
 
-def unfence(
-    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
-) -> list[MetadataRecord]:
-    """A broker is back and knows the current metadata: partitions that waited for it can be led again."""
-    return with_leaders(image, [unfenced(broker_id)], rules_of, rank)
-
-
 def unfenced(broker_id: int) -> MetadataRecord:
+    """A broker is back and knows the current metadata: partitions that waited for it can be led again."""
     return BrokerFencingChanged(broker_id, False)
 
 
-def leave(
-    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = same_rank
-) -> list[MetadataRecord]:
+def leaving(broker_id: int) -> MetadataRecord:
     """A broker is shutting down: other brokers lead from now on where they can. It stays a member, and keeps
     serving the partitions that no other broker can lead.
     """
-    return with_leaders(image, [leaving(broker_id)], rules_of, rank)
-
-
-def leaving(broker_id: int) -> MetadataRecord:
     return BrokerFencingChanged(broker_id, False, leaving=True)
 
 

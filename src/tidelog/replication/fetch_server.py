@@ -15,7 +15,6 @@ from tidelog.log.index_build import Unindexed
 from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment
 from tidelog.replication.assurance import Assurance
-from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import NEVER_MS
 from tidelog.replication.messages import (
@@ -239,13 +238,13 @@ class FetchServer:
             voter.note_fetch(ask.sender, directory, item.offset, now_ms)
         return None
 
-    def refresh(self, driver: ReplicaDriver, voter: Elected) -> None:
+    def refresh(self, driver: ReplicaDriver) -> None:
         """Tell a leader's election when its voters were last heard. A voter with a pending request for this
         partition still follows it, whatever its newest request was about.
         """
         for follower, session in self._sessions.items():
             if driver in session.items:
-                voter.counted(follower, session.directory_for(driver), session.heard_ms)
+                driver.voter.counted(follower, session.directory_for(driver), session.heard_ms)
 
     def note_alive(self, driver: ReplicaDriver) -> None:
         """The same for all followers of a log whose voters may change. A follower that had everything before

@@ -63,6 +63,19 @@ class ReplicaListener(Protocol):
         """Stored records differ from what was written. They have to be fetched from another replica."""
 
 
+class Hearing(Protocol):
+    """When the nodes of an election were last heard."""
+
+    def leader_heard_ms(self, driver: "ReplicaDriver", leader: int) -> int:
+        """When the leader was last heard; -1: never."""
+
+    def count_voters(self, driver: "ReplicaDriver") -> None:
+        """Tell the voter of a leader when each other voter was last heard."""
+
+    def note_alive(self, driver: "ReplicaDriver") -> None:
+        """Tell the voter of a leader what each node that fetches holds."""
+
+
 class Observer(Protocol):
     """Serves this replica to clients."""
 

@@ -40,6 +40,8 @@ class HoldableConnection(Protocol):
 
 ENCODED_AT_ONCE_MAX = 500  # elements of a response: about 4 ms
 
+INTERNAL_ERROR = "a request failed with an internal error"
+
 HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
 
 
@@ -74,36 +76,15 @@ def handle_plain(
     ``connection`` handles no further request meanwhile, or while this one is handled in slices. Raises
     :class:`Malformed`.
     """
-    api_key, version = context.api_key, context.version
-
-    def decode() -> Any:
-        return messages.decode(api_key, version, request, position)
-
-    def decoded_elsewhere(decoded: Any) -> None:
-        if isinstance(decoded, BaseException):
-            give_up(why_not_decoded(context, decoded))
-        else:
-            handle(decoded)
-        if connection is not None:
-            connection.resume()
-
-    def handle(decoded: Any) -> None:
-        handle_decoded(broker, decoded, context, finish, give_up, compute, connection)
-
+    plain = _PlainRequest(broker, context, finish, give_up, compute, connection)
     if compute is None or connection is None or len(request) < HUGE_BYTES:
-        handle(decode())
+        plain.handle(messages.decode(context.api_key, context.version, request, position))
     else:
         connection.hold()
-        compute(decode, decoded_elsewhere)
-
-
-def why_not_decoded(context: RequestContext, error: BaseException) -> str:
-    """The reason to close the connection, after a thread could not decode its request."""
-    if isinstance(error, TidelogError):
-        return error.message
-    name = messages.name_of(context.api_key)
-    logger.error("%s v%s cannot be decoded", name, context.version, exc_info=error)
-    return "a request failed with an internal error"
+        compute(
+            lambda: messages.decode(context.api_key, context.version, request, position),
+            plain.decoded_elsewhere,
+        )
 
 
 def handle_decoded(
@@ -116,85 +97,139 @@ def handle_decoded(
     connection: HoldableConnection | None = None,
 ) -> None:
     """The same for a request that was decoded before."""
-    api_key, version = context.api_key, context.version
+    _PlainRequest(broker, context, finish, give_up, compute, connection).handle(decoded)
 
-    def answer(fields: messages.Fields) -> None:
-        # Also called by code that completes a future: an exception must not propagate to it.
-        try:
-            respond(fields)
-        except Exception:
-            logger.exception("the response to %s v%s failed", messages.name_of(api_key), version)
-            give_up("a request failed with an internal error")
 
-    def respond(fields: messages.Fields) -> None:
-        if compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
-            if connection is not None:
-                connection.hold()  # Otherwise a client could make it keep a thousand such responses.
-            compute(lambda: encode(fields), encoded_elsewhere)
-            return
-        try:
-            frame = encode(fields)
-        except Exception as error:
-            encoded(error)
+def why_not_decoded(context: RequestContext, error: BaseException) -> str:
+    """The reason to close the connection, after a thread could not decode its request."""
+    if isinstance(error, TidelogError):
+        return error.message
+    name = messages.name_of(context.api_key)
+    logger.error("%s v%s cannot be decoded", name, context.version, exc_info=error)
+    return INTERNAL_ERROR
+
+
+class _PlainRequest:
+    """One request between its decoding and its response frame.
+
+    The steps: :meth:`handle` calls the handler, :meth:`_await` waits for its response, :meth:`_respond`
+    encodes the response or has it encoded in a thread, and ``finish`` gets the frame.
+    """
+
+    __slots__ = ("_broker", "_compute", "_connection", "_context", "_finish", "_give_up")
+
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        finish: Callable[[bytes], None],
+        give_up: Callable[[str], None],
+        compute: Compute | None,
+        connection: HoldableConnection | None,
+    ) -> None:
+        self._broker = broker
+        self._context = context
+        self._finish = finish
+        self._give_up = give_up
+        self._compute = compute
+        self._connection = connection
+
+    @property
+    def _name(self) -> str:
+        """The API and its version, as they are logged."""
+        return f"{messages.name_of(self._context.api_key)} v{self._context.version}"
+
+    # --- the request ----------------------------------------------------------------------------------------
+
+    def decoded_elsewhere(self, decoded: Any) -> None:
+        """A thread has decoded the request, or failed to."""
+        if isinstance(decoded, BaseException):
+            self._give_up(why_not_decoded(self._context, decoded))
         else:
-            finish(frame)
+            self.handle(decoded)
+        self._resume()
 
-    def encode(fields: messages.Fields) -> bytes:
-        return messages.encode(api_key, version, context.correlation_id, fields)
+    def handle(self, decoded: Any) -> None:
+        context = self._context
+        try:
+            outcome = SERVED[context.api_key].handler(self._broker, decoded, context)  # type: ignore[misc]
+        except TidelogError as refusal:
+            logger.error("%s of %s failed: %s", self._name, context.peer, refusal.message)
+            self._fail(refusal.code)
+        except Exception:
+            logger.exception("%s of %s failed", self._name, context.peer)
+            self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            self._await(outcome)
 
-    def encoded_elsewhere(frame: bytes | BaseException) -> None:
-        encoded(frame)
-        if connection is not None:
-            connection.resume()
-
-    def encoded(frame: bytes | BaseException) -> None:
-        if isinstance(frame, bytes):
-            finish(frame)
-            return
-        name = messages.name_of(api_key)
-        logger.error("the response to %s v%s cannot be encoded", name, version, exc_info=frame)
-        _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
-
-    try:
-        outcome = SERVED[api_key].handler(broker, decoded, context)  # type: ignore[misc]
-    except TidelogError as refusal:
-        name = messages.name_of(api_key)
-        logger.error("%s v%s of %s failed: %s", name, version, context.peer, refusal.message)
-        _fail(context, refusal.code, finish, give_up)
-    except Exception:
-        logger.exception("%s v%s of %s failed", messages.name_of(api_key), version, context.peer)
-        _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
-    else:
+    def _await(self, outcome: Any) -> None:
+        """``outcome`` is the response, or a future of it."""
+        connection = self._connection
         if isinstance(outcome, SlicedResponse) and connection is not None:
             connection.hold()
             outcome.when_taken(connection.resume)
         if isinstance(outcome, LateResponse) and connection is not None and not outcome.is_complete:
-            _respond_late(outcome, answer, connection)
+            self._await_rows(outcome, connection)
         elif isinstance(outcome, Future):
-            outcome.then(answer)
+            outcome.then(self._complete)
         else:
-            answer(outcome)
+            self._complete(outcome)
 
+    def _await_rows(self, response: LateResponse, connection: HoldableConnection) -> None:
+        def made(fields: messages.Fields) -> None:
+            self._complete(fields)
+            connection.rows_made(response.rows)
 
-def _respond_late(
-    response: LateResponse, answer: Callable[[messages.Fields], None], connection: HoldableConnection
-) -> None:
-    def made(fields: messages.Fields) -> None:
-        answer(fields)
-        connection.rows_made(response.rows)
+        connection.await_rows(response.rows)
+        response.then(made)
 
-    connection.await_rows(response.rows)
-    response.then(made)
+    # --- the response ---------------------------------------------------------------------------------------
 
+    def _complete(self, fields: messages.Fields) -> None:
+        # Also called by code that completes a future: an exception must not propagate to it.
+        try:
+            self._respond(fields)
+        except Exception:
+            logger.exception("the response to %s failed", self._name)
+            self._give_up(INTERNAL_ERROR)
 
-def _fail(
-    context: RequestContext, code: ErrorCode, finish: Callable[[bytes], None], give_up: Callable[[str], None]
-) -> None:
-    try:
-        frame = messages.encode(
-            context.api_key, context.version, context.correlation_id, {"error_code": code}
-        )
-    except Exception:
-        give_up("a request failed with an internal error")
-    else:
-        finish(frame)
+    def _respond(self, fields: messages.Fields) -> None:
+        if self._compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
+            if self._connection is not None:
+                self._connection.hold()  # Otherwise a client could make it keep a thousand such responses.
+            self._compute(lambda: self._encode(fields), self._encoded_elsewhere)
+            return
+        try:
+            frame = self._encode(fields)
+        except Exception as error:
+            self._encoded(error)
+        else:
+            self._finish(frame)
+
+    def _encode(self, fields: messages.Fields) -> bytes:
+        context = self._context
+        return messages.encode(context.api_key, context.version, context.correlation_id, fields)
+
+    def _encoded_elsewhere(self, frame: bytes | BaseException) -> None:
+        """A thread has encoded the response, or failed to."""
+        self._encoded(frame)
+        self._resume()
+
+    def _encoded(self, frame: bytes | BaseException) -> None:
+        if isinstance(frame, bytes):
+            self._finish(frame)
+            return
+        logger.error("the response to %s cannot be encoded", self._name, exc_info=frame)
+        self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _fail(self, code: ErrorCode) -> None:
+        try:
+            frame = self._encode({"error_code": code})
+        except Exception:
+            self._give_up(INTERNAL_ERROR)
+        else:
+            self._finish(frame)
+
+    def _resume(self) -> None:
+        if self._connection is not None:
+            self._connection.resume()

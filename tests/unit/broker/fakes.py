@@ -23,6 +23,7 @@ from tidelog.broker.handlers.fetch import FetchHandler, PendingFetch
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.partitions.table import PartitionTable
+from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
 from tidelog.config import BrokerConfig
@@ -36,6 +37,7 @@ from tidelog.protocol import messages
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.host import Host
 from tidelog.replication.messages import Message
+from tidelog.replication.votes import Timing
 from tidelog.sim.disk import SimulatedDisk
 
 NOW_MS = 1_700_000_000_000
@@ -168,7 +170,11 @@ class FakeBroker:
         self.store = MemoryStore()
         self.configs: list[BrokerConfig] = []  # as they were changed while it runs
         self.host = Host(ME, self.services, NoPeers(), lambda: 0.5)
-        self.partitions = PartitionTable(self.host, self.directory, self.services)
+        quorum = QuorumPartitions(
+            self.host, self.disk, self.directory.path, self.services, NoPeers(), lambda: 0.5, Timing(), None,
+            ClusterPorts(lambda: self.store.image, lambda: 1, lambda ask: None),
+        )  # fmt: skip
+        self.partitions = PartitionTable(self.host, self.directory, self.services, quorum)
         self.broker = Broker(
             self.config,
             self.store,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import pytest
+from clusters import fence, leave, unfence
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -84,13 +85,13 @@ class ClusterMachine(RuleBasedStateMachine):
     def fence(self, broker: int) -> None:
         node = self.image.brokers.get(broker)
         if node is not None and not node.fenced:
-            self.decide(lambda: brokers.fence(self.image, broker, self.rules_of))
+            self.decide(lambda: fence(self.image, broker, self.rules_of))
 
     @rule(broker=broker_ids)
     def unfence(self, broker: int) -> None:
         node = self.image.brokers.get(broker)
         if node is not None and node.fenced:
-            self.decide(lambda: brokers.unfence(self.image, broker, self.rules_of))
+            self.decide(lambda: unfence(self.image, broker, self.rules_of))
 
     @rule(broker=broker_ids, forgot=st.booleans(), empty=st.booleans())
     def restart(self, broker: int, forgot: bool, empty: bool) -> None:
@@ -108,7 +109,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def leave(self, broker: int) -> None:
         node = self.image.brokers.get(broker)
         if node is not None and not node.fenced:
-            self.decide(lambda: brokers.leave(self.image, broker, self.rules_of))
+            self.decide(lambda: leave(self.image, broker, self.rules_of))
 
     @rule(broker=broker_ids)
     def unregister(self, broker: int) -> None:

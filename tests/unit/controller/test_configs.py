@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 import pytest
-from clusters import cluster, created, topic_id
+from clusters import cluster, created, fence, topic_id, unfence
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import brokers, configs
+from tidelog.controller import configs
 from tidelog.controller.availability import DRAIN_SETTING
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
@@ -111,7 +111,7 @@ class TestWhatFollows:
     def image(self, *fenced: int) -> ClusterImage:
         image = cluster(1, 2, 3, records=[created("orders", [1, 2, 3])])
         for broker in fenced:
-            image = image.apply(brokers.fence(image, broker, self.rules.at(image)))
+            image = image.apply(fence(image, broker, self.rules.at(image)))
         return image
 
     def topic(self, image: ClusterImage, **wanted: str) -> PartitionImage:
@@ -134,12 +134,12 @@ class TestWhatFollows:
         image = self.image()
         image = image.apply(configs.change_broker(image, "", {"min.insync.replicas": "1"}, self.rules))
         for broker in (1, 2):
-            image = image.apply(brokers.fence(image, broker, self.rules.at(image)))
+            image = image.apply(fence(image, broker, self.rules.at(image)))
         assert image.topics["orders"].partitions[0].eligible == ()
 
     def test_a_partition_that_waits_gets_a_leader_when_it_may_be_an_unclean_one(self) -> None:
         image = self.image(1, 2, 3)
-        image = image.apply(brokers.unfence(image, 1, self.rules.at(image)))
+        image = image.apply(unfence(image, 1, self.rules.at(image)))
         assert image.topics["orders"].partitions[0].leader == -1
         after = self.topic(image, unclean_leader_election_enable="true")
         assert (after.leader, after.unclean_epoch) == (1, after.leader_epoch)

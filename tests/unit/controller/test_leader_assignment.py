@@ -4,6 +4,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from clusters import fence, unfence
 
 from tidelog.controller import brokers, leader_assignment, logs
 from tidelog.controller.availability import BrokerAvailability
@@ -97,13 +98,13 @@ def partition(image: ClusterImage) -> PartitionImage:
 
 class TestBrokers:
     def test_a_fenced_broker_leads_nothing(self, image: ClusterImage) -> None:
-        after = image.apply(brokers.fence(image, A, rules_of))
+        after = image.apply(fence(image, A, rules_of))
         assert after.brokers[A].fenced
         assert (partition(after).leader, partition(after).in_sync) == (B, (B, C))
 
     def test_a_broker_that_lost_power_is_not_eligible(self, image: ClusterImage) -> None:
-        only_a = image.apply(brokers.fence(image, B, rules_of))
-        only_a = only_a.apply(brokers.fence(only_a, C, rules_of))
+        only_a = image.apply(fence(image, B, rules_of))
+        only_a = only_a.apply(fence(only_a, C, rules_of))
         # B left while enough were in sync: what was committed since, it may lack.
         assert partition(only_a).eligible == (C,)
         again = BrokerRegistered(C, UUID(int=7), "h", C, None, 9, fenced=True)
@@ -119,9 +120,9 @@ class TestBrokers:
         assert partition(image).leader == -1
         last = partition(image).last_leader
         others = next(broker for broker in (A, B, C) if broker != last)
-        image = image.apply(brokers.unfence(image, others, rules_of))
+        image = image.apply(unfence(image, others, rules_of))
         assert partition(image).leader == -1
-        image = image.apply(brokers.unfence(image, last, rules_of))
+        image = image.apply(unfence(image, last, rules_of))
         assert partition(image).leader == last
 
     def test_an_empty_disk_is_nobodys_last_leader(self, image: ClusterImage) -> None:
@@ -134,13 +135,13 @@ class TestBrokers:
         again = BrokerRegistered(C, UUID(int=7), "h", C, None, 9, fenced=True)
         synced = Rules(min_in_sync=2, unclean_allowed=False, synced=True)
         after = image.apply(brokers.register(image, again, lambda topic: synced, forgot=True, empty=False))
-        after = after.apply(brokers.fence(after, A, lambda topic: synced))
-        after = after.apply(brokers.fence(after, B, lambda topic: synced))
+        after = after.apply(fence(after, A, lambda topic: synced))
+        after = after.apply(fence(after, B, lambda topic: synced))
         assert partition(after).in_sync == (B,)
         assert partition(after).eligible == (A,)
 
     def test_who_has_just_come_back_leads_last(self, image: ClusterImage) -> None:
-        after = image.apply(brokers.fence(image, A, rules_of, lambda broker: int(broker == B)))
+        after = image.apply(fence(image, A, rules_of, lambda broker: int(broker == B)))
         assert partition(after).leader == C
 
 
@@ -170,10 +171,10 @@ class TestFailedLogs:
             return Rules(min_in_sync=1, unclean_allowed=False)
 
         for broker in (B, C):
-            image = image.apply(brokers.fence(image, broker, one_is_enough))
+            image = image.apply(fence(image, broker, one_is_enough))
         after = image.apply(logs.take_offline(image, A, A, [(TOPIC_ID, 0)], one_is_enough))
         assert (partition(after).leader, partition(after).in_sync) == (A, (A,))
-        after = after.apply(brokers.unfence(after, C, one_is_enough))
+        after = after.apply(unfence(after, C, one_is_enough))
         now = partition(after)
         proposal = InSyncProposal(A, A, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, (A, C))
         verdict = leader_assignment.change_in_sync(after, proposal, one_is_enough)
@@ -195,11 +196,11 @@ class TestFailedLogs:
     def test_the_last_one_is_still_read_and_replaced_when_somebody_can_lead(
         self, image: ClusterImage
     ) -> None:
-        alone = image.apply(brokers.fence(image, B, rules_of))
-        alone = alone.apply(brokers.fence(alone, C, rules_of))
+        alone = image.apply(fence(image, B, rules_of))
+        alone = alone.apply(fence(alone, C, rules_of))
         after = self.offline(alone, A)
         assert (partition(after).leader, partition(after).offline) == (A, (A,))
-        after = after.apply(brokers.unfence(after, C, rules_of))
+        after = after.apply(unfence(after, C, rules_of))
         assert partition(after).leader == C
 
 
@@ -230,19 +231,19 @@ class TestInSync:
         assert refusal.value.code is code
 
     def test_a_fenced_broker_cannot_join(self, image: ClusterImage) -> None:
-        image = image.apply(brokers.fence(image, C, rules_of))
+        image = image.apply(fence(image, C, rules_of))
         proposal = self.proposal(members=(A, B, C), partition_epoch=1)
         assert (
             leader_assignment.change_in_sync(image, proposal, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
         )
 
     def test_a_copy_of_a_refused_proposal_is_not_taken_later(self, image: ClusterImage) -> None:
-        image = image.apply(brokers.fence(image, C, rules_of))
+        image = image.apply(fence(image, C, rules_of))
         proposal = self.proposal(members=(A, B, C), partition_epoch=1)
         refused = image.apply(leader_assignment.change_in_sync(image, proposal, rules_of).records)
         before, after = partition(image), partition(refused)
         assert after == msgspec.structs.replace(before, partition_epoch=2)
-        back = refused.apply(brokers.unfence(refused, C, rules_of))
+        back = refused.apply(unfence(refused, C, rules_of))
         with pytest.raises(TidelogError) as refusal:
             leader_assignment.change_in_sync(back, proposal, rules_of)
         assert refusal.value.code is ErrorCode.INVALID_UPDATE_VERSION

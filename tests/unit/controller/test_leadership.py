@@ -4,6 +4,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from clusters import fence, leave, unfence
 
 from tidelog.controller import brokers, leader_assignment, leadership, reassignment
 from tidelog.controller.availability import DRAIN_SETTING, BrokerAvailability
@@ -63,8 +64,8 @@ def without_members(image: ClusterImage, last_leader: int, eligible: tuple[int, 
 
 class TestPreferredLeader:
     def test_goes_home_when_it_is_in_sync(self, image: ClusterImage) -> None:
-        away = image.apply(brokers.fence(image, 1, rules_of))
-        back = away.apply(brokers.unfence(away, 1, rules_of))
+        away = image.apply(fence(image, 1, rules_of))
+        back = away.apply(unfence(away, 1, rules_of))
         with pytest.raises(TidelogError) as refusal:
             leadership.elect(back, "t", 0, rules_of, unclean=False)
         assert refusal.value.code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
@@ -84,8 +85,8 @@ class TestPreferredLeader:
         assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def test_the_balance_leaves_newcomers_in_peace(self, image: ClusterImage) -> None:
-        away = image.apply(brokers.fence(image, 1, rules_of))
-        back = join(away.apply(brokers.unfence(away, 1, rules_of)), 2, 3, 1)
+        away = image.apply(fence(image, 1, rules_of))
+        back = join(away.apply(unfence(away, 1, rules_of)), 2, 3, 1)
         assert leadership.balance(back, lambda broker: int(broker == 1)) == []
         assert partition(back.apply(leadership.balance(back, alike))).leader == 1
 
@@ -98,12 +99,12 @@ class TestUncleanByHand:
 
     def test_takes_whoever_lives_and_says_so(self, image: ClusterImage) -> None:
         for broker in (2, 3, 1):
-            image = image.apply(brokers.fence(image, broker, rules_of))
+            image = image.apply(fence(image, broker, rules_of))
         assert partition(image).leader == -1
         with pytest.raises(TidelogError) as refusal:
             leadership.elect(image, "t", 0, rules_of, unclean=True)
         assert refusal.value.code is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        change = brokers.unfence(image, 2, rules_of)
+        change = unfence(image, 2, rules_of)
         image = image.apply(change)
         if partition(image).leader == -1:
             image = image.apply(leadership.elect(image, "t", 0, rules_of, unclean=True))
@@ -122,14 +123,14 @@ class TestDrain:
         assert list(leadership.strays(after, standing)) == []
 
     def test_who_stops_hands_over_first(self, image: ClusterImage) -> None:
-        after = image.apply(brokers.leave(image, 1, rules_of))
+        after = image.apply(leave(image, 1, rules_of))
         assert partition(after).leader == 2
         assert partition(after).in_sync == (1, 2, 3)
 
     def test_nobody_else_can_lead(self, image: ClusterImage) -> None:
-        alone = image.apply(brokers.fence(image, 2, rules_of))
-        alone = alone.apply(brokers.fence(alone, 3, rules_of))
-        assert partition(alone.apply(brokers.leave(alone, 1, rules_of))).leader == 1
+        alone = image.apply(fence(image, 2, rules_of))
+        alone = alone.apply(fence(alone, 3, rules_of))
+        assert partition(alone.apply(leave(alone, 1, rules_of))).leader == 1
 
 
 class TestReassignment:
@@ -207,7 +208,7 @@ class TestReassignment:
         """The way out if the last leader is gone for good."""
         lost = without_members(moving_to_4_and_5(image), 4, ())
         for broker in (4, 5):
-            lost = lost.apply(brokers.fence(lost, broker, rules_of))
+            lost = lost.apply(fence(lost, broker, rules_of))
         forced = lost.apply(leadership.elect(lost, "t", 0, rules_of, unclean=True))
         assert partition(forced).in_sync == (3,)
         back = partition(forced.apply(reassignment.cancel(forced, "t", 0, rules_of)))
@@ -231,7 +232,7 @@ class TestReassignment:
 
 class TestUnregister:
     def test_one_that_is_gone_and_holds_nothing(self, image: ClusterImage) -> None:
-        gone = image.apply(brokers.fence(image, 5, rules_of))
+        gone = image.apply(fence(image, 5, rules_of))
         assert 5 not in gone.apply(brokers.unregister(gone, 5)).brokers
 
     @pytest.mark.parametrize("broker_id", [4, 99])
@@ -240,7 +241,7 @@ class TestUnregister:
             brokers.unregister(image, broker_id)
 
     def test_not_one_with_replicas(self, image: ClusterImage) -> None:
-        gone = image.apply(brokers.fence(image, 1, rules_of))
+        gone = image.apply(fence(image, 1, rules_of))
         with pytest.raises(TidelogError):
             brokers.unregister(gone, 1)
 

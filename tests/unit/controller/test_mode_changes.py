@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import clusters
 import pytest
 from clusters import cluster, created
 
@@ -31,12 +32,12 @@ def wish(image: ClusterImage, mode: str, **more: str) -> ClusterImage:
 
 def fence(image: ClusterImage, *fenced: int) -> ClusterImage:
     for broker in fenced:
-        image = image.apply(brokers.fence(image, broker, RULES.at(image)))
+        image = image.apply(clusters.fence(image, broker, RULES.at(image)))
     return image
 
 
 def unfence(image: ClusterImage, broker: int) -> ClusterImage:
-    return image.apply(brokers.unfence(image, broker, RULES.at(image)))
+    return image.apply(clusters.unfence(image, broker, RULES.at(image)))
 
 
 def one(image: ClusterImage, index: int = 0) -> PartitionImage:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from clusters import cluster, created, topic_id
+from clusters import cluster, created, fence, leave, topic_id
 
 from tidelog.config.modes import QUORUM
 from tidelog.controller import brokers, leadership, logs, reassignment
@@ -69,7 +69,7 @@ def test_an_older_election_is_no_news(image: ClusterImage) -> None:
 
 def test_fencing_raises_no_epoch_and_elects_nobody(image: ClusterImage) -> None:
     after = told(image, 2, 7, 1, 2, 3)
-    now = partition(after.apply(brokers.fence(after, 2, rules_of)))
+    now = partition(after.apply(fence(after, 2, rules_of)))
     assert (now.leader, now.leader_epoch) == (-1, 7)
     assert (now.in_sync, now.eligible) == ((1, 3), (2,))
 
@@ -191,7 +191,7 @@ def test_a_leader_with_an_old_picture_costs_nobody_its_vote(image: ClusterImage)
 
 def test_a_leader_that_wants_to_stop_gets_an_heir(image: ClusterImage) -> None:
     after = told(image, 2, 7, 1, 2, 3)
-    after = after.apply(brokers.leave(after, 2, rules_of))
+    after = after.apply(leave(after, 2, rules_of))
     assert partition(after).heir in (1, 3)
     assert partition(after).leader == 2
     assert brokers.is_needed(after, 2)
@@ -214,12 +214,12 @@ def test_the_preferred_leader_is_asked_for(image: ClusterImage) -> None:
     after = after.apply(leadership.elect(after, "t", 0, rules_of, unclean=False))
     assert (partition(after).leader, partition(after).leader_epoch, partition(after).heir) == (2, 7, 1)
     fenced = after.apply([BrokerFencingChanged(1, True)])
-    assigned = fenced.apply(brokers.fence(after, 1, rules_of))
+    assigned = fenced.apply(fence(after, 1, rules_of))
     assert partition(assigned).heir == -1
 
 
 def test_nobody_can_enforce_an_election_while_a_majority_can_vote(image: ClusterImage) -> None:
-    after = image.apply(brokers.fence(image, 1, rules_of))
+    after = image.apply(fence(image, 1, rules_of))
     with pytest.raises(TidelogError):
         leadership.elect(after, "t", 0, rules_of, unclean=True)
 
@@ -238,8 +238,8 @@ def test_nor_while_one_that_is_only_late_can_vote_with_the_others(image: Cluster
 
 def test_a_forced_leader_votes_alone_and_the_others_begin_anew(image: ClusterImage) -> None:
     after = told(image, 1, 7, 1, 2, 3)
-    after = after.apply(brokers.fence(after, 1, rules_of))
-    after = after.apply(brokers.fence(after, 2, rules_of))
+    after = after.apply(fence(after, 1, rules_of))
+    after = after.apply(fence(after, 2, rules_of))
     after = after.apply(leadership.elect(after, "t", 0, rules_of, unclean=True))
     now = partition(after)
     assert (now.leader, now.in_sync, now.eligible, now.adding) == (3, (3,), (), (1, 2))

@@ -58,7 +58,7 @@ class Three:
                 driver.attach(voter)
                 driver.follow(0, -1, NODES, -1)
                 host.add(driver)
-                host.voting.add(driver, voter)
+                host.voting.add(driver)
             host.start()
         self.clock.settle()
 

@@ -52,6 +52,20 @@ CORE = "broker/partitions/partition.py"
         "if self._election == None: ...",
         "found = 1 if hosted.snapshots is not None else 2",
         "if mine.hosted.seal is None: ...",
+        "if quorum is None: ...",
+        "polls = NoPolls() if self._quorum is None else quorum",
+        "if driver.voter: ...",
+        "found = 1 if driver.seal else 2",
+        "if not driver.restorer: ...",
+        "if lost and self._quorum: ...",
+        "def f(quorum: QuorumPartitions | None = None): ...",
+        "def f(key) -> Elected | None: ...",
+        "def f(key) -> 'Elected' | None: ...",
+        "def f(key) -> Optional[Election]: ...",
+        "self.voters: None | PartitionVoters = None",
+        "self._known: dict[int, Elected] = {}\nvoter = self._known.get(key)",
+        "self._known: dict[int, Elected] = {}\nvoter = self._known.get(key, None)",
+        "def f(voters: Mapping[int, Elected]):\n    return voters.get(key)",
     ],
 )
 def test_a_question_about_modes_is_found(source: str) -> None:
@@ -69,7 +83,13 @@ def test_a_question_about_modes_is_found(source: str) -> None:
         "hosted.adopt(MODES[partition.mode])",
         "if hosted.voter.counts(follower, directory): ...",
         "if replica.policy.tracks_in_sync: ...",
-        "voter = self._voters.get(hosted)\nif voter is None: ...",
+        "voter = self._voters.get(hosted)\nif voter is None: ...",  # an entry of a voter set
+        "self._known: dict[int, Elected] = {}\nself._known.pop(key, None)",
+        "self._known: dict[int, Election] = {}\nif key in self._known: ...",
+        "self._known: dict[int, Partition] = {}\nfound = self._known.get(key)",
+        "def f(voter: Elected, partition: Partition | None): ...",
+        "if contents.voters: ...",  # those of a snapshot
+        "if driver.voter.may_vote and not driver.restorer.gathers: ...",
         "if seal is not None: ...",
         "def leaders(): return [1]",
         "text = 'a quorum of voters'",
@@ -90,6 +110,7 @@ def test_the_seam_knows_modes(path: str) -> None:
 def test_attachments_ask_for_each_other_and_for_no_mode() -> None:
     path = "replication/attachments/voter.py"
     assert RULE.findings_in("if self.election is None: ...", path) == []
+    assert RULE.findings_in("def f(voter: Elected | None): ...", path) == []
     assert RULE.findings_in("if mode == QUORUM: ...", path)
 
 
@@ -105,11 +126,26 @@ def test_an_exception_that_is_not_needed_is_found(tmp_path: Path) -> None:
     assert len(stale) == len(RULE.EXCEPTIONS)
 
 
+def test_an_exception_is_none_for_missing_objects(tmp_path: Path) -> None:
+    for package in RULE.PACKAGES:
+        (tmp_path / package).mkdir()
+    table = tmp_path / "broker" / "partitions" / "table.py"
+    table.parent.mkdir()
+    table.write_text(
+        "class PartitionTable:\n"
+        "    def __init__(self, quorum):\n"
+        "        self.by = {Leaders.APPOINTED: 1}\n"
+        "        if quorum is not None: ...\n"
+    )
+    assert [each.line for each in RULE.check(tmp_path) if each.path == "broker/partitions/table.py"] == [4, 1]
+
+
 def test_it_knows_all_kinds() -> None:
     assert {"isr", "primary-backup", "quorum"} == RULE.WORDS
     assert {"DEFAULT", "INTERNAL"} == RULE.SPECIAL
     assert {"IsrPolicy", "PrimaryBackupPolicy", "QuorumPolicy"} == RULE.POLICIES
     assert {"Elected", "Sealing", "Restoring", "ReplicaSnapshots", "LogVoters", "AnyMember"} <= RULE.KINDS
+    assert {"PartitionVoters", "MetadataVoters"} <= RULE.KINDS  # of the broker
     assert {"voter", "seal", "snapshots", "stand_in"} <= RULE.SLOTS
 
 

@@ -63,7 +63,7 @@ def when_successors_are_known(broker: BrokerPorts, topics: Topics, done: Callabl
 def _awaits_successors(broker: BrokerPorts, topics: Iterable[TopicImage]) -> bool:
     quorum, lost = broker.partitions.quorum, broker.lost_brokers
     for topic in topics:
-        if quorum is not None and quorum.awaits_leaders(topic.topic_id):
+        if quorum.awaits_leaders(topic.topic_id):
             return True
         if lost and any(partition.leader in lost for partition in broker.newest(topic).partitions):
             return True

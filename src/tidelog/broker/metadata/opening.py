@@ -144,7 +144,7 @@ def open_metadata(
     quorum = MetadataQuorum(driver, election, services, voters, make_snapshots, applied, ports)
     driver.observer = quorum
     host.add(driver)
-    host.voting.add(driver, voter)
+    host.voting.add(driver)
     return quorum
 
 

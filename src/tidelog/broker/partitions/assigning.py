@@ -38,35 +38,6 @@ class Assigner(Protocol):
         """Whether a loss must be recorded on disk before the log may be opened; calls ``noted`` then."""
 
 
-class Polls(Protocol):
-    """Manages replicas that vote."""
-
-    def dissolve(self, driver: ReplicaDriver) -> None:
-        """From now on the controllers appoint the leader."""
-
-    def outvoted(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
-        """The controllers appoint a leader, but in an epoch below that of the replica."""
-
-    def note_drop(self, driver: ReplicaDriver, noted: Callable[[], None]) -> None:
-        """The log is about to drop damaged records. Calls ``noted`` when it may."""
-
-    def gone(self, driver: ReplicaDriver) -> None:
-        """The topic was deleted, or the replica was moved away."""
-
-
-class NoPolls:
-    """No replica votes."""
-
-    def dissolve(self, driver: ReplicaDriver) -> None: ...
-
-    def outvoted(self, driver: ReplicaDriver, partition: PartitionImage) -> None: ...
-
-    def note_drop(self, driver: ReplicaDriver, noted: Callable[[], None]) -> None:
-        noted()
-
-    def gone(self, driver: ReplicaDriver) -> None: ...
-
-
 class SettingsTable(Protocol):
     """The settings of a partition, as the table has them."""
 
@@ -78,22 +49,22 @@ class SettingsTable(Protocol):
 class AppointedAssigner:
     """The controllers appoint the leader."""
 
-    def __init__(self, host: Host, polls: Polls, table: SettingsTable) -> None:
+    def __init__(self, host: Host, quorum: QuorumPartitions, table: SettingsTable) -> None:
         self._me = host.me
         self._host = host
-        self._polls = polls
+        self._quorum = quorum
         self._table = table
 
     def end_votes(self, driver: ReplicaDriver) -> bool:
-        self._polls.dissolve(driver)
+        self._quorum.dissolve(driver)
         return True
 
     def assign(self, mine: Partition, partition: PartitionImage) -> None:
         driver = mine.driver
         if partition.leader_epoch < driver.replica.epoch:
-            self._polls.outvoted(driver, partition)
+            self._quorum.outvoted(driver, partition)
             return
-        self._polls.dissolve(driver)
+        self._quorum.dissolve(driver)
         driver.adopt(MODES[partition.mode])
         self._table.take_settings(mine, partition)
         driver.set_unclean_epoch(partition.unclean_epoch)

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidelog.broker.partitions.assigning import AppointedAssigner, Assigner, ElectedAssigner, NoPolls, Polls
+from tidelog.broker.partitions.assigning import AppointedAssigner, Assigner, ElectedAssigner
 from tidelog.broker.partitions.assigning import stand_in as confirm_as_stand_in
 from tidelog.broker.partitions.logs import Logs
 from tidelog.broker.partitions.opening_queue import OpeningQueue
@@ -68,7 +68,7 @@ class PartitionTable:
         host: Host,
         logs: Logs,
         services: Services,
-        quorum: QuorumPartitions | None = None,
+        quorum: QuorumPartitions,
         ports: TablePorts = UNHEARD,
     ) -> None:
         """``quorum`` manages partitions whose replicas vote."""
@@ -90,12 +90,10 @@ class PartitionTable:
         # Called when this broker starts or stops leading a partition, and before a partition is closed.
         self.on_role: list[Callable[[Partition], None]] = []
         self.quorum = quorum
-        self._polls: Polls = NoPolls() if quorum is None else quorum
         self._assigners: dict[Leaders, Assigner] = {
-            Leaders.APPOINTED: AppointedAssigner(host, self._polls, self)
+            Leaders.APPOINTED: AppointedAssigner(host, quorum, self),
+            Leaders.ELECTED: ElectedAssigner(quorum, ports.on_offline, ports.on_lost),
         }
-        if quorum is not None:
-            self._assigners[Leaders.ELECTED] = ElectedAssigner(quorum, ports.on_offline, ports.on_lost)
 
     def _assigner(self, partition: PartitionImage) -> Assigner:
         return self._assigners[MODES[partition.mode].leaders]
@@ -375,7 +373,7 @@ class PartitionTable:
 
     def _drop(self, topic_id: UUID, partition: Partition) -> None:
         self._host.remove((topic_id, partition.name.partition), ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._polls.gone(partition.driver)
+        self.quorum.gone(partition.driver)
         try:
             self._logs.remove_log(partition.name, self._services.now_ms())
         except TidelogError as error:

@@ -191,7 +191,7 @@ class QuorumPartitions:
         election.set_needed(voters.is_needed())
         replica.admit_observers()
         driver.follow(max(ballot.epoch, replica.epoch), NO_BROKER, tuple(sorted(history.latest.ids)), -1)
-        self._host.voting.add(driver, voter)
+        self._host.voting.add(driver)
         if not is_new:
             self._name_leader(voter, partition)
 

@@ -6,6 +6,7 @@ effects wait in a queue behind the ballots that they follow from.
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
@@ -13,8 +14,8 @@ from tidelog.errors import StorageError, TidelogError
 from tidelog.invariant import invariant
 from tidelog.protocol.records import ControlType
 from tidelog.replication.attachments.attachment import Attachment
-from tidelog.replication.election import NEVER_MS, Election
-from tidelog.replication.listeners import Ballots, QuorumFetcher
+from tidelog.replication.election import FOREVER_MS, NEVER_MS, Election, ElectionState
+from tidelog.replication.listeners import Ballots, Hearing, QuorumFetcher
 from tidelog.replication.progress import Progress
 from tidelog.replication.votes import (
     AskVote,
@@ -25,7 +26,10 @@ from tidelog.replication.votes import (
     Lead,
     RespondToVote,
     SaveBallot,
+    Tail,
     TellLeader,
+    VoteAsk,
+    VoteGot,
 )
 from tidelog.types import NO_BROKER
 
@@ -33,6 +37,11 @@ if TYPE_CHECKING:
     from tidelog.replication.driver import ReplicaDriver
 
 logger = logging.getLogger(__name__)
+
+NO_TAIL = Tail(-1, 0)
+
+Chance = Callable[[], float]
+"""Draws a random number. Only an election that uses one draws it."""
 
 
 class Appointed(Attachment):
@@ -74,6 +83,37 @@ class Appointed(Attachment):
     def newest_leader(self) -> tuple[int, int]:
         """The newest (epoch, leader) that we know."""
         return self._driver.replica.epoch, self._driver.replica.leader
+
+    # --- elections ------------------------------------------------------------------------------------------
+
+    @property
+    def deadline_ms(self) -> int:
+        """When the election must be looked at again; FOREVER_MS: not before it changes."""
+        return FOREVER_MS
+
+    @property
+    def may_vote(self) -> bool:
+        return False
+
+    def refresh(self, hearing: Hearing) -> None:
+        """Tell the election when its leader or its voters were last heard."""
+
+    def look(self, now_ms: int, stalled_ms: int, chance: Chance) -> None:
+        """The deadline may be over. ``stalled_ms``: when this process was last stalled."""
+
+    def leader_heard(self, leader: int, epoch: int, now_ms: int) -> None: ...
+
+    def leader_hinted(self, leader: int, epoch: int, now_ms: int) -> None: ...
+
+    def leader_lost(self, leader: int, now_ms: int, chance: Chance) -> int:
+        """Returns the deadline of the election."""
+        return FOREVER_MS
+
+    def vote_asked(self, ask: VoteAsk, now_ms: int, chance: Chance) -> None: ...
+
+    def vote_got(self, got: VoteGot, now_ms: int, chance: Chance) -> None: ...
+
+    def stand_now(self, leader: int, epoch: int, now_ms: int, chance: Chance) -> None: ...
 
     def elect(self, effects: ElectionEffects) -> None:
         """Carry out an election's effects."""
@@ -121,10 +161,6 @@ class Elected(Appointed):
         # The newest leader epoch in this broker's metadata; None: the metadata does not contain them.
         self.metadata_epoch = metadata_epoch
 
-    @property
-    def closed(self) -> bool:
-        return self._driver.closed
-
     def metadata_changed(self, metadata_epoch: int, doubtful_epoch: int) -> None:
         """The metadata has this newest leader epoch, and doubts acknowledgements up to the other epoch."""
         self.metadata_epoch, self.doubtful_epoch = metadata_epoch, doubtful_epoch
@@ -169,6 +205,60 @@ class Elected(Appointed):
 
     def newest_leader(self) -> tuple[int, int]:
         return self.election.epoch, self.election.leader
+
+    # --- the election ---------------------------------------------------------------------------------------
+
+    @property
+    def deadline_ms(self) -> int:
+        unused = self.election.retired or self._driver.closed
+        return FOREVER_MS if unused else self.election.deadline_ms
+
+    @property
+    def may_vote(self) -> bool:
+        return not self._driver.closed
+
+    def refresh(self, hearing: Hearing) -> None:
+        driver, election = self._driver, self.election
+        if election.state is ElectionState.FOLLOWER:
+            heard_ms = hearing.leader_heard_ms(driver, election.leader)
+            if heard_ms > max(election.leader_heard_ms, election.doubted_ms):
+                election.still_heard(heard_ms)
+        elif election.state is ElectionState.LEADER:
+            hearing.count_voters(driver)
+            if self.notes_fetches:
+                hearing.note_alive(driver)
+
+    def look(self, now_ms: int, stalled_ms: int, chance: Chance) -> None:
+        election = self.election
+        if now_ms - stalled_ms < election.timing.stall_grace_ms:
+            election.stalled(stalled_ms)
+        if election.deadline_ms <= now_ms:
+            # A leader only counts the voters that it hears, so the end of its log does not matter here.
+            tail = NO_TAIL if election.state is ElectionState.LEADER else self._driver.tail
+            effects = election.tick(now_ms, chance(), tail)
+            if effects:
+                self.elect(effects)
+
+    def leader_heard(self, leader: int, epoch: int, now_ms: int) -> None:
+        self.elect(self.election.leader_heard(leader, epoch, now_ms))
+
+    def leader_hinted(self, leader: int, epoch: int, now_ms: int) -> None:
+        if epoch >= self.election.epoch:
+            self.elect(self.election.leader_hinted(leader, epoch, now_ms))
+
+    def leader_lost(self, leader: int, now_ms: int, chance: Chance) -> int:
+        self.election.leader_lost(leader, now_ms, chance())
+        return self.election.deadline_ms
+
+    def vote_asked(self, ask: VoteAsk, now_ms: int, chance: Chance) -> None:
+        self.elect(self.election.vote_asked(ask, now_ms, chance(), self._driver.tail))
+
+    def vote_got(self, got: VoteGot, now_ms: int, chance: Chance) -> None:
+        self.elect(self.election.vote_got(got, now_ms, chance(), self._driver.tail))
+
+    def stand_now(self, leader: int, epoch: int, now_ms: int, chance: Chance) -> None:
+        if self.may_vote:
+            self.elect(self.election.stand_now(leader, epoch, now_ms, chance(), self._driver.tail))
 
     # --- what happens to the replica ------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import uvloop
 from tidelog.broker.broker import Broker
 from tidelog.broker.node.ports import NodeMessage
 from tidelog.broker.partitions.table import PartitionTable
+from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerRegistered, ClusterFounded, MetadataRecord
@@ -19,6 +20,7 @@ from tidelog.controller.store import Decide, Done
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.host import Host
+from tidelog.replication.votes import Timing
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.peers.links import WireLinks
 from tidelog.runtime.peers.peers import WirePeers
@@ -104,10 +106,14 @@ class LoopbackNode:
         self.peers.connect(self._receive, self.lost.append, self.dead.append)
         config = BrokerConfig.parse({"node.id": node_id})
         self.store = Store(cluster.log, self)
-        directory = DataDirectory.open(SimulatedDisk(), "data", node_id=node_id, now_ms=0)
-        partitions = PartitionTable(
-            Host(node_id, self.services, self.peers, lambda: 0.5), directory, self.services
-        )
+        disk = SimulatedDisk()
+        directory = DataDirectory.open(disk, "data", node_id=node_id, now_ms=0)
+        host = Host(node_id, self.services, self.peers, lambda: 0.5)
+        quorum = QuorumPartitions(
+            host, disk, directory.path, self.services, self.peers, lambda: 0.5, Timing(), None,
+            ClusterPorts(lambda: self.store.image, lambda: 1, lambda ask: None),
+        )  # fmt: skip
+        partitions = PartitionTable(host, directory, self.services, quorum)
         self.broker = Broker(config, self.store, partitions, self.services, self._links)
         self.store.on_change = self.broker.metadata_changed
         self.relay = Relay(
