@@ -217,7 +217,7 @@ class Replica(Machine):
         invariant(
             epoch > self.epoch or entered, "an epoch is led once, by one replica", epoch, self.epoch, self.me
         )
-        effects = self.cannot_write(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        effects = self._end_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.role = Role.LEADER
         self.sealed_end_offset = None
         self.watermark.led()
@@ -241,7 +241,7 @@ class Replica(Machine):
         # A leader may resign in its own epoch. It can never follow another leader in that epoch.
         leads = epoch == self.epoch and self.role is Role.LEADER
         invariant(not leads or leader == NO_BROKER, "two leaders in one epoch", epoch, self.me, leader)
-        effects = self.cannot_write(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        effects = self._end_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.role = Role.FOLLOWER
         self.sealed_end_offset = None
         self.epoch = epoch
@@ -265,17 +265,25 @@ class Replica(Machine):
 
     def stop(self, error: ErrorCode) -> Effects:
         """The partition is removed, or its log has failed."""
-        effects = self.cannot_write(error)
+        effects = self._end_role(error)
         self.role = Role.IDLE
         self.leader = NO_BROKER
         return effects
 
-    def cannot_write(self, error: ErrorCode) -> Effects:
-        """The role ends, or the disk accepts no writes; then reads are still served. Pending produces fail
-        with ``error``, because this replica cannot complete them any more.
-        """
+    def _end_role(self, error: ErrorCode) -> Effects:
         self._held_back = False
         self.proposals.drop()
+        return self.cannot_write(error)
+
+    def cannot_write(self, error: ErrorCode) -> Effects:
+        """The role ends, or the disk accepts no writes. Pending produces fail with ``error``, because this
+        replica cannot complete them any more.
+
+        A leader whose disk fails still serves reads, and its high watermark still advances. Its proposal
+        stays pending: the controllers may have accepted it already, and the new member may lead next.
+        """
+        if self.role is not Role.LEADER:
+            self.proposals.drop()
         self.handing_over = False
         return self._pending.refuse_all(error)
 

@@ -264,6 +264,29 @@ class TestMembers:
         driven.fetched(2, 1)
         assert driven.replica.high_watermark == 0
 
+    @pytest.mark.parametrize("accepted", [True, False])
+    def test_a_disk_that_fails_does_not_end_a_proposal(self, accepted: bool) -> None:
+        """It may be accepted already. The leader still serves reads, up to what the new member holds."""
+        driven = Driven().lead(in_sync=(1, 2))
+        driven.fetched(3, 0)
+        driven.produce()
+        driven.run(driven.replica.cannot_write(ErrorCode.KAFKA_STORAGE_ERROR))
+        driven.fetched(2, 1)
+        assert (driven.replica.proposals.pending, driven.replica.high_watermark) == ((1, 2, 3), 0)
+        if accepted:
+            driven.lead(in_sync=(1, 2, 3), partition_epoch=1)
+            assert driven.replica.high_watermark == 0
+            driven.fetched(3, 1)
+        else:
+            driven.run(driven.replica.proposal_refused())
+        assert driven.replica.high_watermark == 1
+
+    def test_the_end_of_a_role_ends_a_proposal(self) -> None:
+        driven = Driven().lead(in_sync=(1,))
+        driven.fetched(3, 0)
+        driven.run(driven.replica.follow(2, 3, (1, 2, 3), 1))
+        assert driven.replica.proposals.pending is None
+
     def test_a_late_message_about_older_members_is_ignored(self) -> None:
         driven = Driven().lead(in_sync=(1, 2), partition_epoch=3)
         driven.lead(in_sync=(1, 2, 3), partition_epoch=2)

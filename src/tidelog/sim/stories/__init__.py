@@ -20,6 +20,7 @@ from tidelog.sim.stories import (
     disks,
     durability,
     emptied_logs,
+    failed_leaders,
     failed_logs,
     failed_syncs,
     files,
@@ -81,6 +82,7 @@ STORIES: dict[str, Told] = (
     | _named("disk", (*disks.STORIES, *misplaced_writes.STORIES))
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)
+    | _named("failed_leader", failed_leaders.STORIES)
     | _named("failed_log", failed_logs.STORIES)
     | _named("failed_sync", failed_syncs.STORIES)
     | _named("file", files.STORIES)
