@@ -166,7 +166,7 @@ def read_past_the_watermark(patch: pytest.MonkeyPatch) -> None:
 
 def accept_duplicates(patch: pytest.MonkeyPatch) -> None:
     """A batch that comes again is written again."""
-    patch.setattr(ProducerStates, "check", lambda self, header, now_ms: None)
+    patch.setattr(ProducerStates, "check", lambda self, header, now_ms, refused: None)
 
 
 def change_what_is_written(patch: pytest.MonkeyPatch) -> None:
