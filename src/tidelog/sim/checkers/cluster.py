@@ -26,7 +26,7 @@ from tidelog.sim.checkers.damage import Damage, DamageChecker
 from tidelog.sim.checkers.deletions import Deletions
 from tidelog.sim.checkers.groups import GroupChecker
 from tidelog.sim.checkers.history import PartitionHistory
-from tidelog.sim.checkers.metadata import MetadataChecker
+from tidelog.sim.checkers.metadata import MetadataChecker, decisions
 from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
 from tidelog.sim.checkers.promises.losses import Losses, trusted
 from tidelog.sim.checkers.promises.place import Key
@@ -56,6 +56,7 @@ class ClusterChecker:
         self.metadata = MetadataChecker(world.note)
         self.metadata.on_described = self._described
         self.metadata.on_decided = self._decided
+        self.metadata.on_passed = self._passed
         self.losses = Losses()
         self.syncing = Syncing(nodes)
         self._may_be_forced: set[Key] = set()
@@ -162,6 +163,10 @@ class ClusterChecker:
         place = Place(topic, index)
         self.promise(place).decided(place, before)
 
+    def _passed(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
+        place = Place(topic, index)
+        self.promise(place).passed(place, state)
+
     # --- while it happens -----------------------------------------------------------------------------------
 
     def role_changed(self, driver: ReplicaDriver) -> None:
@@ -182,7 +187,7 @@ class ClusterChecker:
 
     def applied(self, node: Node, image: ClusterImage) -> None:
         """A node is about to act on new metadata."""
-        self.metadata.applied(node.me, node.metadata.committed_offset, image)
+        self.metadata.applied(node.me, node.metadata.committed_offset, image, self._between(node))
         for place in filter(None, map(self._place_of, self.losses.failed_writes.keys())):
             self._look_at_failed(place)
         not_back = self._not_back()
@@ -191,6 +196,15 @@ class ClusterChecker:
             self.promise(place).judge(place)
         for place in filter(None, (self._place_of(damage.key) for damage in self.damages.dropped())):
             self.promise(place).dropped(place, self.damages.nodes(place))
+
+    def _between(self, node: Node) -> list[ClusterImage]:
+        """Several decisions may be committed at once: an in-sync set that only one replica is left of, and
+        then that this one lost power, too.
+        """
+        known, end_offset = self.metadata.newest_offset, node.metadata.committed_offset
+        if end_offset <= known + 1:
+            return []
+        return [*decisions(node.metadata.driver.log, self.metadata.newest, known, end_offset)][:-1]
 
     def _not_back(self) -> set[int]:
         """Nodes that lost power, and have not registered since: what is decided about them is about the

@@ -1,11 +1,14 @@
 """The metadata log: all nodes derive the same state from it, and its rules hold."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 
 import msgspec
 
+from tidelog.broker.metadata.reading import CommittedReader
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.errors import TidelogError
+from tidelog.log.log import Log
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.checkers.votes import elects_itself
 
@@ -23,6 +26,22 @@ def digest_of(image: ClusterImage) -> bytes:
     return sha256(msgspec.json.encode(plain, order="deterministic")).digest()
 
 
+def decisions(log: Log, image: ClusterImage, offset: int, end_offset: int) -> Iterator[ClusterImage]:
+    """The images after each decision from ``offset`` on, beginning with ``image``. None if the log does not
+    reach back so far: it begins with a snapshot.
+    """
+    while log.start_offset <= offset < end_offset:
+        reader, read = CommittedReader(log, image, offset), None
+        while read is None:
+            try:
+                read = reader.read(end_offset, 1)
+            except TidelogError:
+                return  # The disk fails.
+        image, offset = read.image, read.end_offset
+        if read.records:
+            yield image
+
+
 class MetadataChecker:
     def __init__(self, note: Callable[[str], None] = lambda line: None) -> None:
         self._note = note
@@ -34,16 +53,23 @@ class MetadataChecker:
         self.on_described: Callable[[TopicImage], None] = lambda topic: None  # of one that is new or changed
         # (topic, partition, its previous state): for the promise of its mode
         self.on_decided: Callable[[TopicImage, int, PartitionImage], None] = lambda topic, index, before: None
+        # (topic, partition, a state between the previous one and the newest): no node has acted on it
+        self.on_passed: Callable[[TopicImage, int, PartitionImage], None] = lambda topic, index, state: None
 
-    def applied(self, node: int, offset: int, image: ClusterImage) -> None:
+    def applied(
+        self, node: int, offset: int, image: ClusterImage, between: Sequence[ClusterImage] = ()
+    ) -> None:
         """Two nodes that know the log up to the same offset see the same cluster, whether they applied every
-        record or started with a snapshot. Otherwise each would follow another leader.
+        record or started with a snapshot. Otherwise each would follow another leader. ``between``: the images
+        after decisions that are committed together with the newest one.
         """
         if not self._is_known(offset, image):
             raise Violation(f"node {node} makes something else of the metadata up to {offset} than others")
         if offset > self.newest_offset:
             before, self.newest, self.newest_offset = self.newest, image, offset
             self._compare(before, image)
+            for passed in between:
+                self._pass(before, passed)
 
     def _is_known(self, offset: int, image: ClusterImage) -> bool:
         """Whether it equals what was first seen there. Most nodes are close together, and comparing two
@@ -68,6 +94,14 @@ class MetadataChecker:
                 continue
             for index, (old, new) in enumerate(zip(known.partitions, topic.partitions, strict=False)):
                 self._compare_partition(topic, index, old, new)
+
+    def _pass(self, before: ClusterImage, passed: ClusterImage) -> None:
+        for topic in self.newest.topics.values():
+            known, then = before.topic_by_id(topic.topic_id), passed.topic_by_id(topic.topic_id)
+            if known is None or then is None or then in (known, topic):
+                continue
+            for index, state in enumerate(then.partitions):
+                self.on_passed(topic, index, state)
 
     def _compare_partition(
         self, topic: TopicImage, index: int, old: PartitionImage, new: PartitionImage

@@ -99,6 +99,10 @@ class IsrPromise(Promise):
                     f"holds {held}: {partition}"
                 )
 
+    def passed(self, place: Place, state: PartitionImage) -> None:
+        if trusted(state):
+            self._last[place.key] = trusted(state)
+
     def _elected_uncleanly(self, place: Place) -> None:
         """An unclean election gives up what the elected one lacks, but only if the topic allows it, an
         operator forces it, or no replica is known to be complete.

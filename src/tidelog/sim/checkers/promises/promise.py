@@ -136,6 +136,11 @@ class Promise:
     def decided(self, place: Place, before: PartitionImage) -> None:
         """The controllers changed the partition."""
 
+    def passed(self, place: Place, state: PartitionImage) -> None:
+        """Together with the newest state, the controllers decided this earlier one. Called after
+        :meth:`decided`, in the order of the decisions.
+        """
+
     def leads(self, place: Place, leader: ReplicaDriver) -> None:
         """A replica begins to lead."""
 
