@@ -110,7 +110,9 @@ class SimulatedFile:
         except OSError:
             self.inode.fail_sync()
             raise
-        if not self._disk.lies(self.path):
+        if self._disk.lies(self.path):
+            self.inode.claim_sync()
+        else:
             self.inode.sync()
 
 
@@ -271,11 +273,13 @@ class SimulatedDisk:
         }
 
     def synced_contents(self, directory: str) -> dict[str, bytes]:
-        """The same as the worst power failure would leave them."""
+        """The same as the worst power failure would leave them, if the drive is right about what it says to
+        have synced.
+        """
         if directory not in self._safe_directories:
             return {}
         return {
-            path: bytes(inode.safe)
+            path: bytes(inode.safe) if inode.claimed is None else inode.claimed
             for path, inode in sorted(self._safe_files.items())
             if path.rpartition("/")[0] == directory
         }

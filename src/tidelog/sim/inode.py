@@ -33,12 +33,13 @@ class Change(NamedTuple):
 
 
 class Inode:
-    __slots__ = ("born", "changes", "content", "given_up", "mapped", "modified_ms", "safe")
+    __slots__ = ("born", "changes", "claimed", "content", "given_up", "mapped", "modified_ms", "safe")
 
     def __init__(self, content: Buffer = b"", modified_ms: int = 0, born: int = 0) -> None:
         self.born = born  # Its number among the files of its disk.
         self.content = bytearray(content)
         self.safe = bytearray(content)
+        self.claimed: bytes | None = None  # What the drive has only said to have synced; None: it has.
         self.changes: list[Change] = []
         self.given_up = False  # Whether a sync has failed.
         self.mapped = 0  # Writable mappings: stores into them are in no change yet.
@@ -57,6 +58,11 @@ class Inode:
                 else:
                     write(self.safe, position, data)
         self.changes.clear()
+        self.claimed = None
+
+    def claim_sync(self) -> None:
+        """The drive says that it has synced, and keeps it in its memory."""
+        self.claimed = bytes(self.content)
 
     def fail_sync(self) -> None:
         """What should be synced is given up: visible to readers for a while, never on disk."""

@@ -6,6 +6,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.checkpoints import RECOVERY_POINTS_FILE
 from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers.batches import synced_on_disk
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
@@ -47,12 +48,21 @@ def test_a_voter_has_what_its_last_process_had_synced() -> None:
     assert story.await_answer(sent) is ErrorCode.NONE
 
 
-def test_a_voter_that_acknowledged_before_the_sync_does_not_have_it() -> None:
+def test_a_voter_that_acknowledged_without_a_sync_does_not_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story(replication_mode="quorum")
-    story.machine("B").lie(is_segment)
+    monkeypatch.setattr(ReplicaDriver, "may_fetch", True)
+    monkeypatch.setattr(ReplicaDriver, "_sync_if_needed", lambda driver: None)
     sent = acknowledged_by_one_voter_that_restarts(story)
     with pytest.raises(Violation, match=r"\[2, 3\] of \[1, 2, 3\] do not have it as they should"):
         story.await_answer(sent)
+
+
+def test_a_drive_that_has_what_it_says_to_have_synced_in_its_memory_has_it() -> None:
+    """Where replicas vote, such a drive writes it before the power fails."""
+    story = Story(replication_mode="quorum")
+    story.machine("B").lie(is_segment)
+    sent = acknowledged_by_one_voter_that_restarts(story)
+    assert story.await_answer(sent) is ErrorCode.NONE
 
 
 def test_only_what_was_synced_counts_with_its_file_and_its_directory() -> None:
@@ -70,6 +80,22 @@ def test_only_what_was_synced_counts_with_its_file_and_its_directory() -> None:
     assert (end, [base for base, _ in batches]) == (11, [10])
     log.sync()
     assert synced_on_disk(disk, "d")[0] == 12
+
+
+def test_what_was_written_after_a_sync_that_the_drive_only_claims_does_not_count() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("d")
+    disk.sync_directory("")
+    disk.lies = lambda path: True
+    log = disk.open("d/f", create=True)
+    disk.sync_directory("d")
+    log.write_at(0, b"one")
+    assert disk.synced_contents("d") == {"d/f": b""}
+    log.sync()
+    log.write_at(3, b" two")
+    assert disk.synced_contents("d") == {"d/f": b"one"}
+    disk.stop_lying()
+    assert disk.synced_contents("d") == {"d/f": b"one two"}
 
 
 def test_synced_records_of_another_leader_do_not_count() -> None:
