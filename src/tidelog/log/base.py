@@ -34,7 +34,7 @@ class LogBase:
         "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
         "_snapshots", "_start_mark", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write",
         "closed", "cuts", "directory", "end_offset", "epochs", "producers", "removed_bytes", "size_bytes",
-        "start_offset",
+        "start_is_kept", "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +54,7 @@ class LogBase:
         self._snapshots = loaded.snapshots
         self.producers: ProducerStates = loaded.snapshots.states
         self.start_offset = loaded.start_offset  # First readable.
+        self.start_is_kept = True  # Whether a killed process begins there again.
         self.end_offset = loaded.end_offset  # Exclusive: the next to assign.
         self.closed = False
         self._untouched = loaded.untouched  # Whether all files are as the last process left them.

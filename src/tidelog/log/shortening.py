@@ -167,18 +167,41 @@ class Shortening(Appending):
     def advance_start(self, offset: int) -> None:
         """Nothing before ``offset`` is readable from now on (DeleteRecords); retention removes the segments.
 
-        This survives a killed process, and a power failure once the log is synced.
+        This survives a killed process, and a power failure once the log is synced. If the disk refuses to
+        record it, everything but the recording is done: deletion frees a full disk, so it must not need
+        space. See :attr:`kept_start_offset`.
         """
         if offset > self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is after the end of {self.directory}, {self.end_offset}")
         if offset > self.start_offset:
             self._raise_start(offset)
-            try:
-                self._start_mark.set(offset)
-                self._durability.names_changed = True
-            except OSError as error:
-                # Deletion frees a full disk, so it must not need space.
+            self.start_is_kept = False
+            error = self._record_start()
+            if error is not None:
                 _logger.warning("%s: a crash may lose its start offset %d: %s", self.directory, offset, error)
+
+    @property
+    def kept_start_offset(self) -> int:
+        """Where a killed process would begin again. It is below ``start_offset`` while the disk refuses to
+        record that one: until then a deletion is not permanent.
+        """
+        if self.start_is_kept:
+            return self.start_offset
+        return min(self.start_offset, max(self._row.first_offset, self._start_mark.offset))
+
+    def keep_start(self) -> bool:
+        """Record the log start offset if that failed before. Returns whether it is recorded."""
+        return self.start_is_kept or (not self.closed and self._record_start() is None)
+
+    def _record_start(self) -> OSError | None:
+        if self.kept_start_offset < self.start_offset:
+            try:
+                self._start_mark.set(self.start_offset)
+            except OSError as error:
+                return error
+            self._durability.names_changed = True
+        self.start_is_kept = True
+        return None
 
     def _raise_start(self, offset: int) -> None:
         self.start_offset = offset

@@ -266,6 +266,7 @@ class ReplicaDriver(Slots):
         # Where a snapshot replaces the beginning of the log, the log start follows our own snapshots.
         if self.log.start_offset < leader_start_offset <= committed and not self.snapshots.stand_for_start:
             self.log.advance_start(leader_start_offset)
+        self.log.keep_start()
 
     def diverged(self, epoch: int, diverging: tuple[int, int]) -> bool:
         """The leader's log differs from ours from some offset on. Returns False if the leader lacks committed

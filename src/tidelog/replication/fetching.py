@@ -342,6 +342,9 @@ class FetchLoop:
             # Damaged in transit or on the leader's disk: log it, and fetch again after a delay.
             logger.error("%s: unusable records from broker %s: %s", driver.key, self._leader, error.message)
             self._resting[driver] = now_ms + BACKOFF_MS
+        if not driver.log.start_is_kept:
+            # The leader responds at once as long as our log start is below its own.
+            self._resting[driver] = now_ms + BACKOFF_MS
 
     def _refused(self, driver: ReplicaDriver, part: FetchPart, now_ms: int) -> None:
         self._resting[driver] = now_ms + BACKOFF_MS
@@ -362,6 +365,7 @@ def _item(driver: ReplicaDriver) -> FetchItem:
         replica.epoch,
         log.end_offset,
         replica.last_epoch,
-        log.start_offset,
+        # The leader considers records before it deleted permanently.
+        log.kept_start_offset,
         replica.high_watermark,
     )

@@ -10,6 +10,7 @@ from typing import Any
 from tidelog.errors import StorageError
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import Bytes, FetchAsk, FetchGot, PartitionKey
+from tidelog.sim.acknowledged import Acknowledged
 from tidelog.sim.disk import SimulatedDisk, Survive
 from tidelog.sim.network import Network
 from tidelog.sim.process import Clock, SimServices
@@ -42,7 +43,8 @@ class Machine:
         # Faults at the worst moment watch everything that is sent.
         self.on_sent: Callable[[Machine, Any], None] | None = None
         self.ambush: Callable[[Any], bool] | None = None  # loses power right after such a message was sent
-        self._promised: dict[PartitionKey, int] = {}  # what its fetches have acknowledged
+        self._acknowledged = Acknowledged()  # by the fetches of this process
+        self._promised: dict[PartitionKey, int] = {}  # what its last process left of that on the disk
 
     # --- for subclasses -------------------------------------------------------------------------------------
 
@@ -81,7 +83,7 @@ class Machine:
             return
         services = self.services = SimServices(self.world, self.clock)
         services.disk_delay_ms = self.disk_delay_ms
-        self._promised = {}
+        self._acknowledged, self._promised = Acknowledged(), {}
         self.world.note(f"node {self.node_id} starts")
         try:
             self.boot(services)
@@ -107,8 +109,7 @@ class Machine:
 
     def send(self, to: int, message: Any, *, in_order: bool = False) -> None:
         if type(message) is FetchAsk:
-            for item in message.items:
-                self._promised[item.key] = item.offset
+            self._acknowledged.sent(message.items, self.drivers())
         self.network.send(self.node_id, to, detached(message), in_order=in_order)
         if self.on_sent is not None:
             self.on_sent(self, message)
@@ -152,14 +153,7 @@ class Machine:
     def _end_process(self) -> None:
         services = self.services
         if services is not None:
-            driver = self.drivers()
-            self._promised = {
-                key: min(offset, driver[key].log.end_offset)  # It may have been told to truncate since.
-                for key, offset in self._promised.items()
-                # What its leader has deleted since, it need not hold: it has begun anew behind it, and its
-                # next fetch will promise that.
-                if key in driver and driver[key].log.start_offset <= offset
-            }
+            self._promised = self._acknowledged.held(self.drivers())
             self.dying()
             services.die()
             self.services = None

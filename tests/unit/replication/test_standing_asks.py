@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from errno import EIO
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.driver import ReplicaDriver
-from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
+from tidelog.replication.fetching import BACKOFF_MS, MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.limits import Limits
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchPart, Message
@@ -376,6 +377,28 @@ def test_a_deletion_lasts_when_all_that_may_lead_have_heard_of_it() -> None:
     leader.successors.complete = frozenset({FOLLOWER})
     assert leader.deletions.low_watermark == 0
     leader.successors.complete = frozenset()
+    assert leader.deletions.low_watermark == 2
+
+
+@pytest.mark.parametrize("me", [LEADER, FOLLOWER], ids=["leader", "follower"])
+def test_a_deletion_lasts_when_it_is_recorded(me: int) -> None:
+    """A disk refuses a name. The follower tries again after a pause, although its leader responds at once."""
+    pair = Pair()
+    for _ in range(3):
+        pair.append()
+    pair.clock.settle()
+    leader, follower = (pair.at(each, pair.keys[0]) for each in (LEADER, FOLLOWER))
+    pair.disks[me].failing["create"] = EIO
+    leader.deletions.delete_before(2)
+    before = len(pair.asks())
+    pair.clock.settle()
+    pair.clock.advance(10 * BACKOFF_MS)
+    assert len(pair.asks()) - before <= 11
+    assert (leader.log.start_offset, follower.log.start_offset) == (2, 2)
+    assert leader.deletions.low_watermark == 0
+    pair.disks[me].failing.clear()
+    pair.clock.advance(4 * BACKOFF_MS)
+    assert leader.log.keep_start()
     assert leader.deletions.low_watermark == 2
 
 

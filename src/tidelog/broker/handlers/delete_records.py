@@ -63,12 +63,16 @@ class _Deletion:
         # After a change of epoch, the record of the deletion may have been truncated and replaced by others.
         if not partition.leads or (last and partition.replica.epoch != epoch):
             self._done(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif partition.low_watermark >= offset and partition.high_watermark >= last:
+        elif self._is_permanent(partition, offset, last):
             self._done(partition.low_watermark, ErrorCode.NONE)
         elif self._services.uptime_ms() >= self._deadline_ms:
             self._done(-1, ErrorCode.REQUEST_TIMED_OUT)
         else:
             self._services.later(RECHECK_MS, lambda: self._look(partition, offset, last, epoch))
+
+    def _is_permanent(self, partition: Partition, offset: int, last: int) -> bool:
+        partition.log.keep_start()  # The disk may have refused to record it before.
+        return partition.low_watermark >= offset and partition.high_watermark >= last
 
     def _done(self, low_watermark: int, error: ErrorCode) -> None:
         self.answer["low_watermark"] = low_watermark

@@ -16,8 +16,8 @@ LOG_START_VERSION = 0
 
 class Deletions(Attachment):
     """Each replica deletes when it learns of the deletion. It is permanent when all that may lead next have
-    done so. Replicas that are not heard are not waited for: they raise their log start when they follow
-    again, before they can lead.
+    done so, and have recorded it: a process that is killed must not bring the records back. Replicas that are
+    not heard are not waited for: they raise their log start when they follow again, before they can lead.
     """
 
     slot: ClassVar[str] = "deletions"
@@ -44,7 +44,7 @@ class Deletions(Attachment):
             for follower, progress in driver.replica.progress.items()
             if follower in able and self._is_awaited(follower)
         ]
-        return min((driver.log.start_offset, *starts))
+        return min((driver.log.kept_start_offset, *starts))
 
     def _is_awaited(self, follower: int) -> bool:
         """Whether a deletion is not permanent before this follower, which may lead next, has deleted."""
@@ -78,7 +78,7 @@ class CopiedDeletions(Deletions):
         replica = self._driver.replica
         counted = (each for follower, each in replica.progress.items() if follower not in replica.uncounted)
         copies = replica.min_in_sync if replica.min_in_sync > 2 else 1
-        starts = sorted((self._driver.log.start_offset, *(each.log_start_offset for each in counted)))
+        starts = sorted((self._driver.log.kept_start_offset, *(each.log_start_offset for each in counted)))
         return min(super().low_watermark, starts[-min(copies, len(starts))])
 
 

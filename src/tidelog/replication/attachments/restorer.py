@@ -306,6 +306,8 @@ class Restoring(NoRestorer):
             # was copied is synced.
             driver.listener.syncer.want(driver)
             return
+        if not driver.log.keep_start():
+            return  # Records that were deleted would return if this process was killed. This is repeated.
         replica = driver.replica
         if replica.proposals.pending is None or replica.partition_epoch != mandate.partition_epoch:
             self._follow_none()

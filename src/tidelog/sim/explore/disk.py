@@ -64,6 +64,7 @@ class SmallLog:
         self.directory = directory
         self.rows: tuple[bytes, ...] = ()
         self.start_offset = 0
+        self.start_is_kept = True
         self.epochs = EpochCache()
         self.failure: StorageError | None = None
         self.sync_failed = False  # Nor does any sync fail.
@@ -78,6 +79,13 @@ class SmallLog:
     @property
     def end_offset(self) -> int:
         return len(self.rows)
+
+    @property
+    def kept_start_offset(self) -> int:
+        return self.start_offset
+
+    def keep_start(self) -> bool:
+        return True
 
     @property
     def synced_end_offset(self) -> int:

@@ -55,6 +55,7 @@ from tidelog.sim.stories import (
     stand_ins,
     two_damaged,
     unaware_leaders,
+    unrecorded_deletions,
     wholeness,
 )
 from tidelog.sim.telling import Telling
@@ -78,7 +79,10 @@ STORIES: dict[str, Told] = (
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)
-    | _named("deleted_records", (*deleted_records.STORIES, *promoted_backups.STORIES))
+    | _named(
+        "deleted_records",
+        (*deleted_records.STORIES, *promoted_backups.STORIES, *unrecorded_deletions.STORIES),
+    )
     | _named("disk", (*disks.STORIES, *misplaced_writes.STORIES))
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)
