@@ -71,8 +71,8 @@ Written = tuple[int, int, int, int, int]
 class LastWritten(NamedTuple):
     """What compaction must keep so that a producer is still known after a rebuild."""
 
-    # Last offset of its last batch that cannot be truncated any more. NO_OFFSET: only a marker of its epoch is
-    # known. ANY_OFFSET: it has written so much since that it is not known which batch that is.
+    # Last offset of its last batch that cannot be truncated any more. NO_OFFSET: only a marker of its epoch
+    # is known. ANY_OFFSET: it has written so much since that it is not known which batch that is.
     offset: int
     epoch: int
 
