@@ -26,7 +26,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tidelog.errors import CorruptBatch, StorageError
+from tidelog.errors import CorruptBatch, StorageError, TidelogError
 from tidelog.log.cleaner_files import CompactionAbandoned
 from tidelog.log.cleaner_map import keys_that_fit
 from tidelog.log.cleaner_plan import Cleanable, CompactionSettings, find_cleanable, is_overdue
@@ -54,7 +54,9 @@ class Cleaner:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._damaged: dict[TopicPartition, Log] = {}  # Skipped until they are reopened.
+        # Skipped until they are reopened or truncated. The number is that of their truncations.
+        self._damaged: dict[TopicPartition, tuple[Log, int]] = {}
+        self._failed: set[TopicPartition] = set()  # They come after the others.
 
     def pick(
         self, candidates: Iterable[Candidate], now_ms: int, *, buffer_bytes: int, pace: Pace | None = None
@@ -64,7 +66,8 @@ class Cleaner:
         ``buffer_bytes`` is ``log.cleaner.dedupe.buffer.size``: memory for the keys of one pass.
         """
         present = {candidate.name: candidate for candidate in candidates}
-        self._damaged = {name: log for name, log in self._damaged.items() if name in present}
+        self._damaged = {name: known for name, known in self._damaged.items() if name in present}
+        self._failed &= present.keys()
         due = []
         for candidate in present.values():
             cleanable = self._cleanable(candidate, now_ms)
@@ -72,7 +75,9 @@ class Cleaner:
                 due.append((candidate, cleanable))
         if not due:
             return None
-        candidate, cleanable = max(due, key=lambda each: (each[1].overdue, each[1].dirty_ratio))
+        candidate, cleanable = max(
+            due, key=lambda each: (each[0].name not in self._failed, each[1].overdue, each[1].dirty_ratio)
+        )
         compaction = Compaction(
             self._storage,
             candidate.log,
@@ -87,7 +92,7 @@ class Cleaner:
 
     def _cleanable(self, candidate: Candidate, now_ms: int) -> Cleanable | None:
         name, log = candidate.name, candidate.log
-        if log.closed or log.failure is not None or self._damaged.get(name) is log:
+        if log.closed or log.failure is not None or self._damaged.get(name) == (log, log.cuts):
             return None
         if is_overdue(log.segments[-1], candidate.settings, now_ms):
             # Without appends, nothing else makes this segment inactive.
@@ -100,7 +105,9 @@ class Cleaner:
             log,
             candidate.settings,
             clean_offset=log.clean_offset,
-            high_watermark=candidate.high_watermark,
+            # A record must be durable before the older values of its key are removed. Otherwise a power
+            # failure would leave neither.
+            high_watermark=min(candidate.high_watermark, log.synced_end_offset),
             now_ms=now_ms,
         )
 
@@ -109,6 +116,7 @@ class Cleaner:
     def finish(self, name: TopicPartition, compaction: Compaction) -> None:
         """All segments of the pass are in place and durable: record how far the log is clean."""
         compaction.finish()
+        self._failed.discard(name)
         _logger.info(
             "compacted %s up to offset %d: kept %d records, dropped %d; read %d bytes, wrote %d",
             name, compaction.end_offset, compaction.records_kept, compaction.records_dropped,
@@ -116,11 +124,16 @@ class Cleaner:
         )  # fmt: skip
 
     def give_up(self, name: TopicPartition, compaction: Compaction, error: Exception) -> None:
-        """The pass ended early. A damaged log is skipped from now on; any other is tried again."""
+        """The pass ended early. A damaged log is skipped from now on; any other is tried again, after the
+        others.
+        """
+        self._failed.add(name)
         if isinstance(error, CorruptBatch):
-            self._damaged[name] = compaction.log
-            _logger.error("%s will not be compacted until the broker restarts: %s", name, error)
+            self._damaged[name] = (compaction.log, compaction.log.cuts)
+            _logger.error("%s will not be compacted until it is repaired: %s", name, error)
         elif isinstance(error, CompactionAbandoned):
             _logger.info("the compaction of %s starts over: %s", name, error)
-        else:
+        elif isinstance(error, TidelogError):
             _logger.error("the compaction of %s failed and will be retried: %s", name, error)
+        else:
+            _logger.error("the compaction of %s failed and will be retried", name, exc_info=error)

@@ -13,10 +13,11 @@ for the marker of a transaction without remaining records. Records of aborted tr
 import logging
 from collections.abc import Collection, Mapping
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.log.cleaner_map import KeyOffsets
 from tidelog.log.cleaner_transactions import CleanedTransactions
-from tidelog.log.producers import LastWritten
+from tidelog.log.producers import ANY_OFFSET, LastWritten
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader, Buffer
 from tidelog.protocol.codecs import compress
@@ -24,6 +25,9 @@ from tidelog.protocol.markers import decode_marker
 from tidelog.protocol.records import RawRecord, append_varint, payload_of, scan, varint_size
 
 _logger = logging.getLogger(__name__)
+
+HORIZON_MAX_MS = 1 << 62  # "never"; the timestamps of records are stored relative to the horizon
+_OLDEST_TIMESTAMP, _NEWEST_TIMESTAMP = -(1 << 63), LONG_MAX
 
 Opened = tuple[Buffer, list[RawRecord]]
 """The payload of a batch, and where its records are."""
@@ -39,6 +43,7 @@ def open_batch(batch: memoryview, header: BatchHeader) -> Opened | None:
         payload = payload_of(batch, header)
         found = list(scan(payload, header.count))
         _check_offsets(header, found)
+        _check_timestamps(header, found)
     except CorruptBatch as error:
         _logger.warning("the batch at offset %d is not compacted: %s", header.base_offset, error.message)
         return None
@@ -52,6 +57,15 @@ def _check_offsets(header: BatchHeader, found: list[RawRecord]) -> None:
         if not previous < raw.offset_delta <= header.last_offset_delta:
             raise CorruptBatch(f"offset delta {raw.offset_delta} follows {previous}")
         previous = raw.offset_delta
+
+
+def _check_timestamps(header: BatchHeader, found: list[RawRecord]) -> None:
+    """A sum that does not fit into a timestamp cannot be written again."""
+    if found:
+        oldest = header.base_timestamp + min(raw.timestamp_delta for raw in found)
+        newest = header.base_timestamp + max(raw.timestamp_delta for raw in found)
+        if not _OLDEST_TIMESTAMP <= oldest <= newest <= _NEWEST_TIMESTAMP:
+            raise CorruptBatch(f"timestamps {oldest} to {newest}")
 
 
 class BatchFilter:
@@ -116,11 +130,18 @@ class BatchFilter:
         self.records_dropped += header.count - len(kept)
         if not kept:
             return _emptied(header) if self._must_leave_a_trace(header, traces) else None
-        has_new_tombstone = header.delete_horizon_ms is None and any(raw.value_size < 0 for raw in kept)
-        if len(kept) == header.count and not has_new_tombstone:
+        horizon_ms = self._new_horizon_ms(header, kept) if any(raw.value_size < 0 for raw in kept) else None
+        if len(kept) == header.count and horizon_ms is None:
             return batch
-        horizon_ms = self._now_ms + self._delete_retention_ms if has_new_tombstone else None
         return _rebuilt(header, payload, kept, horizon_ms)
+
+    def _new_horizon_ms(self, header: BatchHeader, kept: list[RawRecord]) -> int | None:
+        """None if the batch has one, or cannot have one: then its tombstones stay."""
+        if header.delete_horizon_ms is not None:
+            return None
+        horizon_ms = min(self._now_ms + self._delete_retention_ms, HORIZON_MAX_MS)
+        oldest = header.base_timestamp + min(raw.timestamp_delta for raw in kept)
+        return horizon_ms if oldest - horizon_ms >= _OLDEST_TIMESTAMP else None
 
     def _apply_to_marker(
         self, batch: memoryview, header: BatchHeader, traces: Collection[int]
@@ -133,7 +154,8 @@ class BatchFilter:
             return batch
         horizon_ms = header.delete_horizon_ms
         if horizon_ms is None and header.count:
-            return _rebuilt(header, *opened, self._now_ms + self._delete_retention_ms)
+            new_horizon_ms = self._new_horizon_ms(header, opened[1])
+            return batch if new_horizon_ms is None else _rebuilt(header, *opened, new_horizon_ms)
         if horizon_ms is not None and horizon_ms > self._now_ms:
             return batch
         if not self._must_leave_a_trace(header, traces):
@@ -163,6 +185,8 @@ class BatchFilter:
         last = self._last_written.get(header.producer_id)
         if last is None:
             return False
+        if last.offset == ANY_OFFSET:
+            return True
         if last.offset >= 0:
             return header.last_offset == last.offset
         return header.is_control and header.producer_epoch == last.epoch

@@ -49,6 +49,7 @@ _AHEAD_MAX = SEQUENCE_MASK // 2  # A sequence further ahead is one from before t
 EXPIRATION_MS = 86_400_000
 PRODUCERS_MAX = 10_000
 NO_OFFSET = -1
+ANY_OFFSET = -2
 NO_COORDINATOR = -1
 _FORGOTTEN_AT_ONCE = 10  # This fraction of the producers is removed at once, so that it happens rarely.
 
@@ -81,7 +82,9 @@ Written = tuple[int, int, int, int, int]
 class LastWritten(NamedTuple):
     """What compaction must keep so that a producer is still known after a rebuild."""
 
-    offset: int  # Last offset of its last batch; -1 if only a marker of its epoch is known.
+    # Last offset of its last batch that cannot be truncated any more. NO_OFFSET: only a marker of its epoch
+    # is known. ANY_OFFSET: it has written so much since that it is not known which batch that is.
+    offset: int
     epoch: int
 
 
@@ -349,12 +352,18 @@ class ProducerStates:
         self.transactions.clear()
         self.newest_offset = NO_OFFSET
 
-    def last_written(self) -> dict[int, LastWritten]:
-        """For each producer: what compaction must keep."""
-        return {
-            key: LastWritten(producer.batches[-1][3] if producer.batches else NO_OFFSET, producer.epoch)
-            for key, producer in self._producers.items()
-        }
+    def last_written(self, end_offset: int) -> dict[int, LastWritten]:
+        """For each producer: what compaction must keep, if everything from ``end_offset`` on may still be
+        truncated.
+        """
+        return {key: _last_before(end_offset, producer) for key, producer in self._producers.items()}
+
+
+def _last_before(end_offset: int, producer: ProducerState) -> LastWritten:
+    for written in reversed(producer.batches):
+        if written[3] < end_offset:
+            return LastWritten(written[3], producer.epoch)
+    return LastWritten(ANY_OFFSET if producer.batches else NO_OFFSET, producer.epoch)
 
 
 def _check_follows_none(header: BatchHeader, refused: Refused) -> None:

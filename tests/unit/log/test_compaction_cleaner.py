@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_model import open_log, sync
 
-from tidelog.errors import CorruptBatch, InvariantViolation
+from tidelog.errors import CorruptBatch, InvariantViolation, StorageError
 from tidelog.log.cleaner import Candidate, Cleaner
 from tidelog.log.cleaner_files import CompactionAbandoned
 from tidelog.log.cleaner_map import KeyOffsets, keys_that_fit
@@ -124,6 +124,9 @@ class Broker:
         self.cleaner = Cleaner(disk)
 
     def candidates(self) -> list[Candidate]:
+        for log in self.logs.values():
+            if not log.closed:
+                sync(log)
         return [Candidate(name, log, self.settings, log.end_offset) for name, log in self.logs.items()]
 
     def pick(self) -> tuple[TopicPartition, Compaction] | None:
@@ -266,6 +269,52 @@ class TestCleaner:
         assert chosen is not None
         broker.cleaner.give_up(*chosen, CompactionAbandoned("somebody cut the log"))
         assert broker.run_one() == T0
+
+    def test_a_damaged_log_is_tried_again_once_it_is_repaired(self, disk: SimulatedDisk) -> None:
+        broker = Broker(disk)
+        log = broker.logs[T0]
+        write_each(log, "a1 a2 roll")
+        chosen = broker.pick()
+        assert chosen is not None
+        broker.cleaner.give_up(*chosen, CorruptBatch("a flipped bit"))
+        assert broker.run_one() is None
+        log.truncate_to(1)
+        write_each(log, "a3 roll")
+        assert broker.run_one() == T0
+        assert short(all_records(log)) == "1a3"
+
+    @pytest.mark.parametrize("error", [StorageError("the disk"), ValueError("a defect")])
+    def test_a_log_whose_compaction_fails_does_not_delay_the_others(
+        self, disk: SimulatedDisk, error: Exception
+    ) -> None:
+        broker = Broker(disk)
+        write_each(broker.logs[T0], "a1 a2 a3 roll")
+        write_each(broker.logs[T1], "a1 roll")
+        assert broker.run_one() == T0
+        write_each(broker.logs[T0], "b1 b2 roll")
+        chosen = broker.pick()
+        assert chosen is not None
+        broker.cleaner.give_up(*chosen, error)
+        first, second = chosen[0], T0 if chosen[0] == T1 else T1
+        assert [broker.run_one() for _ in range(3)] == [second, first, None]
+
+    def test_an_unsynced_value_removes_no_synced_one(self, disk: SimulatedDisk) -> None:
+        """Otherwise a power failure leaves neither."""
+        log = open_log(disk, COMPACT)
+        disk.sync_directory("")
+        cleaner = Cleaner(disk)
+        write_each(log, "a1 b1 b2 roll")
+        sync(log)
+        write_each(log, "a2 c1 d1 e1 roll f1")
+        candidate = Candidate(T0, log, COMPACT, log.end_offset)
+        chosen = cleaner.pick([candidate], 10_000, buffer_bytes=BUFFER)
+        assert chosen is not None
+        run(chosen[1])
+        chosen[1].make_durable()
+        cleaner.finish(*chosen)
+        assert log.clean_offset == 3
+        disk.crash(names=everything)
+        assert short(all_records(open_log(disk, COMPACT))) == "0a1 2b2"
 
     def test_a_closed_log_is_not_picked(self, disk: SimulatedDisk) -> None:
         broker = Broker(disk)

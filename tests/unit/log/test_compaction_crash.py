@@ -108,8 +108,10 @@ def finish_and_check(disk: SimulatedDisk, log: Log, operation: int) -> None:
     """Whatever the crash left, going on leads to where an undisturbed run leads."""
     log.roll(30_000)
     write_each(log, "z1 roll z2 roll")
+    sync(log)
     clean(disk, log, 30_000)
     write_each(log, "z3 roll")
+    sync(log)
     clean(disk, log, 40_000)
     state = latest(all_records(log))
     assert settled(state) == SETTLED, story(disk, operation)

@@ -72,7 +72,8 @@ class Life:
         self.now_ms += PASS_MS
         self.step(f"z{self.now_ms}")
         self.log.roll(self.now_ms)
-        last_written = self.log.producers.last_written()
+        sync(self.log)
+        last_written = self.log.producers.last_written(self.log.end_offset)
         candidate = Candidate(NAME, self.log, SETTINGS, self.log.end_offset, last_written)
         chosen = self.cleaner.pick([candidate], self.now_ms, buffer_bytes=1 << 12)
         if chosen is None:

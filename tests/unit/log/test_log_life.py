@@ -131,7 +131,8 @@ class Life:
         self.now_ms += 1500
         self.put(f"z{self.now_ms}")
         self.roll()
-        last_written = self.log.producers.last_written()
+        sync(self.log)
+        last_written = self.log.producers.last_written(self.log.end_offset)
         candidate = Candidate(NAME, self.log, self.settings, self.log.end_offset, last_written)
         chosen = self.cleaner.pick([candidate], self.now_ms, buffer_bytes=1 << 12)
         if chosen is not None:

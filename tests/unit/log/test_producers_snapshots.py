@@ -330,7 +330,7 @@ def test_compaction_leaves_a_trace_of_each_producer(disk: SimulatedDisk) -> None
         record = Record(log.end_offset, 1000, b"key", b"%d" % n)
         append(log, encode_batch([record], producer_id=7 + n // 6, producer_epoch=0, base_sequence=n % 6))
     log.roll(1000)
-    compact(disk, log, producers=log.producers.last_written())
+    compact(disk, log, producers=log.producers.last_written(log.end_offset))
     assert [record.offset for record in all_records(log)] == [11]
     last = {7: Sent(7, 0, 5, 1, 5), 8: Sent(8, 0, 5, 1, 11)}
     assert {key: batches[-1] for key, batches in known_to(log.producers).items()} == last
@@ -341,6 +341,27 @@ def test_compaction_leaves_a_trace_of_each_producer(disk: SimulatedDisk) -> None
     assert {key: batches[-1] for key, batches in known_to(log.producers).items()} == last
 
 
+@pytest.mark.parametrize("uncommitted", [1, 8])
+def test_compaction_leaves_a_trace_that_no_truncation_removes(disk: SimulatedDisk, uncommitted: int) -> None:
+    """What the producer has sent since may be truncated, and then an older batch is its last one."""
+    log = open_log(disk, COMPACT)
+    for n in range(3 + uncommitted):
+        record = Record(log.end_offset, 1000, b"key", b"%d" % n)
+        append(log, encode_batch([record], producer_id=7, producer_epoch=0, base_sequence=n))
+        if n == 2:
+            append(log, encode_batch([Record(log.end_offset, 1000, b"key", b"x")]))
+            log.roll(1000)
+            high_watermark = log.end_offset
+    producers = log.producers.last_written(high_watermark)
+    compact(disk, log, high_watermark=high_watermark, producers=producers)
+    log.truncate_to(high_watermark)
+    assert log.close()
+    for offset in snapshots(disk):
+        disk.remove(f"t-0/{offset:020d}.snapshot")
+    log = open_log(disk, COMPACT, clean=True)
+    assert known_to(log.producers)[7][-1] == Sent(7, 0, 2, 1, 2)
+
+
 def test_snapshots_of_segments_that_compaction_merged_are_removed(disk: SimulatedDisk) -> None:
     log = open_log(disk, COMPACT)
     for n in range(30):
@@ -348,8 +369,8 @@ def test_snapshots_of_segments_that_compaction_merged_are_removed(disk: Simulate
         append(log, encode_batch([record], producer_id=7, producer_epoch=0, base_sequence=n))
     log.roll(1000)
     before = snapshots(disk)
-    compact(disk, log, producers=log.producers.last_written())
-    compact(disk, log, producers=log.producers.last_written())
+    compact(disk, log, producers=log.producers.last_written(log.end_offset))
+    compact(disk, log, producers=log.producers.last_written(log.end_offset))
     assert snapshots(disk) == [segment.base_offset for segment in log.segments[1:]]
     assert len(snapshots(disk)) < len(before)
 

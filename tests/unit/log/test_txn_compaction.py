@@ -196,7 +196,7 @@ def test_readers_of_committed_records_see_the_same_whatever_was_compacted(
             COMPACT,
             now_ms=now_ms,
             clean_offset=clean_offset,
-            producers=log.producers.last_written(),
+            producers=log.producers.last_written(log.end_offset),
         )
         clean_offset = done.end_offset
         expected = committed(played)

@@ -4,18 +4,14 @@ The thread yields after every few milliseconds of work, because Python runs one 
 have priority. The caller supplies the function that yields.
 """
 
-import logging
 from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
-from tidelog.errors import TidelogError
 from tidelog.log.cleaner import Candidate, Cleaner
 from tidelog.log.cleaner_files import CompactionAbandoned
 from tidelog.log.compaction import Cleaned, Compaction
 from tidelog.log.storage import Storage
 from tidelog.types import TopicPartition
-
-logger = logging.getLogger(__name__)
 
 GIVE_WAY_AFTER_BYTES = 64 * 1024
 
@@ -43,7 +39,7 @@ class Compactor:
                 partition.log,
                 partition.config,
                 partition.readable_end_offset,
-                partition.log.producers.last_written(),
+                partition.log.producers.last_written(partition.readable_end_offset),
             )
             for partition in self._broker.partitions
             if partition.config.compacts
@@ -91,12 +87,9 @@ class Compactor:
                 if isinstance(result, BaseException):
                     raise result
                 following(result)
-            except TidelogError as error:
+            except Exception as error:
                 self._busy = False
                 self._cleaner.give_up(name, compaction, error)
-            except Exception:
-                self._busy = False
-                logger.exception("the compaction of %s failed", name)
 
         self._broker.services.offload(work, done)
 
