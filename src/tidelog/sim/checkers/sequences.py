@@ -66,13 +66,13 @@ class SequenceCheck:
             self._unsure |= set(self._tries)  # It has restarted and does not know what it refused.
 
     def _check_missing(self, sequence: int, process: Any, first: int) -> None:
-        if self._may_be_lost or self._unsure:
+        if self._may_be_lost:
             return
         if sequence == first:
-            raise Violation(
-                f"{self._who}: sequence {sequence} is out of order, and none before it is missing"
-            )
-        if self._refused.get(first) is process and self._tries[first] < self._tries[sequence]:
+            if not self._unsure:
+                raise Violation(f"{self._who}: sequence {sequence} is out of order, and none is missing")
+        elif self._refused.get(first) is process and self._tries[first] < self._tries[sequence]:
+            # If an earlier try of the first has been written, this one continues the log.
             raise Violation(
                 f"{self._who}: sequence {sequence} is out of order for a broker that has refused {first}"
             )
