@@ -1,12 +1,19 @@
 """Batches behind a refused one: without the rule, the stories and the simulated producers notice."""
 
+from typing import Any, ClassVar
+
 import pytest
 
 from tidelog.broker.partitions.refused_batches import RefusedBatches
 from tidelog.errors import ErrorCode
 from tidelog.log import producers
+from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.plan import PLAIN, LoadPlan, ProducerPlan, WeatherPlan
+from tidelog.sim.run import run
 from tidelog.sim.stories import refused_batches
 from tidelog.sim.telling import StoryFailed
+
+CHANGES = "changes"
 
 
 @pytest.mark.parametrize("tell", refused_batches.STORIES)
@@ -33,3 +40,31 @@ def test_a_note_of_the_first_refused_batch_only_is_noticed(monkeypatch: pytest.M
     monkeypatch.setattr(RefusedBatches, "note", note_first)
     with pytest.raises(StoryFailed):
         refused_batches.retry_overtakes()
+
+
+class TestProducersWithRequestsInFlight:
+    """Six idempotent producers, leaders that come and go, and requests that arrive late one after the other."""
+
+    PLAN: ClassVar[dict[str, Any]] = {
+        **PLAIN,
+        "producers": tuple(ProducerPlan(partition, -1, True) for partition in (0, 1, 2, 0, 1, 2)),
+        "load": LoadPlan(produce_pause_ms=12.0),
+        "weather": WeatherPlan(late=0.1),
+        "operations": ("stop", "drain", "promote"),
+        "faults": ("kill", "start"),
+        "pace_ms": (100, 900),
+        "faults_ms": 8000.0,
+        "transactors": 0,
+        "members": 0,
+    }
+    SEEDS = (10, 18, 19, 25, 27)
+
+    def test_none_is_told_of_a_gap(self) -> None:
+        for seed in self.SEEDS:
+            run(CHANGES, seed, **self.PLAN)
+
+    def test_a_gap_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(RefusedBatches, "before", lambda *_: None)
+        with pytest.raises(Violation, match="is out of order for a broker that has refused"):
+            for seed in self.SEEDS:
+                run(CHANGES, seed, **self.PLAN)
