@@ -43,7 +43,7 @@ def test_a_note_of_the_first_refused_batch_only_is_noticed(monkeypatch: pytest.M
 
 
 class TestProducersWithRequestsInFlight:
-    """Six idempotent producers, leaders that come and go, and requests that arrive late one after the other."""
+    """Six idempotent producers, leaders that come and go, and requests that arrive late."""
 
     PLAN: ClassVar[dict[str, Any]] = {
         **PLAIN,
