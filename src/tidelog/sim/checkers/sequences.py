@@ -22,53 +22,57 @@ class SequenceCheck:
     def __init__(self, who: str) -> None:
         self._who = who
         self._sent: dict[int, int] = {}  # batches without an answer, by first sequence: the broker
-        self._refused: dict[int, tuple[Any, int]] = {}  # the broker's process, and how many were sent before
+        self._tries: dict[int, int] = {}  # of batches that are not acknowledged: number of the last request
+        self._requests = 0
+        self._refused: dict[int, Any] = {}  # batches whose last answer was a refusal: the broker's process
         self._processes: dict[int, Any] = {}  # of each broker: the one that has answered
-        self._tries = 0
-        self._try_of: dict[int, int] = {}
-        self._in_order = True  # All batches were sent in order and answered, so none can be missing.
+        self._unsure: set[int] = set()  # batches that may have been overtaken, until they are acknowledged
+        self._may_be_lost = False  # a batch that is acknowledged
 
     def sent(self, sequence: int, broker: int) -> None:
         if any(other != broker for other in self._sent.values()):
-            self._in_order = False  # Two connections have no common order.
+            self._unsure |= {sequence, *self._sent}  # Two connections have no common order.
         self._sent[sequence] = broker
-        self._tries += 1
-        self._try_of[sequence] = self._tries
+        self._requests += 1
+        self._tries[sequence] = self._requests
 
     def unanswered(self, sequence: int) -> None:
         """A request or its answer was lost."""
         self._sent.pop(sequence, None)
         self._refused.pop(sequence, None)
-        self._in_order = False
+        self._unsure.add(sequence)
 
-    def acknowledged(self, sequence: int, process: Any, *, safe: bool) -> None:
+    def forgive(self) -> None:
+        """Acknowledged records may be lost."""
+        self._may_be_lost = True
+
+    def acknowledged(self, sequence: int, process: Any) -> None:
         self._answered(sequence, process)
         self._refused.pop(sequence, None)
-        if not safe:
-            self._in_order = False  # The next leader may lack it.
+        self._tries.pop(sequence, None)
+        self._unsure.discard(sequence)
 
     def refused(self, sequence: int, error: ErrorCode, process: Any, first: int) -> None:
         """``first``: the sequence of the first batch that is not acknowledged."""
         self._answered(sequence, process)
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self._check_missing(sequence, process, first)
-        self._refused[sequence] = process, self._try_of[sequence]
+        self._refused[sequence] = process
 
     def _answered(self, sequence: int, process: Any) -> None:
         broker = self._sent.pop(sequence, NO_BROKER)
         if self._processes.setdefault(broker, process) is not process:
-            self._in_order = False  # It has restarted and does not know what it refused.
             self._processes[broker] = process
+            self._unsure |= set(self._tries)  # It has restarted and does not know what it refused.
 
     def _check_missing(self, sequence: int, process: Any, first: int) -> None:
-        if not self._in_order:
+        if self._may_be_lost:
             return
         if sequence == first:
-            raise Violation(
-                f"{self._who}: sequence {sequence} is out of order, and none before it is missing"
-            )
-        refused = self._refused.get(first)
-        if refused is not None and refused[0] is process and refused[1] < self._try_of[sequence]:
+            if not self._unsure:
+                raise Violation(f"{self._who}: sequence {sequence} is out of order, and none is missing")
+        elif self._refused.get(first) is process and self._tries[first] < self._tries[sequence]:
+            # If an earlier try of the first has been written, this one continues the log.
             raise Violation(
                 f"{self._who}: sequence {sequence} is out of order for a broker that has refused {first}"
             )

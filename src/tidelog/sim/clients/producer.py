@@ -167,11 +167,12 @@ class Producer:
             self._give_up(batch)
 
     def _judge(self, batch: Batch, reply: Reply) -> None:
-        if reply.error is ErrorCode.NETWORK_EXCEPTION or self._history.forgiven_ms:
+        if self._history.forgiven_ms or not self._history.is_safe(batch.acks):
+            self._check.forgive()
+        if reply.error is ErrorCode.NETWORK_EXCEPTION:
             self._check.unanswered(batch.sequence)
         elif reply.error is ErrorCode.NONE:
-            safe = self._history.is_safe(batch.acks)
-            self._check.acknowledged(batch.sequence, reply.process, safe=safe)
+            self._check.acknowledged(batch.sequence, reply.process)
         else:
             self._check.refused(batch.sequence, reply.error, reply.process, self._queue[0].sequence)
 

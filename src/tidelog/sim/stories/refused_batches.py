@@ -23,6 +23,24 @@ def first_batches() -> Story:
     return _race(Story(), [])
 
 
+def retry_overtakes() -> Story:
+    """The producer sends the first batch again before the last of the following ones has arrived: the last is
+    refused as well, because the one before it was.
+    """
+    story = Story()
+    story.kill("A")
+    first = _refused(story)
+    story.until(lambda: story.leader() == "B", "an election")
+    story.run(50)
+    second = _refused(story)
+    expect(story.await_answer(story.send_again(first, "B")), ErrorCode.NONE)
+    third = _refused(story)
+    for sent in (second, third):
+        expect(story.await_answer(story.send_again(sent, "B")), ErrorCode.NONE)
+    expect(story.read(), ["r1", "r2", "r3"])
+    return story.end()
+
+
 def _race(story: Story, acknowledged: list[str]) -> Story:
     story.kill("A")
     refused = [_refused(story)]
@@ -42,4 +60,4 @@ def _refused(story: Story) -> Sent:
     return sent
 
 
-STORIES = (known_producer, first_batches)
+STORIES = (known_producer, first_batches, retry_overtakes)
