@@ -14,6 +14,7 @@ from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions import mode_changes, promising
 from tidelog.controller.successions.steps import Rules
 from tidelog.errors import InvariantViolation
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import change_holders as stories
@@ -54,6 +55,11 @@ def drop_eligible_replicas(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(mode_changes.STEPS, (ISR, PRIMARY_BACKUP), step._replace(keeps_eligible=False))
 
 
+def lead_with_deleted_records(patch: pytest.MonkeyPatch) -> None:
+    """A voter that was behind leads with the log start that it has."""
+    patch.setattr(Elected, "_delete_what_was_deleted", lambda self: None)
+
+
 def count_members_only(patch: pytest.MonkeyPatch) -> None:
     """A record has as many copies as there are members now."""
     original = promising._copies
@@ -71,6 +77,7 @@ def count_members_only(patch: pytest.MonkeyPatch) -> None:
         (drop_fenced_holders, stories.fenced_holders_are_eligible),
         (drop_fenced_holders, stories.fenced_backup_is_eligible),
         (drop_eligible_replicas, stories.eligible_replica_has_all_for_the_primary),
+        (lead_with_deleted_records, stories.late_voter_deletes_before_it_leads),
         (count_members_only, stories.eligible_replica_has_all_for_the_primary),
     ],
 )

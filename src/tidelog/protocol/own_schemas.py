@@ -13,6 +13,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from kio.schema.vote.v2.response import PartitionData, TopicData, VoteResponse
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
 from kio.static.primitive import i64
 
@@ -46,8 +47,24 @@ class LogEndsResponse(OffsetForLeaderEpochResponse):
     topics: tuple[LogEndsOfTopic, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteOnPartition(PartitionData):
+    start_offset: i64 = field(metadata={"kafka_type": "int64", "tag": OWN_TAG}, default=i64(0))
+    """Where the log of the voter begins. A candidate may have missed that records were deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesOnTopic(TopicData):
+    partitions: tuple[VoteOnPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesResponse(VoteResponse):
+    topics: tuple[VotesOnTopic, ...]
+
+
 _REQUESTS: dict[tuple[int, int], type[Any]] = {(27, 2): OrderedTxnMarkersRequest}
-_RESPONSES: dict[tuple[int, int], type[Any]] = {(23, 4): LogEndsResponse}
+_RESPONSES: dict[tuple[int, int], type[Any]] = {(23, 4): LogEndsResponse, (52, 2): VotesResponse}
 
 
 def load_request_schema(api_key: int, version: int) -> type[Any]:

@@ -92,6 +92,7 @@ class Election(Machine):
         # set yet and may wait for our vote forever, so this replica must be able to lead until they have it.
         self.needed = False
         self._granted: set[int] = set()
+        self.starts: dict[int, int] = {}  # log start offsets of the voters that have voted for us
         self._refused: set[int] = set()
         self._born_ms = now_ms
         self._rounds = 0  # pre-vote rounds since a leader was last heard
@@ -283,6 +284,7 @@ class Election(Machine):
     def _begin_round(self) -> None:
         self._granted = {self.me}
         self._refused = set()
+        self.starts = {}
 
     def _ask_all(self, epoch: int, tail: Tail, *, pre: bool) -> ElectionEffects:
         return [
@@ -312,6 +314,8 @@ class Election(Machine):
         (self._granted if got.granted else self._refused).add(got.voter)
         if not got.granted:
             self._refused_ms = now_ms
+        else:
+            self.starts[got.voter] = got.start_offset
         if got.pre:
             return self.ask_votes(now_ms, chance, tail) if self._promised_enough(now_ms, tail) else []
         if self._is_majority(self._granted):

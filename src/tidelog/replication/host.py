@@ -302,7 +302,8 @@ class Host:
         self._peers.send(effect.voter, VoteAsked(self.me, driver.key, effect.ask))
 
     def respond_to_vote(self, driver: ReplicaDriver, effect: RespondToVote) -> None:
-        self._peers.send(effect.asker, VoteAnswered(self.me, driver.key, effect.got))
+        got = effect.got._replace(start_offset=driver.log.start_offset)
+        self._peers.send(effect.asker, VoteAnswered(self.me, driver.key, got))
 
     def tell_leader(self, driver: ReplicaDriver, effect: TellLeader) -> None:
         self._peers.send(effect.voter, LeaderBegan(self.me, driver.key, effect.epoch))

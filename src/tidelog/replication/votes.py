@@ -55,6 +55,7 @@ class VoteGot(NamedTuple):
     granted: bool
     leader: int  # -1 when unknown
     pre: bool
+    start_offset: int = 0  # the log start offset of the voter; 0 if it does not say
 
 
 class SaveBallot(NamedTuple):

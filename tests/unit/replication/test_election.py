@@ -109,6 +109,12 @@ class TestAsking:
         assert effects == [Lead(5), TellLeader(2, 5), TellLeader(3, 5)]
         assert (election.state, election.leader) == (ElectionState.LEADER, 1)
 
+    def test_it_knows_where_the_logs_of_its_voters_begin(self) -> None:
+        election = candidate()
+        election.vote_got(VoteGot(2, 5, False, -1, pre=False, start_offset=9), 450, 0.0, TAIL)
+        election.vote_got(VoteGot(3, 5, True, -1, pre=False, start_offset=7), 450, 0.0, TAIL)
+        assert election.starts == {3: 7}
+
     def test_one_voter_elects_itself_at_once(self) -> None:
         election = voter(voters=VoterSet.of([1]))
         assert kinds(election.tick(0, 0.9, EMPTY)) == [SaveBallot, Follow, Lead]

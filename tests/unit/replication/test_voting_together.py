@@ -1,7 +1,7 @@
 """Elections of many partitions on three nodes: cheap while nothing happens, together when something does."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import pytest
@@ -9,6 +9,7 @@ from test_standing_asks import NOW_MS, Clock
 
 from tidelog.config import TopicConfig
 from tidelog.log.log import Log
+from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
@@ -174,3 +175,32 @@ def test_a_leader_hands_over_without_anybody_falling_silent() -> None:
     three.clock.advance(50)
     assert three.leaders() == {3: 1}
     assert heir.drivers["t", 0].replica.high_watermark == heir.drivers["t", 0].log.end_offset
+
+
+class TestLateWinner:
+    """Node 1 wins. It was behind when votes began, and did not hear of a deletion."""
+
+    def three(self, *starts: int) -> Three:
+        three = Three(1)
+        for me, start in zip(NODES, starts, strict=True):
+            log = three.at(me).log
+            records = [Record(offset, NOW_MS, None, b"", ()) for offset in range(5)]
+            log.append_batches(memoryview(encode_batch(records, leader_epoch=0)), NOW_MS)
+            log.advance_start(start)
+        return three
+
+    def test_it_deletes_what_one_that_was_not_behind_has_deleted(self) -> None:
+        three = self.three(0, 3, 1)
+        three.voter(1).metadata_changed(0, -1, frozenset({2, 3}))
+        three.kill(3)
+        three.clock.advance(500)
+        assert three.leaders() == {1: 1}
+        assert (three.at(1).log.start_offset, three.at(1).replica.high_watermark) == (3, 6)
+
+    @pytest.mark.parametrize(("informed", "start"), [({3}, 0), ((), 0)])
+    def test_others_do_not_count(self, informed: Iterable[int], start: int) -> None:
+        three = self.three(0, 3, 1)
+        three.voter(1).metadata_changed(0, -1, frozenset(informed))
+        three.kill(3)
+        three.clock.advance(500)
+        assert (three.leaders(), three.at(1).log.start_offset) == ({1: 1}, start)

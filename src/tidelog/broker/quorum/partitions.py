@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from tidelog.broker.quorum.hand_over import HandOver
-from tidelog.broker.quorum.voters import FORGOT, PartitionVoters, forgot
+from tidelog.broker.quorum.voters import FORGOT, PartitionVoters, forgot, informed
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
@@ -123,7 +123,7 @@ class QuorumPartitions:
     def _hear(self, voter: Elected, partition: PartitionImage) -> None:
         """Follow the leader in the metadata, if that election is later than the one this voter knows."""
         election, epoch = voter.election, partition.leader_epoch
-        voter.metadata_changed(epoch, partition.doubtful_epoch)
+        voter.metadata_changed(epoch, partition.doubtful_epoch, informed(partition, self._me))
         if epoch > election.epoch or (epoch == election.epoch and election.leader == NO_BROKER):
             self._name_leader(voter, partition)
 
@@ -180,6 +180,7 @@ class QuorumPartitions:
         voter = Elected(
             driver, election, ballots, notes_fetches=False,
             metadata_epoch=partition.leader_epoch, doubtful_epoch=partition.doubtful_epoch,
+            informed=informed(partition, self._me),
         )  # fmt: skip
         driver.attach(voter)
         voters = PartitionVoters(

@@ -273,6 +273,16 @@ def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
     return loss not in tails or not enough
 
 
+def informed(partition: PartitionImage, replica: int) -> frozenset[int]:
+    """For a replica that was behind when the partition changed to this mode: those that were not, and so have
+    learned of every deletion that was acknowledged before. Empty for any other, and when it has caught up.
+    """
+    if not _is_late(partition, replica) or replica in partition.adding:
+        return frozenset()
+    others = set(partition.replicas).difference(partition.adding)
+    return frozenset(each for each in others if not _is_late(partition, each))
+
+
 def _is_late(partition: PartitionImage, replica: int) -> bool:
     loss = partition.loss_of(replica)
     return loss is not None and loss.late

@@ -148,6 +148,7 @@ class Elected(Appointed):
         notes_fetches: bool = True,
         metadata_epoch: int | None = None,
         doubtful_epoch: int = -1,
+        informed: frozenset[int] = frozenset(),
     ) -> None:
         super().__init__(driver)
         self.election = election
@@ -160,10 +161,17 @@ class Elected(Appointed):
         self.doubtful_epoch = doubtful_epoch
         # The newest leader epoch in this broker's metadata; None: the metadata does not contain them.
         self.metadata_epoch = metadata_epoch
+        # Replicas that have learned of every deletion from before votes began, if this one was behind then.
+        self.informed = informed
 
-    def metadata_changed(self, metadata_epoch: int, doubtful_epoch: int) -> None:
-        """The metadata has this newest leader epoch, and doubts acknowledgements up to the other epoch."""
+    def metadata_changed(
+        self, metadata_epoch: int, doubtful_epoch: int, informed: frozenset[int] = frozenset()
+    ) -> None:
+        """The metadata has this newest leader epoch, and doubts acknowledgements up to the other epoch.
+        ``informed``: see the field.
+        """
         self.metadata_epoch, self.doubtful_epoch = metadata_epoch, doubtful_epoch
+        self.informed = informed
 
     def begin_voter_change(self) -> None:
         """While voters change, the leader must know what each of them holds."""
@@ -336,6 +344,7 @@ class Elected(Appointed):
         replica = driver.replica
         if election.epoch != epoch or election.leader != replica.me:
             return  # A higher epoch was seen while the ballot was being written.
+        self._delete_what_was_deleted()
         driver.lead(epoch, replica.replicas, replica.replicas, -1)
         try:
             driver.seal.found()
@@ -348,6 +357,17 @@ class Elected(Appointed):
             self.elect(election.resign(driver.services.uptime_ms()))
             return
         driver.seal.began()
+
+    def _delete_what_was_deleted(self) -> None:
+        """Deletions from before votes began are in no record. If this replica was behind then, one of its
+        voters was not: of those, the lowest log start offset counts, because one that only one of them has
+        may come from retention by a wrong clock. They hold no later records than this log, and have deleted
+        only what was committed.
+        """
+        log, starts = self._driver.log, self.election.starts
+        told = [start for voter, start in starts.items() if voter in self.informed]
+        if told:
+            self._driver.begin_with_leader_at(min(*told, log.end_offset))
 
     def _save(self, ballot: Ballot) -> None:
         self._saving = True

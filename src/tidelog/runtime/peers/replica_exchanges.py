@@ -81,6 +81,7 @@ class VoteExchange(Exchange[VoteAsked, VoteAnswered]):
                 "leader_id": got.leader,
                 "leader_epoch": got.epoch,
                 "vote_granted": got.granted,
+                "start_offset": got.start_offset,
             }
 
         topics = by_topic(zip(asks, gots, strict=True), lambda pair: pair[0].key, partition)
@@ -92,7 +93,14 @@ class VoteExchange(Exchange[VoteAsked, VoteAnswered]):
             for part in topic.partitions:
                 key = (topic_of(topic.topic_name), part.partition_index)
                 if part.error_code == ErrorCode.NONE and key in pre:
-                    got = VoteGot(peer, part.leader_epoch, part.vote_granted, part.leader_id, pre[key])
+                    got = VoteGot(
+                        peer,
+                        part.leader_epoch,
+                        part.vote_granted,
+                        part.leader_id,
+                        pre[key],
+                        part.start_offset,
+                    )
                     yield VoteAnswered(peer, key, got)
 
     def token(self, message: VoteAsked | VoteAnswered) -> Hashable:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tidelog.errors import ErrorCode
 from tidelog.sim.stories.changes import ChangeStory
 from tidelog.sim.stories.durability import DurabilityStory, is_seal
+from tidelog.sim.stories.operations import delete_records
 from tidelog.sim.telling import expect
 
 WAIT_MS = 1000
@@ -91,6 +92,32 @@ def eligible_replica_has_all_for_the_primary() -> ChangeStory:
     return _end(story)
 
 
+def late_voter_deletes_before_it_leads() -> ChangeStory:
+    """From isr to quorum while A is down, which has all records and has not heard that some were deleted. It
+    is back, and is elected: its voter tells it where the log begins.
+    """
+    story = ChangeStory()
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("A")
+    story.until(lambda: story.leader() == "B", "another leader")
+    expect(delete_records(story, 2), ErrorCode.NONE)
+    story.cut("B", "C")
+    story.change("quorum")
+    story.run(10)
+    story.kill("B")
+    story.heal()
+    story.start("A")
+    story.until(lambda: story.leader() == "A", "an election")
+    story.run(100)
+    story.tell_logs()
+    expect(story.driver("A").log.start_offset, 2)
+    story.start("B")
+    story.end_whole("B")
+    return story
+
+
 def _lose_the_disk_of_a(story: ChangeStory, back: str = "ABC") -> None:
     story.lose_disk("A")
     story.lose_replica("A")
@@ -109,4 +136,5 @@ STORIES: tuple[Callable[[], ChangeStory], ...] = (
     fenced_holders_are_eligible,
     fenced_backup_is_eligible,
     eligible_replica_has_all_for_the_primary,
+    late_voter_deletes_before_it_leads,
 )

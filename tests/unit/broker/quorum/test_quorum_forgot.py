@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tidelog.broker.quorum.voters import forgot
+from tidelog.broker.quorum.voters import forgot, informed
 from tidelog.config.modes import QUORUM
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss
@@ -45,6 +45,26 @@ def partition(*losses: Loss, replicas: tuple[int, ...] = (1, 2, 3)) -> Partition
 )
 def test_who_forgot(losses: tuple[Loss, ...], voters: VoterSet, forgetful: set[int]) -> None:
     assert {each for each in (1, 2, 3) if forgot(partition(*losses), voters, each)} == forgetful
+
+
+@pytest.mark.parametrize(
+    ("losses", "told"),
+    [
+        ((Loss(3, 5, late=True),), {1, 2}),
+        ((Loss(2, 4, late=True), Loss(3, 5, late=True)), {1}),
+        ((Loss(2, 4, tail=True), Loss(3, 5, late=True)), {1, 2}),
+        ((Loss(3, 5),), set()),
+        ((), set()),
+    ],
+)
+def test_who_can_tell_a_late_replica_of_deletions(losses: tuple[Loss, ...], told: set[int]) -> None:
+    assert informed(partition(*losses), 3) == told
+
+
+def test_nobody_has_to_tell_one_that_a_move_adds() -> None:
+    """It has fetched the set in which it votes, and where the log begins."""
+    moving = replace(partition(Loss(4, 3, late=True), replicas=(1, 2, 3, 4)), adding=(4,))
+    assert informed(moving, 4) == frozenset()
 
 
 def test_replicas_that_do_not_vote_yet_do_not_count() -> None:

@@ -41,7 +41,7 @@ def quorum(asked: list[Any]) -> QuorumPartitions:
     quiet: Any = Quiet()
     cluster = ClusterPorts(ClusterImage, lambda: 4, asked.append)
     quorum = QuorumPartitions(host, disk, "data", quiet, quiet, lambda: 0.5, Timing(), None, cluster)
-    quorum._elected[KEY] = cast(Elected, SimpleNamespace(metadata_changed=lambda named, doubtful: None))
+    quorum._elected[KEY] = cast(Elected, SimpleNamespace(metadata_changed=lambda *_: None))
     return quorum
 
 

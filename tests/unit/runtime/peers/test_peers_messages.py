@@ -94,6 +94,10 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             VoteAsked(me, (TOPIC, 3), VoteAsk(10, me, Tail(-1, 0), False)),
             VoteAnswered(other, (TOPIC, 3), VoteGot(other, 12, False, 3, False)),
         ),
+        "vote of a voter whose log begins later": (
+            VoteAsked(me, (TOPIC, 3), VoteAsk(10, me, Tail(4, 90), False)),
+            VoteAnswered(other, (TOPIC, 3), VoteGot(other, 10, True, -1, False, 70)),
+        ),
         "registration": (
             Asked(me, RegisterAsk(me, DISK, "localhost", 9092, None, False, None)),
             Answered(other, RegisterGot(me, DISK, ErrorCode.NONE, 77)),
