@@ -27,7 +27,7 @@ from tidelog.replication.messages import (
     SnapshotAsk,
     StandNow,
     TailAsk,
-    VoteAsked,
+    VoteRequested,
 )
 from tidelog.runtime.peers import names
 from tidelog.runtime.peers.channel import BACKOFF_MS, Address, AddressOf, Channel, Surroundings
@@ -41,7 +41,7 @@ from tidelog.types import SnapshotId
 
 logger = logging.getLogger(__name__)
 
-Question = VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow | TailAsk
+Question = VoteRequested | Asked | SnapshotAsk | LeaderBegan | StandNow | TailAsk
 """Questions and notices, except fetches; all other messages are answers."""
 
 FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # the purposes of channels
