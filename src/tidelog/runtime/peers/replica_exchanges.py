@@ -69,7 +69,7 @@ class VoteExchange(Exchange[VoteRequested, VoteResponded]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[VoteRequested], gots: Sequence[VoteResponded | None]) -> Fields:
+    def response(self, asks: Sequence[VoteRequested], gots: Sequence[VoteResponded | None]) -> Fields:
         def partition(pair: tuple[VoteRequested, VoteResponded | None]) -> Fields:
             requested, responded = pair
             if responded is None:
@@ -86,9 +86,9 @@ class VoteExchange(Exchange[VoteRequested, VoteResponded]):
         topics = by_topic(zip(asks, gots, strict=True), lambda pair: pair[0].key, partition)
         return {"topics": [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics]}
 
-    def gots(self, peer: int, asks: Sequence[VoteRequested], answer: Any) -> Iterator[VoteResponded]:
+    def gots(self, peer: int, asks: Sequence[VoteRequested], response: Any) -> Iterator[VoteResponded]:
         pre = {requested.key: requested.request.pre for requested in asks}
-        for topic in answer.topics:
+        for topic in response.topics:
             for part in topic.partitions:
                 key = (topic_of(topic.topic_name), part.partition_index)
                 if part.error_code == ErrorCode.NONE and key in pre:
@@ -117,7 +117,7 @@ class NewLeaderExchange(Exchange[LeaderBegan, LeaderBegan]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[LeaderBegan], gots: Sequence[LeaderBegan | None]) -> Fields:
+    def response(self, asks: Sequence[LeaderBegan], gots: Sequence[LeaderBegan | None]) -> Fields:
         return {"topics": self._topics(asks)}
 
     @staticmethod
@@ -132,7 +132,7 @@ class NewLeaderExchange(Exchange[LeaderBegan, LeaderBegan]):
         topics = by_topic(asks, lambda began: began.key, partition)
         return [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics]
 
-    def gots(self, peer: int, asks: Sequence[LeaderBegan], answer: Any) -> Iterable[LeaderBegan]:
+    def gots(self, peer: int, asks: Sequence[LeaderBegan], response: Any) -> Iterable[LeaderBegan]:
         return ()
 
 
@@ -164,10 +164,10 @@ class HandOverExchange(Exchange[StandNow, StandNow]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[StandNow], gots: Sequence[StandNow | None]) -> Fields:
+    def response(self, asks: Sequence[StandNow], gots: Sequence[StandNow | None]) -> Fields:
         return {"error_code": ErrorCode.NONE, "topics": []}
 
-    def gots(self, peer: int, asks: Sequence[StandNow], answer: Any) -> Iterable[StandNow]:
+    def gots(self, peer: int, asks: Sequence[StandNow], response: Any) -> Iterable[StandNow]:
         return ()
 
 
@@ -205,7 +205,7 @@ class SnapshotExchange(Exchange[SnapshotAsk, SnapshotGot]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[SnapshotAsk], gots: Sequence[SnapshotGot | None]) -> Fields:
+    def response(self, asks: Sequence[SnapshotAsk], gots: Sequence[SnapshotGot | None]) -> Fields:
         def partition(pair: tuple[SnapshotAsk, SnapshotGot | None]) -> Fields:
             ask, got = pair
             snapshot = ask.snapshot if got is None else got.snapshot
@@ -232,8 +232,8 @@ class SnapshotExchange(Exchange[SnapshotAsk, SnapshotGot]):
         topics = by_topic(zip(asks, gots, strict=True), lambda pair: pair[0].key, partition)
         return {"topics": [{"name": name_of(topic), "partitions": parts} for topic, parts in topics]}
 
-    def gots(self, peer: int, asks: Sequence[SnapshotAsk], answer: Any) -> Iterator[SnapshotGot]:
-        for topic in answer.topics:
+    def gots(self, peer: int, asks: Sequence[SnapshotAsk], response: Any) -> Iterator[SnapshotGot]:
+        for topic in response.topics:
             for part in topic.partitions:
                 yield SnapshotGot(
                     peer,

@@ -365,6 +365,6 @@ def test_any_votes_together(asks: list[VoteRequested]) -> None:
         VoteResponded(2, ask.key, VoteResponse(2, ask.request.epoch, True, -1, ask.request.pre))
         for ask in found
     ]
-    frame = messages.encode(52, 2, 1, exchange.answer(found, gots))
+    frame = messages.encode(52, 2, 1, exchange.response(found, gots))
     back = list(exchange.gots(2, asks, requests.decode_response(52, memoryview(frame)[4:])))
     assert sorted(back, key=repr) == sorted(gots, key=repr)
