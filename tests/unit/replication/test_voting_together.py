@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import cast
 
 import pytest
-from test_standing_asks import NOW_MS, Clock
+from replica_pair import NOW_MS, Clock
 
 from tidelog.config import TopicConfig
 from tidelog.log.log import Log
