@@ -27,7 +27,7 @@ class Now(NamedTuple):
 
 class Respond(NamedTuple):
     waiter: Waiter
-    answer: Any  # Or the TidelogError that refuses.
+    response: Any  # Or the TidelogError that refuses.
 
 
 class AppendRecords(NamedTuple):

@@ -17,7 +17,7 @@ from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import NO_LIMIT, FetchResult, Replica
 from tidelog.replication.voters import VoterSet
-from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk, VoteGot
+from tidelog.replication.votes import Ballot, Tail, Timing, VoteRequest, VoteResponse
 
 ACKS = {"all": -1, "leader": 1}
 
@@ -201,15 +201,15 @@ class ElectionDriver(Driver):
         self.tail = tail_of(tail)
         return ()
 
-    def do_vote_asked(self, candidate: int, epoch: int, tail: str, pre: bool = False) -> Iterator[str]:
-        ask = VoteAsk(epoch, candidate, tail_of(tail), pre)
-        return self.outcome(lambda each: each.vote_asked(ask, self.now_ms, 0.0, self.tail))
+    def do_vote_requested(self, candidate: int, epoch: int, tail: str, pre: bool = False) -> Iterator[str]:
+        request = VoteRequest(epoch, candidate, tail_of(tail), pre)
+        return self.outcome(lambda each: each.vote_requested(request, self.now_ms, 0.0, self.tail))
 
-    def do_vote_got(
+    def do_vote_responded(
         self, voter: int, epoch: int, granted: bool, leader: int = -1, pre: bool = False
     ) -> Iterator[str]:
-        got = VoteGot(voter, epoch, granted, leader, pre)
-        return self.outcome(lambda each: each.vote_got(got, self.now_ms, 0.0, self.tail))
+        response = VoteResponse(voter, epoch, granted, leader, pre)
+        return self.outcome(lambda each: each.vote_responded(response, self.now_ms, 0.0, self.tail))
 
     def do_change_voters(self, voters: tuple[int, ...], needed: bool = False) -> Iterator[str]:
         wanted = VoterSet.of(voters)

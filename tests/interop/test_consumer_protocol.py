@@ -181,6 +181,7 @@ def test_a_topic_grows(at: str, group: str) -> None:
         calls.eventually(lambda: reader.assigned == {(topic, 0)}, "it has the partition")
         administrator(at).create_partitions([NewPartitions(topic, 3)])[topic].result()
         calls.eventually(lambda: len(reader.assigned) == 3, "it has the new ones, too")
+        assert reader.assigned == {(topic, 0), (topic, 1), (topic, 2)}
 
 
 def test_a_subscription_by_expression(at: str, group: str) -> None:
@@ -199,6 +200,7 @@ def test_a_subscription_by_expression(at: str, group: str) -> None:
         calls.eventually(lambda: reader.assigned == both, "it has the new topic")
         produce(at, f"{prefix}-c", 0, 1)
         calls.eventually(lambda: reader.assigned == both and bool(reader.read), "it reads the new topic")
+        assert {name for name, *_ in reader.read} == {f"{prefix}-c"}
         admin.delete_topics([f"{prefix}-a"])[f"{prefix}-a"].result()
         calls.eventually(lambda: reader.assigned == {(f"{prefix}-c", 0)}, "it gave up the deleted topic")
 

@@ -64,8 +64,14 @@ def test_pipelined_requests_are_answered_in_order(wire: Wire, create_topic: Crea
         else:
             request = calls.produce_request(topic, bytes(batch(b"x")), number % 4, acks=-1)
             sent.append(("produce", 12, wire.send("produce", 12, **request)))
-    for api, version, correlation_id in sent:
-        parse_response(wire.receive_frame(), api, version, correlation_id)
+    stored = [0] * 4
+    for number, (api, version, correlation_id) in enumerate(sent):
+        answer = parse_response(wire.receive_frame(), api, version, correlation_id)
+        if api == "produce":
+            part = answer.responses[0].partition_responses[0]
+            assert (part.error_code, part.base_offset) == (ErrorCode.none, stored[number % 4])
+            stored[number % 4] += 1
+    assert stored == [calls_so_far(sent, partition) for partition in range(4)]
 
 
 def calls_so_far(sent: list[tuple[str, int, int]], partition: int) -> int:

@@ -289,6 +289,7 @@ class TestAutoCreate:
         with Wire(broker.bootstrap) as wire:
             wire.call("metadata", 12, topics=[{"name": "made"}], allow_auto_topic_creation=True)
             calls.await_topic(wire, "made", 4)
+            assert len(calls.metadata(wire, "made").partitions) == 4
 
     @pytest.mark.tidelog_settings({"auto.create.topics.enable": False})
     def test_where_it_is_switched_off(self, broker: Broker) -> None:

@@ -42,14 +42,14 @@ def _is_topic(view: Any) -> bool:
 
 def vote_for_anybody(patch: pytest.MonkeyPatch) -> None:
     """Whether the candidate's log is complete does not matter."""
-    original = Election.vote_asked
+    original = Election.vote_requested
 
-    def vote_asked(self: Election, ask: Any, now_ms: int, chance: float, tail: Any) -> Any:
+    def vote_requested(self: Election, request: Any, now_ms: int, chance: float, tail: Any) -> Any:
         if _of_topic(self):
-            ask = ask._replace(tail=max(ask.tail, tail))
-        return original(self, ask, now_ms, chance, tail)
+            request = request._replace(tail=max(request.tail, tail))
+        return original(self, request, now_ms, chance, tail)
 
-    patch.setattr(Election, "vote_asked", vote_asked)
+    patch.setattr(Election, "vote_requested", vote_requested)
 
 
 # --- commits ------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def deliver(broker: Broker, api_key: int, body: Fields, done: Done, version: int
     version = requests.newest(api_key) if version is None else version
     context = RequestContext(api_key, version, 0, None, "this broker")
 
-    def answer(fields: Fields) -> None:
+    def respond(fields: Fields) -> None:
         done(requests.response_of(api_key, fields, version))
 
     handler = SERVED[api_key].handler
@@ -38,6 +38,6 @@ def deliver(broker: Broker, api_key: int, body: Fields, done: Done, version: int
         done(TidelogError("the request failed", ErrorCode.UNKNOWN_SERVER_ERROR))
     else:
         if isinstance(outcome, Future):
-            outcome.then(answer)
+            outcome.then(respond)
         else:
-            answer(outcome)
+            respond(outcome)

@@ -184,15 +184,15 @@ class Cluster:
         for leader, part in by_leader.items():
             try:
                 body = messages.list_offsets_request(part, read_committed)
-                answer = leader.call(Api.LIST_OFFSETS, messages.LIST_OFFSETS_VERSION, body)
-                answers = messages.list_offsets(answer)
+                response = leader.call(Api.LIST_OFFSETS, messages.LIST_OFFSETS_VERSION, body)
+                responses = messages.list_offsets(response)
             except OSError as error:
                 self.drop(leader)
                 for topic, partition in part:
                     self.forget(topic, partition)
                 trouble = str(error)
                 continue
-            for (topic, partition), listed in answers.items():
+            for (topic, partition), listed in responses.items():
                 if not listed.error:
                     found[topic, partition] = listed.offset
                     continue
@@ -207,8 +207,8 @@ class Cluster:
 
     def _metadata(self, names: Collection[str] | None, patience: Patience) -> Metadata:
         body = messages.metadata_request(names)
-        answer = self.ask(Api.METADATA, messages.METADATA_VERSION, body, patience)
-        return self._learn(messages.metadata(answer))
+        response = self.ask(Api.METADATA, messages.METADATA_VERSION, body, patience)
+        return self._learn(messages.metadata(response))
 
     def ask(self, api: int, version: int, body: bytes, patience: Patience) -> memoryview:
         """The first response of any broker."""

@@ -34,7 +34,7 @@ class ClusterView:
     topics: dict[str, list[PartitionView]]  # of the requested topics, those that exist
 
 
-def answers(host: str, port: int, timeout_s: float = 5.0) -> bool:
+def responds(host: str, port: int, timeout_s: float = 5.0) -> bool:
     """Whether a broker there answers an ApiVersions request without error."""
     try:
         with _connected(host, port, timeout_s) as connection:
@@ -90,8 +90,8 @@ def _connected(host: str, port: int, timeout_s: float) -> BrokerConnection:
 
 
 def _speaks_kafka(connection: BrokerConnection) -> bool:
-    answer = connection.call(Api.API_VERSIONS, 0, b"")
-    return len(answer) >= 2 and Reader(answer).int16() == 0
+    response = connection.call(Api.API_VERSIONS, 0, b"")
+    return len(response) >= 2 and Reader(response).int16() == 0
 
 
 def _unfenced(reader: Reader) -> tuple[dict[int, tuple[str, int]], int]:

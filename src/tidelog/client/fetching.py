@@ -71,19 +71,19 @@ class PartitionFetcher:
             if connection is None:
                 continue
             try:
-                answer = messages.fetched(connection.receive(self._room))
+                response = messages.fetched(connection.receive(self._room))
             except OSError as error:
                 self._lost(connection, error)
                 continue
-            if not answer.error:
-                if answer.nearer_replica >= 0:
-                    self._nearer = answer.nearer_replica
+            if not response.error:
+                if response.nearer_replica >= 0:
+                    self._nearer = response.nearer_replica
                     continue  # the leader sends no records: fetch there
-                if answer.records:
+                if response.records:
                     self._patience.renew()
                 self._unknown_left = _UNKNOWN_TOPIC_TRIES
-                return answer
-            self._refused(answer.error)
+                return response
+            self._refused(response.error)
 
     def wait(self, reason: str) -> None:
         """No records arrived though there should be some: wait, for a limited time."""

@@ -22,8 +22,8 @@ class AuthenticationFailed(Exception):
 
 def authenticate(call: Call, sasl: SaslSettings) -> None:
     mechanism = sasl.mechanism.encode()
-    answer = call(_SASL_HANDSHAKE, 1, struct.pack(">h", len(mechanism)) + mechanism)
-    (error,) = struct.unpack_from(">h", answer)
+    response = call(_SASL_HANDSHAKE, 1, struct.pack(">h", len(mechanism)) + mechanism)
+    (error,) = struct.unpack_from(">h", response)
     if error:
         raise AuthenticationFailed(f"The broker does not support the SASL mechanism {sasl.mechanism}.")
     if sasl.mechanism == "PLAIN":
@@ -34,14 +34,14 @@ def authenticate(call: Call, sasl: SaslSettings) -> None:
 
 
 def _exchange(call: Call, token: bytes, sasl: SaslSettings) -> bytes:
-    answer = call(_SASL_AUTHENTICATE, 0, struct.pack(">i", len(token)) + token)
-    error, length = struct.unpack_from(">hh", answer)
+    response = call(_SASL_AUTHENTICATE, 0, struct.pack(">i", len(token)) + token)
+    error, length = struct.unpack_from(">hh", response)
     position = 4 + max(length, 0)
     if error:
-        reason = bytes(answer[4:position]).decode(errors="replace") or f"error {error}"
+        reason = bytes(response[4:position]).decode(errors="replace") or f"error {error}"
         raise AuthenticationFailed(f"The broker rejected the user {sasl.username!r}: {reason}")
-    (size,) = struct.unpack_from(">i", answer, position)
-    return bytes(answer[position + 4 : position + 4 + max(size, 0)])
+    (size,) = struct.unpack_from(">i", response, position)
+    return bytes(response[position + 4 : position + 4 + max(size, 0)])
 
 
 class Scram:

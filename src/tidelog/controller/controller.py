@@ -395,7 +395,7 @@ class Controller(Machine):
         """
         if isinstance(submitted.decision, Review):
             return self._reviewed(submitted.decision, error)
-        got = self._answer(submitted.decision, verdict, error)
+        got = self._response_to(submitted.decision, verdict, error)
         return [] if submitted.token is None or got is None else [Reply(submitted.token, got)]
 
     def _reviewed(self, decision: Review, error: ErrorCode) -> Effects:
@@ -408,7 +408,7 @@ class Controller(Machine):
             self._review.committed(decision.number)
         return []
 
-    def _answer(
+    def _response_to(
         self, decision: Decision, verdict: ErrorCode | bool | None, error: ErrorCode
     ) -> ControllerGot | None:
         match decision:

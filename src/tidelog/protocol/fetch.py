@@ -251,18 +251,18 @@ class FetchResponseBuilder:
         if self._flexible:
             self._open += b"\x00"
 
-    def partition(self, answer: FetchPartitionResponse) -> None:
+    def partition(self, response: FetchPartitionResponse) -> None:
         version, flexible = self._version, self._flexible
         out = self._open
         out += _PARTITION.pack(
-            answer.partition, answer.error, answer.high_watermark, answer.last_stable_offset
+            response.partition, response.error, response.high_watermark, response.last_stable_offset
         )
         if version >= 5:
-            out += INT64.pack(answer.log_start_offset)
-        self._aborted(answer.aborted)
+            out += INT64.pack(response.log_start_offset)
+        self._aborted(response.aborted)
         if version >= 11:
-            out += INT32.pack(answer.preferred_read_replica)
-        records = answer.records
+            out += INT32.pack(response.preferred_read_replica)
+        records = response.records
         size = 0 if records is None else records.size
         out += write_uvarint(size + 1) if flexible else INT32.pack(size)
         if records is not None and size:
@@ -270,7 +270,7 @@ class FetchResponseBuilder:
             self.parts.append(records)
             self._size += size
         if flexible:
-            self._tags(answer)
+            self._tags(response)
 
     def _aborted(self, aborted: list[tuple[int, int]] | None) -> None:
         out = self._open
@@ -283,16 +283,16 @@ class FetchResponseBuilder:
             if self._flexible:
                 out += b"\x00"
 
-    def _tags(self, answer: FetchPartitionResponse) -> None:
-        if answer.diverging is None and answer.leader is None:
+    def _tags(self, response: FetchPartitionResponse) -> None:
+        if response.diverging is None and response.leader is None:
             self._open += b"\x00"
             return
         fields = []
-        if answer.diverging is not None:
-            epoch, end_offset = answer.diverging
+        if response.diverging is not None:
+            epoch, end_offset = response.diverging
             fields.append(b"\x00\x0d" + INT32.pack(epoch) + INT64.pack(end_offset) + b"\x00")
-        if answer.leader is not None:
-            broker, epoch = answer.leader
+        if response.leader is not None:
+            broker, epoch = response.leader
             fields.append(b"\x01\x09" + INT32.pack(broker) + INT32.pack(epoch) + b"\x00")
         self._open += write_uvarint(len(fields)) + b"".join(fields)
 

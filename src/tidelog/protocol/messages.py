@@ -106,10 +106,10 @@ def decode(
     return request
 
 
-def encode(api_key: int, version: int, correlation_id: int, answer: Fields) -> bytes:
+def encode(api_key: int, version: int, correlation_id: int, response: Fields) -> bytes:
     """The whole response frame."""
     sink = Sink()
-    _writer(api_key, version)(sink, _response_builder(api_key, version)(answer))
+    _writer(api_key, version)(sink, _response_builder(api_key, version)(response))
     body = b"".join(sink.pieces)
     # The header of an ApiVersions response never has tagged fields: a client must be able to read it before
     # it knows the versions.
@@ -117,10 +117,10 @@ def encode(api_key: int, version: int, correlation_id: int, answer: Fields) -> b
     return _FRAME_START.pack(4 + len(header) + len(body), correlation_id) + header + body
 
 
-def has_more_elements(answer: Fields, limit: int) -> bool:
+def has_more_elements(response: Fields, limit: int) -> bool:
     """Whether the arrays of a response, and those in their elements, have more than ``limit`` elements."""
     count = 0
-    for value in answer.values():
+    for value in response.values():
         for element in value if isinstance(value, list) else ():
             inner = element.values() if isinstance(element, dict) else ()
             count += 1 + sum(len(each) for each in inner if isinstance(each, list))

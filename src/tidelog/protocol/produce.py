@@ -122,11 +122,11 @@ def encode(
     if flexible:
         body += b"\x00"  # no tagged fields in the header
     body += write_array_size(len(topics), flexible)
-    for key, answers in topics:
+    for key, responses in topics:
         body += key.bytes if isinstance(key, UUID) else write_string(key, flexible)
-        body += write_array_size(len(answers), flexible)
-        for answer in answers:
-            _encode_partition(body, version, answer)
+        body += write_array_size(len(responses), flexible)
+        for response in responses:
+            _encode_partition(body, version, response)
         if flexible:
             body += b"\x00"
     body += b"\x00\x00\x00\x00"  # throttle time
@@ -136,26 +136,30 @@ def encode(
     return bytes(body)
 
 
-def _encode_partition(body: bytearray, version: int, answer: ProducePartitionResponse) -> None:
+def _encode_partition(body: bytearray, version: int, response: ProducePartitionResponse) -> None:
     packed = _RESPONSE.pack(
-        answer.partition, answer.error, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+        response.partition,
+        response.error,
+        response.base_offset,
+        response.log_append_time_ms,
+        response.log_start_offset,
     )
     body += packed if version >= 5 else packed[:22]  # the log start offset was added in version 5
     if version < 8:
         return
     flexible = version >= FLEXIBLE_FROM
-    body += write_array_size(len(answer.refused_records), flexible)
-    for number in answer.refused_records:
-        body += INT32.pack(number) + write_string(answer.message, flexible)
+    body += write_array_size(len(response.refused_records), flexible)
+    for number in response.refused_records:
+        body += INT32.pack(number) + write_string(response.message, flexible)
         if flexible:
             body += b"\x00"
-    body += write_string(answer.message, flexible)
+    body += write_string(response.message, flexible)
     if not flexible:
         return
-    if answer.leader is None or version < 10:
+    if response.leader is None or version < 10:
         body += b"\x00"
     else:
-        broker, epoch = answer.leader
+        broker, epoch = response.leader
         body += b"\x01\x00\x09" + INT32.pack(broker) + INT32.pack(epoch) + b"\x00"
 
 

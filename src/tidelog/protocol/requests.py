@@ -60,9 +60,9 @@ def request_of(api_key: int, body: Fields, version: int | None = None) -> Any:
     return _request_builder(api_key, newest(api_key) if version is None else version)(body)
 
 
-def response_of(api_key: int, answer: Fields, version: int | None = None) -> Any:
+def response_of(api_key: int, response: Fields, version: int | None = None) -> Any:
     """A handler's response as the sender gets it over the wire."""
-    return _response_builder(api_key, newest(api_key) if version is None else version)(answer)
+    return _response_builder(api_key, newest(api_key) if version is None else version)(response)
 
 
 def encode_request(api_key: int, correlation_id: int, client_id: str, body: Fields) -> bytes:
@@ -89,8 +89,8 @@ def decode_response(api_key: int, frame: memoryview) -> Any:
 def decode_body(api_key: int, frame: memoryview, position: int = 0) -> Any:
     """The response whose body begins there."""
     with _sensible(api_key):
-        answer, _ = _response_reader(api_key)(frame.toreadonly(), position)
-    return answer
+        response, _ = _response_reader(api_key)(frame.toreadonly(), position)
+    return response
 
 
 @contextmanager

@@ -29,18 +29,18 @@ from tidelog.invariant import invariant
 from tidelog.machine import Machine
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import (
-    AskVote,
     Ballot,
     ElectionEffects,
     Follow,
     Lead,
+    RequestVote,
     RespondToVote,
     SaveBallot,
     Tail,
     TellLeader,
     Timing,
-    VoteAsk,
-    VoteGot,
+    VoteRequest,
+    VoteResponse,
 )
 from tidelog.types import NO_BROKER
 
@@ -293,30 +293,32 @@ class Election(Machine):
             if voter.voter_id != self.me
         ]
 
-    def _ask(self, voter_id: int, epoch: int, tail: Tail, *, pre: bool) -> AskVote:
+    def _ask(self, voter_id: int, epoch: int, tail: Tail, *, pre: bool) -> RequestVote:
         voter = self.voters.get(voter_id)
         directory = voter.directory if voter is not None else None
-        return AskVote(voter_id, VoteAsk(epoch, self.me, tail, pre, self.directory, directory))
+        return RequestVote(voter_id, VoteRequest(epoch, self.me, tail, pre, self.directory, directory))
 
-    def vote_got(self, got: VoteGot, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
+    def vote_responded(
+        self, response: VoteResponse, now_ms: int, chance: float, tail: Tail
+    ) -> ElectionEffects:
         """A response to one of our requests. Late ones, from another epoch or of another kind, are
         ignored.
         """
-        self.is_mistaken_for_leader = got.leader == self.me and self.state is not ElectionState.LEADER
-        if got.epoch > self.epoch:
-            return self._newer_epoch(got.epoch, got.leader, now_ms, _spread(self._ask_ms(), chance))
-        if got.epoch < self.epoch or got.voter not in self.voters or self.leader != NO_BROKER:
+        self.is_mistaken_for_leader = response.leader == self.me and self.state is not ElectionState.LEADER
+        if response.epoch > self.epoch:
+            return self._newer_epoch(response.epoch, response.leader, now_ms, _spread(self._ask_ms(), chance))
+        if response.epoch < self.epoch or response.voter not in self.voters or self.leader != NO_BROKER:
             return []
-        if not got.granted and got.leader not in (NO_BROKER, self.me):
-            return self.leader_hinted(got.leader, got.epoch, now_ms)
-        if self.state is not (ElectionState.PROSPECTIVE if got.pre else ElectionState.CANDIDATE):
+        if not response.granted and response.leader not in (NO_BROKER, self.me):
+            return self.leader_hinted(response.leader, response.epoch, now_ms)
+        if self.state is not (ElectionState.PROSPECTIVE if response.pre else ElectionState.CANDIDATE):
             return []
-        (self._granted if got.granted else self._refused).add(got.voter)
-        if not got.granted:
+        (self._granted if response.granted else self._refused).add(response.voter)
+        if not response.granted:
             self._refused_ms = now_ms
         else:
-            self.starts[got.voter] = got.start_offset
-        if got.pre:
+            self.starts[response.voter] = response.start_offset
+        if response.pre:
             return self.ask_votes(now_ms, chance, tail) if self._promised_enough(now_ms, tail) else []
         if self._is_majority(self._granted):
             return self._win(now_ms)
@@ -345,26 +347,28 @@ class Election(Machine):
 
     # --- answering vote requests ----------------------------------------------------------------------------
 
-    def vote_asked(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
+    def vote_requested(self, request: VoteRequest, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         effects: ElectionEffects = []
-        if ask.epoch > self.epoch:
+        if request.epoch > self.epoch:
             # Also for a pre-vote: a replica in a higher epoch than its leader could not follow any leader.
-            effects = self._newer_epoch(ask.epoch, NO_BROKER, now_ms, _spread(self.timing.round_ms, chance))
-        if ask.pre:
-            granted = self._would_elect(ask, now_ms, chance, tail)
+            wait_ms = _spread(self.timing.round_ms, chance)
+            effects = self._newer_epoch(request.epoch, NO_BROKER, now_ms, wait_ms)
+        if request.pre:
+            granted = self._would_elect(request, now_ms, chance, tail)
             if not granted:
-                effects += self._ask_instead(ask, now_ms, chance, tail)
+                effects += self._ask_instead(request, now_ms, chance, tail)
         else:
-            granted = self._grant(ask, now_ms, tail)
-        if granted and not ask.pre:
-            self.voted_for = ask.candidate
+            granted = self._grant(request, now_ms, tail)
+        if granted and not request.pre:
+            self.voted_for = request.candidate
             self.deadline_ms = now_ms + _spread(self.timing.round_ms, chance)
             effects.append(SaveBallot(self.ballot))
         leader = self.leader if self._hears_leader(now_ms) else NO_BROKER
-        effects.append(RespondToVote(ask.candidate, VoteGot(self.me, self.epoch, granted, leader, ask.pre)))
+        response = VoteResponse(self.me, self.epoch, granted, leader, request.pre)
+        effects.append(RespondToVote(request.candidate, response))
         return effects
 
-    def _is_meant(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
+    def _is_meant(self, request: VoteRequest, now_ms: int, tail: Tail) -> bool:
         """Whether a vote request is meant for this voter with this disk. With another disk it has forgotten
         how it voted and what it acknowledged, and must not help to elect a replica that lacks that.
 
@@ -376,38 +380,38 @@ class Election(Machine):
             return False
         if self.directory is None:
             return True
-        if ask.voter_directory is not None:
-            return ask.voter_directory == self.directory
+        if request.voter_directory is not None:
+            return request.voter_directory == self.directory
         if tail.end_offset > 0:
             return self.is_voter
-        return ask.tail.end_offset == 0 or now_ms - self._born_ms >= self.timing.founding_ms
+        return request.tail.end_offset == 0 or now_ms - self._born_ms >= self.timing.founding_ms
 
-    def _would_elect(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> bool:
+    def _would_elect(self, request: VoteRequest, now_ms: int, chance: float, tail: Tail) -> bool:
         """Not while we hear a leader: the candidate may only be partitioned from it.
 
         Of two that send pre-votes at the same time, the one with the longer log, then the one with the lower
         id continues. The other yields: if both continued, the votes would be split.
         """
-        if ask.epoch < self.epoch or ask.tail < tail or not self._is_meant(ask, now_ms, tail):
+        if request.epoch < self.epoch or request.tail < tail or not self._is_meant(request, now_ms, tail):
             return False
         if self._hears_leader(now_ms):
             return False
-        if self.state is ElectionState.PROSPECTIVE and ask.candidate in self.voters:
-            if (ask.tail, -ask.candidate) < (tail, -self.me):
+        if self.state is ElectionState.PROSPECTIVE and request.candidate in self.voters:
+            if (request.tail, -request.candidate) < (tail, -self.me):
                 return False
             self.state = ElectionState.UNATTACHED
             self.deadline_ms = now_ms + _spread(self.timing.round_ms, chance)
         return True
 
-    def _ask_instead(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
+    def _ask_instead(self, request: VoteRequest, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         """If we refused because we are the better candidate, send our own pre-vote."""
-        outranked = (ask.tail, -ask.candidate) < (tail, -self.me)
-        if not outranked or ask.candidate not in self.voters or not self.may_stand:
+        outranked = (request.tail, -request.candidate) < (tail, -self.me)
+        if not outranked or request.candidate not in self.voters or not self.may_stand:
             return []
-        if self.state is ElectionState.PROSPECTIVE and ask.epoch == self.epoch:
+        if self.state is ElectionState.PROSPECTIVE and request.epoch == self.epoch:
             # It may not have been running when we sent our pre-votes.
-            return [self._ask(ask.candidate, self.epoch, tail, pre=True)]
-        if self.state is ElectionState.UNATTACHED and ask.tail < tail:
+            return [self._ask(request.candidate, self.epoch, tail, pre=True)]
+        if self.state is ElectionState.UNATTACHED and request.tail < tail:
             self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.grace_ms, chance))
         return []
 
@@ -416,14 +420,16 @@ class Election(Machine):
             return True
         return self.leader != NO_BROKER and now_ms - self.leader_heard_ms < self.timing.trust_ms
 
-    def _grant(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
-        if ask.epoch < self.epoch or self.leader != NO_BROKER or not self._is_meant(ask, now_ms, tail):
+    def _grant(self, request: VoteRequest, now_ms: int, tail: Tail) -> bool:
+        if request.epoch < self.epoch or self.leader != NO_BROKER:
+            return False
+        if not self._is_meant(request, now_ms, tail):
             return False
         # One vote per epoch. The same candidate gets the same response again, since the first may have been
         # lost.
-        if self.voted_for not in (NO_BROKER, ask.candidate):
+        if self.voted_for not in (NO_BROKER, request.candidate):
             return False
-        return ask.tail >= tail
+        return request.tail >= tail
 
     # --- learning of leaders --------------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ class FetchServer:
         """
         session = self._sessions.pop(follower, None)
         if session is not None and session.parked:
-            self._answer(follower, session.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+            self._respond(follower, session.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class FetchServer:
             if session is None or session.generation != ask.since:
                 # This process has restarted, or a request was lost: our session is not the one that the
                 # request builds on.
-                self._answer(ask.sender, ask.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+                self._respond(ask.sender, ask.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
                 return None
         elif session is not None and session.generation == ask.generation:
             return None  # a duplicate
@@ -225,15 +225,15 @@ class FetchServer:
         if has_more and driver.stand_in.is_behind(ask.sender, item.last_epoch):
             driver.damage.step_back(item.high_watermark)
         if driver.lends_to(ask.sender):
-            answer = driver.replica.lent(item.epoch, item.offset, item.last_epoch)
+            response = driver.replica.lent(item.epoch, item.offset, item.last_epoch)
         else:
-            answer = driver.replica.fetched(
+            response = driver.replica.fetched(
                 follower, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
             )
-        if answer.effects:
-            driver.run(answer.effects)
-        if answer.error is not ErrorCode.NONE or answer.diverging is not None:
-            return _refusal(driver, item, answer.error, answer.diverging)
+        if response.effects:
+            driver.run(response.effects)
+        if response.error is not ErrorCode.NONE or response.diverging is not None:
+            return _refusal(driver, item, response.error, response.diverging)
         if voter.notes_fetches or follower == NO_BROKER:
             voter.note_fetch(ask.sender, directory, item.offset, now_ms)
         return None
@@ -364,9 +364,9 @@ class FetchServer:
         if len(session.answered) >= ANSWERED_MAX:
             session.answered.clear()  # It does not say which responses it has received.
         session.answered[session.generation] = self._services.uptime_ms()
-        self._answer(session.sender, session.generation, ErrorCode.NONE, parts)
+        self._respond(session.sender, session.generation, ErrorCode.NONE, parts)
 
-    def _answer(self, to: int, generation: int, error: ErrorCode, parts: list[FetchPart]) -> None:
+    def _respond(self, to: int, generation: int, error: ErrorCode, parts: list[FetchPart]) -> None:
         self._peers.send(to, FetchGot(self._me, generation, error, parts))
 
 

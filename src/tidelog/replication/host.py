@@ -30,12 +30,12 @@ from tidelog.replication.messages import (
     StandNow,
     TailAsk,
     TailGot,
-    VoteAnswered,
-    VoteAsked,
+    VoteRequested,
+    VoteResponded,
 )
 from tidelog.replication.replica import Role
 from tidelog.replication.syncing import Syncer
-from tidelog.replication.votes import AskVote, RespondToVote, TellLeader
+from tidelog.replication.votes import RequestVote, RespondToVote, TellLeader
 from tidelog.replication.voting import TICK_MS, Voting
 from tidelog.services import Services, Timer, ignore
 from tidelog.types import NO_BROKER
@@ -206,10 +206,10 @@ class Host:
 
     def _receive_rare(self, message: Message) -> None:
         match message:
-            case VoteAsked():
-                self.voting.asked(message)
-            case VoteAnswered():
-                self.voting.answered(message)
+            case VoteRequested():
+                self.voting.requested(message)
+            case VoteResponded():
+                self.voting.responded(message)
             case LeaderBegan():
                 self.voting.began(message)
             case StandNow():
@@ -298,12 +298,12 @@ class Host:
     def election_moved(self, driver: ReplicaDriver) -> None:
         self.voting.moved(driver)
 
-    def ask_vote(self, driver: ReplicaDriver, effect: AskVote) -> None:
-        self._peers.send(effect.voter, VoteAsked(self.me, driver.key, effect.ask))
+    def request_vote(self, driver: ReplicaDriver, effect: RequestVote) -> None:
+        self._peers.send(effect.voter, VoteRequested(self.me, driver.key, effect.request))
 
     def respond_to_vote(self, driver: ReplicaDriver, effect: RespondToVote) -> None:
-        got = effect.got._replace(start_offset=driver.log.start_offset)
-        self._peers.send(effect.asker, VoteAnswered(self.me, driver.key, got))
+        response = effect.response._replace(start_offset=driver.log.start_offset)
+        self._peers.send(effect.candidate, VoteResponded(self.me, driver.key, response))
 
     def tell_leader(self, driver: ReplicaDriver, effect: TellLeader) -> None:
         self._peers.send(effect.voter, LeaderBegan(self.me, driver.key, effect.epoch))

@@ -11,7 +11,7 @@ from tidelog.errors import StorageError
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.progress import Progress
 from tidelog.replication.syncing import Syncer
-from tidelog.replication.votes import AskVote, Ballot, RespondToVote, TellLeader
+from tidelog.replication.votes import Ballot, RequestVote, RespondToVote, TellLeader
 
 if TYPE_CHECKING:
     from tidelog.replication.driver import ReplicaDriver
@@ -51,7 +51,7 @@ class ReplicaListener(Protocol):
     def election_moved(self, driver: "ReplicaDriver") -> None:
         """Its deadline may have changed."""
 
-    def ask_vote(self, driver: "ReplicaDriver", effect: AskVote) -> None: ...
+    def request_vote(self, driver: "ReplicaDriver", effect: RequestVote) -> None: ...
 
     def respond_to_vote(self, driver: "ReplicaDriver", effect: RespondToVote) -> None: ...
 

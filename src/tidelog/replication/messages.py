@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tidelog.errors import ErrorCode
 from tidelog.log.storage import Buffer
-from tidelog.replication.votes import VoteAsk, VoteGot
+from tidelog.replication.votes import VoteRequest, VoteResponse
 from tidelog.types import SnapshotId
 
 PartitionKey = Hashable
@@ -91,16 +91,16 @@ class FetchGot(NamedTuple):
     parts: list[FetchPart]  # only partitions with news; an empty list is a heartbeat
 
 
-class VoteAsked(NamedTuple):
+class VoteRequested(NamedTuple):
     sender: int
     key: PartitionKey
-    ask: VoteAsk
+    request: VoteRequest
 
 
-class VoteAnswered(NamedTuple):
+class VoteResponded(NamedTuple):
     sender: int
     key: PartitionKey
-    got: VoteGot
+    response: VoteResponse
 
 
 class LeaderBegan(NamedTuple):
@@ -170,8 +170,8 @@ Message = (
     TailMessage
     | FetchAsk
     | FetchGot
-    | VoteAsked
-    | VoteAnswered
+    | VoteRequested
+    | VoteResponded
     | LeaderBegan
     | StandNow
     | SnapshotAsk

@@ -40,7 +40,7 @@ class Tail(NamedTuple):
     end_offset: int
 
 
-class VoteAsk(NamedTuple):
+class VoteRequest(NamedTuple):
     epoch: int  # with ``pre`` the candidate's present epoch, otherwise the new one
     candidate: int
     tail: Tail
@@ -49,7 +49,7 @@ class VoteAsk(NamedTuple):
     voter_directory: UUID | None = None  # of the intended voter; None: whichever it has
 
 
-class VoteGot(NamedTuple):
+class VoteResponse(NamedTuple):
     voter: int
     epoch: int
     granted: bool
@@ -64,14 +64,14 @@ class SaveBallot(NamedTuple):
     ballot: Ballot
 
 
-class AskVote(NamedTuple):
+class RequestVote(NamedTuple):
     voter: int
-    ask: VoteAsk
+    request: VoteRequest
 
 
 class RespondToVote(NamedTuple):
-    asker: int
-    got: VoteGot
+    candidate: int
+    response: VoteResponse
 
 
 class Lead(NamedTuple):
@@ -92,5 +92,5 @@ class Follow(NamedTuple):
     leader: int
 
 
-ElectionEffect = SaveBallot | AskVote | RespondToVote | Lead | TellLeader | Follow
+ElectionEffect = SaveBallot | RequestVote | RespondToVote | Lead | TellLeader | Follow
 ElectionEffects = list[ElectionEffect]

@@ -18,8 +18,15 @@ from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import FOREVER_MS, NEVER_MS
 from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.fetching import FetchLoop
-from tidelog.replication.messages import LeaderBegan, PartitionKey, Peers, StandNow, VoteAnswered, VoteAsked
-from tidelog.replication.votes import VoteGot
+from tidelog.replication.messages import (
+    LeaderBegan,
+    PartitionKey,
+    Peers,
+    StandNow,
+    VoteRequested,
+    VoteResponded,
+)
+from tidelog.replication.votes import VoteResponse
 from tidelog.services import Services
 from tidelog.types import NO_BROKER
 
@@ -143,21 +150,21 @@ class Voting:
 
     # --- messages -------------------------------------------------------------------------------------------
 
-    def asked(self, asked: VoteAsked) -> None:
-        driver = self._driver.get(asked.key)
+    def requested(self, requested: VoteRequested) -> None:
+        driver, request = self._driver.get(requested.key), requested.request
         if driver is None or not driver.voter.may_vote:
             # A request with vote requests for many partitions is answered as a whole: a missing response here
             # would delay all the others.
-            got = VoteGot(self._me, asked.ask.epoch, False, NO_BROKER, asked.ask.pre)
-            self._peers.send(asked.sender, VoteAnswered(self._me, asked.key, got))
-        elif asked.sender == asked.ask.candidate:
+            response = VoteResponse(self._me, request.epoch, False, NO_BROKER, request.pre)
+            self._peers.send(requested.sender, VoteResponded(self._me, requested.key, response))
+        elif requested.sender == request.candidate:
             driver.voter.refresh(self)
-            driver.voter.vote_asked(asked.ask, self._services.uptime_ms(), self._chance)
+            driver.voter.vote_requested(request, self._services.uptime_ms(), self._chance)
 
-    def answered(self, answered: VoteAnswered) -> None:
-        driver = self._driver.get(answered.key)
+    def responded(self, responded: VoteResponded) -> None:
+        driver = self._driver.get(responded.key)
         if driver is not None:
-            driver.voter.vote_got(answered.got, self._services.uptime_ms(), self._chance)
+            driver.voter.vote_responded(responded.response, self._services.uptime_ms(), self._chance)
 
     def began(self, began: LeaderBegan) -> None:
         driver = self._driver.get(began.key)

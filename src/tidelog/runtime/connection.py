@@ -355,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
-                request, position, context, lambda answer: self._finish(slot, answer), self
+                request, position, context, lambda response: self._finish(slot, response), self
             )
         elif api_key == fetch.API_KEY:
             by_follower = gate is not None and follower_fetch.is_ask(request, version)
@@ -397,7 +397,7 @@ class Connection(asyncio.BufferedProtocol):
         self._server.requests += 1
         context = _new_context((produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None))
         self._server.produce.handle_repeated(
-            shape, records, context, lambda answer: self._finish(slot, answer), self
+            shape, records, context, lambda response: self._finish(slot, response), self
         )
         return slot
 
@@ -516,8 +516,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- responses out --------------------------------------------------------------------------------------
 
-    def _finish(self, slot: Slot, answer: bytes | bytearray | None) -> None:
-        parts = () if answer is None else (answer,)
+    def _finish(self, slot: Slot, response: bytes | bytearray | None) -> None:
+        parts = () if response is None else (response,)
         if self._busy and not self._awaited and not slot.loose:
             slot.parts = parts  # Sent with the others after all complete requests were started.
         else:

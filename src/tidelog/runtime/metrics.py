@@ -143,14 +143,14 @@ class MetricsServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), REQUEST_TIMEOUT_S)
-            writer.write(await self._answer(head[:MAX_HEAD_BYTES]))
+            writer.write(await self._response(head[:MAX_HEAD_BYTES]))
             await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             pass
         finally:
             writer.close()
 
-    async def _answer(self, head: bytes) -> bytes:
+    async def _response(self, head: bytes) -> bytes:
         words = head.split(None, 2)
         path = words[1].split(b"?")[0] if len(words) > 1 and words[0] == b"GET" else b""
         if path == b"/metrics":

@@ -20,7 +20,7 @@ from tidelog.errors import TidelogError
 from tidelog.log.log import Log
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host, HostPorts
-from tidelog.replication.messages import Message, PartitionKey, VoteAnswered
+from tidelog.replication.messages import Message, PartitionKey, VoteResponded
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.replication.votes import Timing
@@ -167,7 +167,7 @@ class ControllersCluster:
         it.
         """
         chance = self.world.chance
-        if not isinstance(message, VoteAnswered) or not message.got.granted or message.got.pre:
+        if not isinstance(message, VoteResponded) or not message.response.granted or message.response.pre:
             return
         if self.ill_luck and chance.random() < self.ill_luck:
             self.world.note(f"node {machine.node_id} loses power right after its vote")

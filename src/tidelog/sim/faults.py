@@ -12,7 +12,7 @@ from tidelog.broker.coordinators.markers import WRITE_TXN_MARKERS
 from tidelog.broker.transactions.admission import ADD_PARTITIONS_TO_TXN
 from tidelog.controller.messages import InSyncAsk, OfflineAsk, PromiseConfirmedAsk, RegisterAsk
 from tidelog.errors import ErrorCode
-from tidelog.replication.messages import FetchAsk, VoteAnswered
+from tidelog.replication.messages import FetchAsk, VoteResponded
 from tidelog.sim.clients.client import Reply
 from tidelog.sim.decay import DECAYS
 from tidelog.sim.disk import EIO
@@ -40,8 +40,8 @@ def is_promise(message: Any) -> bool:
     match message:
         case FetchAsk():
             return bool(message.items)
-        case VoteAnswered():
-            return message.got.granted and not message.got.pre
+        case VoteResponded():
+            return message.response.granted and not message.response.pre
         case Reply():
             return message.error is ErrorCode.NONE and message.offset >= 0
     return False

@@ -28,7 +28,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tidelog.client.cluster_view import answers as answers_at
+from tidelog.client.cluster_view import responds
 
 Setting = str | int | float | bool | Sequence[str]
 """A value of a broker setting, under Kafka's name."""
@@ -208,7 +208,7 @@ class Broker:
 
     def _await_answer(self, deadline: float) -> None:
         process = self._running()
-        while not answers_at(self.host, self.port):
+        while not responds(self.host, self.port):
             code = process.poll()
             if code is not None:
                 raise self.failed(f"the broker ended with exit code {code} before it answered")
@@ -239,7 +239,7 @@ def running_broker(
 
 def answers(port: int, timeout_s: float = 5.0) -> bool:
     """Whether a broker on this port of 127.0.0.1 answers an ApiVersions request without error."""
-    return answers_at("127.0.0.1", port, timeout_s)
+    return responds("127.0.0.1", port, timeout_s)
 
 
 def free_port() -> int:

@@ -12,8 +12,8 @@ from tidelog.client.cluster_view import (
     ClusterView,
     PartitionView,
     active_controller,
-    answers,
     is_ready,
+    responds,
     view_cluster,
 )
 from tidelog.client.ports import first_open, is_free
@@ -115,7 +115,7 @@ def test_the_active_controller_is_who_leads_the_quorum(answer: bytes, leader: in
 
 def test_whoever_answers_something_else_is_no_broker() -> None:
     with server_that_answers(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
-        assert not answers("127.0.0.1", port)
+        assert not responds("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(

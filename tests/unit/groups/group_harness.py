@@ -76,7 +76,7 @@ class Groups:
     def do(self, effects: Effects) -> None:
         for effect in effects:
             if isinstance(effect, Respond):
-                effect.waiter.answers.append(effect.answer)
+                effect.waiter.answers.append(effect.response)
                 assert len(effect.waiter.answers) == 1, "answered twice"
             else:
                 assert isinstance(effect, AppendRecords)

@@ -4,7 +4,7 @@ import errno
 import logging
 
 import pytest
-from test_standing_asks import FOLLOWER, LEADER, Pair
+from replica_pair import FOLLOWER, LEADER, Pair
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
 from tidelog.replication.driver import SYNC_AGAIN_MS
@@ -92,7 +92,7 @@ def test_what_cannot_be_taken_now_is_asked_for_after_a_while(monkeypatch: pytest
         patch.setattr(type(log), "append_batches", too_many_files)
         pair.append()
         pair.clock.settle()
-        assert len([answer for answer in pair.answers() if answer.parts]) == 1
+        assert len([answer for answer in pair.responses() if answer.parts]) == 1
     pair.clock.advance(BACKOFF_MS + 2 * TICK_MS)
     assert pair.ends() == [(1, 1)]
 

@@ -1,8 +1,8 @@
 """A leader that the controllers chose as complete lacks records which a follower knows to be committed."""
 
 import pytest
+from replica_pair import FOLLOWER, LEADER, Pair
 from test_broken_replicas import contradicting_pair
-from test_standing_asks import FOLLOWER, LEADER, Pair
 
 from tidelog.errors import InvariantViolation
 from tidelog.replication.driver import ReplicaDriver

@@ -8,17 +8,17 @@ import pytest
 from tidelog.replication.election import Election, ElectionState
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.replication.votes import (
-    AskVote,
     Ballot,
     Follow,
     Lead,
+    RequestVote,
     RespondToVote,
     SaveBallot,
     Tail,
     TellLeader,
     Timing,
-    VoteAsk,
-    VoteGot,
+    VoteRequest,
+    VoteResponse,
 )
 
 VOTERS = VoterSet.of([1, 2, 3])
@@ -51,19 +51,19 @@ def kinds(effects: list[Any]) -> list[type]:
 
 def asked(effects: list[Any]) -> list[tuple[int, bool]]:
     """Who was asked, and whether it was only a question."""
-    return [(effect.voter, effect.ask.pre) for effect in effects if isinstance(effect, AskVote)]
+    return [(effect.voter, effect.request.pre) for effect in effects if isinstance(effect, RequestVote)]
 
 
 def candidate() -> Election:
     election = voter(Ballot(4))
     after_silence(election)
-    election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL)
+    election.vote_responded(VoteResponse(2, 4, True, -1, pre=True), 400, 0.0, TAIL)
     return election
 
 
 def leader() -> Election:
     election = candidate()
-    election.vote_got(VoteGot(3, 5, True, -1, pre=False), 450, 0.0, TAIL)
+    election.vote_responded(VoteResponse(3, 5, True, -1, pre=False), 450, 0.0, TAIL)
     return election
 
 
@@ -80,8 +80,8 @@ class TestAsking:
 
     def test_first_everybody_is_asked_whether_they_would(self) -> None:
         election = voter(Ballot(4))
-        ask = VoteAsk(4, 1, TAIL, pre=True)
-        assert after_silence(election) == [AskVote(2, ask), AskVote(3, ask)]
+        ask = VoteRequest(4, 1, TAIL, pre=True)
+        assert after_silence(election) == [RequestVote(2, ask), RequestVote(3, ask)]
         assert election.state is ElectionState.PROSPECTIVE
         assert election.ballot == Ballot(4)  # A question commits to nothing.
 
@@ -97,22 +97,22 @@ class TestAsking:
     def test_a_majority_of_promises_begins_an_election(self) -> None:
         election = voter(Ballot(4))
         after_silence(election)
-        effects = election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL)
+        effects = election.vote_responded(VoteResponse(2, 4, True, -1, pre=True), 400, 0.0, TAIL)
         # The questions may leave before our ballot is on disk; nothing that counts the answers may.
-        assert kinds(effects) == [AskVote, AskVote, SaveBallot, Follow]
+        assert kinds(effects) == [RequestVote, RequestVote, SaveBallot, Follow]
         assert effects[2] == SaveBallot(Ballot(5, 1))
         assert election.state is ElectionState.CANDIDATE
 
     def test_a_majority_of_votes_makes_a_leader_that_says_so(self) -> None:
         election = candidate()
-        effects = election.vote_got(VoteGot(3, 5, True, -1, pre=False), 450, 0.0, TAIL)
+        effects = election.vote_responded(VoteResponse(3, 5, True, -1, pre=False), 450, 0.0, TAIL)
         assert effects == [Lead(5), TellLeader(2, 5), TellLeader(3, 5)]
         assert (election.state, election.leader) == (ElectionState.LEADER, 1)
 
     def test_it_knows_where_the_logs_of_its_voters_begin(self) -> None:
         election = candidate()
-        election.vote_got(VoteGot(2, 5, False, -1, pre=False, start_offset=9), 450, 0.0, TAIL)
-        election.vote_got(VoteGot(3, 5, True, -1, pre=False, start_offset=7), 450, 0.0, TAIL)
+        election.vote_responded(VoteResponse(2, 5, False, -1, pre=False, start_offset=9), 450, 0.0, TAIL)
+        election.vote_responded(VoteResponse(3, 5, True, -1, pre=False, start_offset=7), 450, 0.0, TAIL)
         assert election.starts == {3: 7}
 
     def test_one_voter_elects_itself_at_once(self) -> None:
@@ -122,35 +122,37 @@ class TestAsking:
     def test_five_voters_need_three(self) -> None:
         election = voter(Ballot(4), VoterSet.of([1, 2, 3, 4, 5]))
         after_silence(election)
-        assert election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL) == []
-        assert election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL) == []  # Not twice.
-        assert election.vote_got(VoteGot(3, 4, True, -1, pre=True), 400, 0.0, TAIL)
+        assert election.vote_responded(VoteResponse(2, 4, True, -1, pre=True), 400, 0.0, TAIL) == []
+        assert (
+            election.vote_responded(VoteResponse(2, 4, True, -1, pre=True), 400, 0.0, TAIL) == []
+        )  # Not twice.
+        assert election.vote_responded(VoteResponse(3, 4, True, -1, pre=True), 400, 0.0, TAIL)
 
     @pytest.mark.parametrize(
         "late",
         [
-            VoteGot(2, 4, True, -1, pre=False),
-            VoteGot(2, 5, True, -1, pre=True),
-            VoteGot(9, 5, True, -1, pre=False),
+            VoteResponse(2, 4, True, -1, pre=False),
+            VoteResponse(2, 5, True, -1, pre=True),
+            VoteResponse(9, 5, True, -1, pre=False),
         ],
         ids=["an older epoch", "a promise", "a stranger"],
     )
-    def test_what_does_not_count(self, late: VoteGot) -> None:
+    def test_what_does_not_count(self, late: VoteResponse) -> None:
         election = candidate()
-        assert election.vote_got(late, 450, 0.0, TAIL) == []
+        assert election.vote_responded(late, 450, 0.0, TAIL) == []
         assert election.state is ElectionState.CANDIDATE
 
     def test_a_higher_epoch_ends_every_hope(self) -> None:
         election = candidate()
-        effects = election.vote_got(VoteGot(2, 9, False, -1, pre=False), 450, 0.0, TAIL)
+        effects = election.vote_responded(VoteResponse(2, 9, False, -1, pre=False), 450, 0.0, TAIL)
         assert effects == [SaveBallot(Ballot(9)), Follow(9, -1)]
         assert election.state is ElectionState.UNATTACHED
 
     def test_who_was_refused_by_a_majority_does_not_wait_for_the_rest(self) -> None:
         election = candidate()
-        election.vote_got(VoteGot(2, 5, False, -1, pre=False), 450, 0.0, TAIL)
+        election.vote_responded(VoteResponse(2, 5, False, -1, pre=False), 450, 0.0, TAIL)
         before = election.deadline_ms
-        election.vote_got(VoteGot(3, 5, False, -1, pre=False), 450, 0.0, TAIL)
+        election.vote_responded(VoteResponse(3, 5, False, -1, pre=False), 450, 0.0, TAIL)
         assert election.deadline_ms == 490 < before
         assert asked(after_silence(election)) == [(2, True), (3, True)]
 
@@ -162,14 +164,14 @@ class TestBeginning:
         election = voter(Ballot(4))
         now_ms = election.deadline_ms
         after_silence(election)
-        assert election.vote_got(VoteGot(2, 4, True, -1, pre=True), now_ms + 1, 0.0, TAIL) == []
-        named = election.vote_got(VoteGot(3, 4, False, 3, pre=True), now_ms + 2, 0.0, TAIL)
+        assert election.vote_responded(VoteResponse(2, 4, True, -1, pre=True), now_ms + 1, 0.0, TAIL) == []
+        named = election.vote_responded(VoteResponse(3, 4, False, 3, pre=True), now_ms + 2, 0.0, TAIL)
         assert named == [Follow(4, 3)]
 
     def test_silence_is_an_answer_after_a_while(self) -> None:
         election = voter(Ballot(4))
         after_silence(election)
-        election.vote_got(VoteGot(2, 4, True, -1, pre=True), election.deadline_ms - 1, 0.0, TAIL)
+        election.vote_responded(VoteResponse(2, 4, True, -1, pre=True), election.deadline_ms - 1, 0.0, TAIL)
         assert election.state is ElectionState.PROSPECTIVE
         assert asked(after_silence(election)) == [(2, False), (3, False)]
 
@@ -180,9 +182,9 @@ class TestBeginning:
         while founded_ms is None and election.deadline_ms < 20_000:
             now_ms = election.deadline_ms
             after_silence(election, EMPTY)
-            election.vote_got(VoteGot(2, 0, True, -1, pre=True), now_ms, 0.0, EMPTY)
+            election.vote_responded(VoteResponse(2, 0, True, -1, pre=True), now_ms, 0.0, EMPTY)
             if now_ms < 5000:
-                election.vote_got(VoteGot(3, 0, False, -1, pre=True), now_ms, 0.0, EMPTY)
+                election.vote_responded(VoteResponse(3, 0, False, -1, pre=True), now_ms, 0.0, EMPTY)
             if election.state is ElectionState.CANDIDATE:
                 founded_ms = now_ms
         assert founded_ms is not None
@@ -191,26 +193,28 @@ class TestBeginning:
     def test_all_together_found_a_cluster_at_once(self) -> None:
         election = voter(timing=TIMING._replace(founding_ms=3000))
         after_silence(election, EMPTY)
-        assert election.vote_got(VoteGot(2, 0, True, -1, pre=True), 30, 0.0, EMPTY) == []
-        effects = election.vote_got(VoteGot(3, 0, True, -1, pre=True), 31, 0.0, EMPTY)
+        assert election.vote_responded(VoteResponse(2, 0, True, -1, pre=True), 30, 0.0, EMPTY) == []
+        effects = election.vote_responded(VoteResponse(3, 0, True, -1, pre=True), 31, 0.0, EMPTY)
         assert asked(effects) == [(2, False), (3, False)]
 
 
 class TestBeingAsked:
-    def ask(self, election: Election, ask: VoteAsk, now_ms: int = 100, tail: Tail = TAIL) -> VoteGot:
-        answer = election.vote_asked(ask, now_ms, 0.0, tail)[-1]
+    def ask(self, election: Election, ask: VoteRequest, now_ms: int = 100, tail: Tail = TAIL) -> VoteResponse:
+        answer = election.vote_requested(ask, now_ms, 0.0, tail)[-1]
         assert isinstance(answer, RespondToVote)
-        return answer.got
+        return answer.response
 
     def test_the_vote_leaves_behind_its_ballot(self) -> None:
-        effects = voter(Ballot(4)).vote_asked(VoteAsk(5, 2, TAIL, False), 100, 0.0, TAIL)
+        effects = voter(Ballot(4)).vote_requested(VoteRequest(5, 2, TAIL, False), 100, 0.0, TAIL)
         assert kinds(effects) == [SaveBallot, Follow, SaveBallot, RespondToVote]
         assert effects[2] == SaveBallot(Ballot(5, 2))
 
     def test_one_vote_per_epoch(self) -> None:
         election = voter(Ballot(5, 2))
-        assert not self.ask(election, VoteAsk(5, 3, TAIL, False)).granted
-        assert self.ask(election, VoteAsk(5, 2, TAIL, False)).granted  # The answer was lost: the same again.
+        assert not self.ask(election, VoteRequest(5, 3, TAIL, False)).granted
+        assert self.ask(
+            election, VoteRequest(5, 2, TAIL, False)
+        ).granted  # The answer was lost: the same again.
 
     @pytest.mark.parametrize(
         ("tail", "granted"),
@@ -224,20 +228,22 @@ class TestBeingAsked:
     )
     @pytest.mark.parametrize("pre", [True, False])
     def test_only_a_complete_log_is_elected(self, tail: Tail, granted: bool, pre: bool) -> None:
-        assert self.ask(voter(Ballot(4)), VoteAsk(4 if pre else 5, 2, tail, pre)).granted is granted
+        assert self.ask(voter(Ballot(4)), VoteRequest(4 if pre else 5, 2, tail, pre)).granted is granted
 
     def test_an_older_epoch_is_told_the_present_one(self) -> None:
-        assert self.ask(voter(Ballot(7)), VoteAsk(6, 2, TAIL, False)) == VoteGot(1, 7, False, -1, False)
+        assert self.ask(voter(Ballot(7)), VoteRequest(6, 2, TAIL, False)) == VoteResponse(
+            1, 7, False, -1, False
+        )
 
     def test_who_hears_the_leader_does_not_help_to_replace_it(self) -> None:
         election = follower(heard_ms=100)
-        assert self.ask(election, VoteAsk(4, 2, TAIL, True), 200) == VoteGot(1, 4, False, 3, True)
+        assert self.ask(election, VoteRequest(4, 2, TAIL, True), 200) == VoteResponse(1, 4, False, 3, True)
 
     def test_who_has_not_heard_it_for_a_while_does(self) -> None:
         """Sooner than it would ask itself: others may have heard its last words a little earlier."""
         election = follower(heard_ms=100)
-        assert not self.ask(election, VoteAsk(4, 2, TAIL, True), 100 + TIMING.trust_ms - 1).granted
-        assert self.ask(election, VoteAsk(4, 2, TAIL, True), 100 + TIMING.trust_ms).granted
+        assert not self.ask(election, VoteRequest(4, 2, TAIL, True), 100 + TIMING.trust_ms - 1).granted
+        assert self.ask(election, VoteRequest(4, 2, TAIL, True), 100 + TIMING.trust_ms).granted
         assert election.state is ElectionState.FOLLOWER
 
     def test_hearsay_is_no_reason_to_refuse(self) -> None:
@@ -245,17 +251,17 @@ class TestBeingAsked:
         election = voter(Ballot(4))
         election.leader_hinted(3, 4, 100)
         assert (election.state, election.leader) == (ElectionState.FOLLOWER, 3)
-        assert self.ask(election, VoteAsk(4, 2, TAIL, True), 110) == VoteGot(1, 4, True, -1, True)
+        assert self.ask(election, VoteRequest(4, 2, TAIL, True), 110) == VoteResponse(1, 4, True, -1, True)
 
     def test_a_promise_changes_nothing(self) -> None:
         election = voter(Ballot(4, 3))
-        self.ask(election, VoteAsk(4, 2, TAIL, True))
+        self.ask(election, VoteRequest(4, 2, TAIL, True))
         assert election.ballot == Ballot(4, 3)
 
     def test_a_question_from_a_later_epoch_is_news_to_a_leader(self) -> None:
         """Or whoever got ahead of it could never follow it."""
         election = leader()
-        effects = election.vote_asked(VoteAsk(6, 2, TAIL, True), 500, 0.0, TAIL)
+        effects = election.vote_requested(VoteRequest(6, 2, TAIL, True), 500, 0.0, TAIL)
         assert effects[:2] == [SaveBallot(Ballot(6)), Follow(6, -1)]
         assert election.state is ElectionState.UNATTACHED
 
@@ -271,34 +277,34 @@ class TestYielding:
 
     def test_the_higher_number_yields(self) -> None:
         election = self.prospective(me=2)
-        effects = election.vote_asked(VoteAsk(4, 1, TAIL, True), 50, 0.0, TAIL)
-        assert effects == [RespondToVote(1, VoteGot(2, 4, True, -1, True))]
+        effects = election.vote_requested(VoteRequest(4, 1, TAIL, True), 50, 0.0, TAIL)
+        assert effects == [RespondToVote(1, VoteResponse(2, 4, True, -1, True))]
         assert election.state is ElectionState.UNATTACHED
-        assert election.vote_got(VoteGot(3, 4, True, -1, pre=True), 51, 0.0, TAIL) == []
+        assert election.vote_responded(VoteResponse(3, 4, True, -1, pre=True), 51, 0.0, TAIL) == []
 
     def test_the_lower_number_goes_on_and_asks_again(self) -> None:
         election = self.prospective(me=1)
-        effects = election.vote_asked(VoteAsk(4, 2, TAIL, True), 50, 0.0, TAIL)
+        effects = election.vote_requested(VoteRequest(4, 2, TAIL, True), 50, 0.0, TAIL)
         assert asked(effects) == [(2, True)]  # It may not have been there when we asked.
-        assert effects[-1] == RespondToVote(2, VoteGot(1, 4, False, -1, True))
+        assert effects[-1] == RespondToVote(2, VoteResponse(1, 4, False, -1, True))
         assert election.state is ElectionState.PROSPECTIVE
 
     def test_the_longer_log_counts_more_than_the_number(self) -> None:
         election = self.prospective(me=1)
         longer = Tail(TAIL.last_epoch, TAIL.end_offset + 1)
-        [answer] = election.vote_asked(VoteAsk(4, 3, longer, True), 50, 0.0, TAIL)
-        assert answer == RespondToVote(3, VoteGot(1, 4, True, -1, True))
+        [answer] = election.vote_requested(VoteRequest(4, 3, longer, True), 50, 0.0, TAIL)
+        assert answer == RespondToVote(3, VoteResponse(1, 4, True, -1, True))
         assert election.state is ElectionState.UNATTACHED
 
     def test_nobody_yields_to_an_observer(self) -> None:
         election = self.prospective(me=2)
-        election.vote_asked(VoteAsk(4, 0, TAIL, True), 50, 0.0, TAIL)
+        election.vote_requested(VoteRequest(4, 0, TAIL, True), 50, 0.0, TAIL)
         assert election.state is ElectionState.PROSPECTIVE
 
     def test_who_holds_more_than_the_asker_asks_soon_itself(self) -> None:
         election = voter(Ballot(4))
         election.deadline_ms = 5000
-        election.vote_asked(VoteAsk(4, 2, Tail(4, 9), True), 50, 0.0, TAIL)
+        election.vote_requested(VoteRequest(4, 2, Tail(4, 9), True), 50, 0.0, TAIL)
         assert election.deadline_ms == 50 + TIMING.grace_ms
 
 
@@ -343,9 +349,9 @@ class TestLeading:
         election = leader()
         assert election.retire() == [Follow(5, -1)]
         assert election.tick(100_000, 0.0, TAIL) == []
-        answer = election.vote_asked(VoteAsk(6, 2, TAIL, False), 100_000, 0.0, TAIL)[-1]
+        answer = election.vote_requested(VoteRequest(6, 2, TAIL, False), 100_000, 0.0, TAIL)[-1]
         assert isinstance(answer, RespondToVote)
-        assert not answer.got.granted
+        assert not answer.response.granted
 
 
 class TestConfirming:
@@ -394,7 +400,7 @@ class TestLosingTheLeader:
         election = follower()
         election.leader_lost(3, 1100, 0.0)
         after_silence(election)
-        effects = election.vote_got(VoteGot(2, 4, True, -1, pre=True), 1131, 0.0, TAIL)
+        effects = election.vote_responded(VoteResponse(2, 4, True, -1, pre=True), 1131, 0.0, TAIL)
         assert asked(effects) == [(2, False), (3, False)]
 
     def test_somebody_who_has_not_noticed_costs_little(self) -> None:
@@ -402,7 +408,9 @@ class TestLosingTheLeader:
         election = follower()
         election.leader_lost(3, 1100, 0.0)
         after_silence(election)
-        assert election.vote_got(VoteGot(2, 4, False, 3, pre=True), 1131, 0.0, TAIL) == [Follow(4, 3)]
+        assert election.vote_responded(VoteResponse(2, 4, False, 3, pre=True), 1131, 0.0, TAIL) == [
+            Follow(4, 3)
+        ]
         assert election.deadline_ms <= 1131 + 2 * TIMING.ask_ms
 
     def test_a_leader_that_others_name_is_given_time(self) -> None:
@@ -428,10 +436,10 @@ class TestVoters:
     def test_a_voter_with_another_disk_does_not_vote(self) -> None:
         """It has forgotten how it voted, and what it acknowledged."""
         election = voter(Ballot(4), directory=NEW_DISK)
-        ask = VoteAsk(5, 2, TAIL, False, voter_directory=OLD_DISK)
-        answer = election.vote_asked(ask, 100, 0.0, EMPTY)[-1]
+        ask = VoteRequest(5, 2, TAIL, False, voter_directory=OLD_DISK)
+        answer = election.vote_requested(ask, 100, 0.0, EMPTY)[-1]
         assert isinstance(answer, RespondToVote)
-        assert not answer.got.granted
+        assert not answer.response.granted
         assert election.ballot == Ballot(5)
 
     def test_nor_does_it_ask(self) -> None:
@@ -441,13 +449,17 @@ class TestVoters:
         assert asked(after_silence(election)) == [(2, True), (3, True)]  # Only to hear who leads.
         assert election.state is ElectionState.UNATTACHED
         for voter_id in (2, 3):
-            assert election.vote_got(VoteGot(voter_id, 4, True, -1, pre=True), 400, 0.0, TAIL) == []
-        assert election.vote_got(VoteGot(2, 4, False, 3, pre=True), 400, 0.0, TAIL) == [Follow(4, 3)]
+            assert (
+                election.vote_responded(VoteResponse(voter_id, 4, True, -1, pre=True), 400, 0.0, TAIL) == []
+            )
+        assert election.vote_responded(VoteResponse(2, 4, False, 3, pre=True), 400, 0.0, TAIL) == [
+            Follow(4, 3)
+        ]
 
     def test_a_vote_is_asked_of_a_voter_with_its_disk(self) -> None:
         voters = VoterSet([Voter(1, OLD_DISK), Voter(2, NEW_DISK), Voter(3)])
         election = voter(Ballot(4), voters, directory=OLD_DISK)
-        asks = {effect.voter: effect.ask for effect in after_silence(election)}
+        asks = {effect.voter: effect.request for effect in after_silence(election)}
         assert asks[2].voter_directory == NEW_DISK
         assert asks[3].voter_directory is None
         assert asks[2].candidate_directory == OLD_DISK
@@ -456,18 +468,20 @@ class TestVoters:
     def test_an_empty_disk_first_only_helps_to_found_a_cluster(self, tail: Tail, granted: bool) -> None:
         """Whoever has records, but does not know our disk, may have missed that we have acknowledged some."""
         election = voter(directory=NEW_DISK, timing=TIMING._replace(founding_ms=3000))
-        answer = election.vote_asked(VoteAsk(5, 2, tail, False), 100, 0.0, EMPTY)[-1]
+        answer = election.vote_requested(VoteRequest(5, 2, tail, False), 100, 0.0, EMPTY)[-1]
         assert isinstance(answer, RespondToVote)
-        assert answer.got.granted is granted
-        late = election.vote_asked(VoteAsk(6, 2, tail, False), 3000, 0.0, EMPTY)[-1]
+        assert answer.response.granted is granted
+        late = election.vote_requested(VoteRequest(6, 2, tail, False), 3000, 0.0, EMPTY)[-1]
         assert isinstance(late, RespondToVote)
-        assert late.got.granted
+        assert late.response.granted
 
     def test_a_new_set_counts_at_once(self) -> None:
         election = candidate()
         election.change_voters(VoterSet.of([1, 2, 3, 4]), 420)
-        assert election.vote_got(VoteGot(3, 5, True, -1, pre=False), 450, 0.0, TAIL) == []
-        assert kinds(election.vote_got(VoteGot(4, 5, True, -1, pre=False), 450, 0.0, TAIL))[0] is Lead
+        assert election.vote_responded(VoteResponse(3, 5, True, -1, pre=False), 450, 0.0, TAIL) == []
+        assert (
+            kinds(election.vote_responded(VoteResponse(4, 5, True, -1, pre=False), 450, 0.0, TAIL))[0] is Lead
+        )
 
     def test_a_leader_that_was_removed_leads_on_until_it_is_told(self) -> None:
         election = leader()

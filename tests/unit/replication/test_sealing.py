@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 import pytest
-from test_standing_asks import NOW_MS, Clock
+from replica_pair import NOW_MS, Clock
 
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode

@@ -1,7 +1,7 @@
 """Followers that catch up no faster than an operator allows."""
 
 import pytest
-from test_standing_asks import FOLLOWER, LEADER, Pair
+from replica_pair import FOLLOWER, LEADER, Pair
 
 from tidelog.replication.throttle import UNLIMITED, Throttle, throttled_followers
 

@@ -1,7 +1,7 @@
 """Leaders that were chosen though they lack records: whoever has more gives it up and follows."""
 
 import pytest
-from test_standing_asks import FOLLOWER, LEADER, Pair
+from replica_pair import FOLLOWER, LEADER, Pair
 
 from tidelog.replication.fetching import BACKOFF_MS
 from tidelog.replication.voting import TICK_MS

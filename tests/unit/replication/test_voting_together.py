@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import cast
 
 import pytest
-from test_standing_asks import NOW_MS, Clock
+from replica_pair import NOW_MS, Clock
 
 from tidelog.config import TopicConfig
 from tidelog.log.log import Log
@@ -15,11 +15,11 @@ from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
 from tidelog.replication.limits import Limits
-from tidelog.replication.messages import Message, VoteAnswered, VoteAsked
+from tidelog.replication.messages import Message, VoteRequested, VoteResponded
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Replica, Role
 from tidelog.replication.voters import VoterSet
-from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk
+from tidelog.replication.votes import Ballot, Tail, Timing, VoteRequest
 from tidelog.sim.disk import SimulatedDisk
 
 NODES = (1, 2, 3)
@@ -136,20 +136,20 @@ def test_a_vote_ends_the_old_epoch_before_its_ballot_is_on_disk() -> None:
     voter = three.at(2)
     assert voter.has_leader
     three.ballots[2].slow = True
-    ask = VoteAsk(voter.replica.epoch + 1, 3, voter.tail, pre=False)
-    three.hosts[2].receive(VoteAsked(3, ("t", 0), ask))
-    assert (voter.replica.epoch, voter.replica.leader) == (ask.epoch, -1)
-    assert not any(isinstance(message, VoteAnswered) for _, to, message in three.said if to == 3)
+    request = VoteRequest(voter.replica.epoch + 1, 3, voter.tail, pre=False)
+    three.hosts[2].receive(VoteRequested(3, ("t", 0), request))
+    assert (voter.replica.epoch, voter.replica.leader) == (request.epoch, -1)
+    assert not any(isinstance(message, VoteResponded) for _, to, message in three.said if to == 3)
 
 
 def test_who_has_no_such_replica_answers_all_the_same() -> None:
     """A request carries the questions of many partitions: one without an answer would hold back all."""
     three = Three(1)
     three.clock.advance(500)
-    three.hosts[2].receive(VoteAsked(3, ("t", 99), VoteAsk(5, 3, Tail(1, 1), pre=True)))
+    three.hosts[2].receive(VoteRequested(3, ("t", 99), VoteRequest(5, 3, Tail(1, 1), pre=True)))
     answer = three.said[-1][2]
-    assert isinstance(answer, VoteAnswered)
-    assert (answer.key, answer.got.granted) == (("t", 99), False)
+    assert isinstance(answer, VoteResponded)
+    assert (answer.key, answer.response.granted) == (("t", 99), False)
 
 
 def test_who_has_forgotten_neither_votes_nor_stands() -> None:

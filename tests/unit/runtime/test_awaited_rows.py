@@ -110,7 +110,7 @@ def test_small_ones_wait_together_during_a_failover(pipeline: Pipeline) -> None:
     assert pipeline.answered == [*range(10)]
 
 
-@pytest.mark.parametrize("broken", ["_answer", "_awaits_successors"])
+@pytest.mark.parametrize("broken", ["_response", "_awaits_successors"])
 def test_one_that_fails_after_the_wait_is_answered(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str
 ) -> None:
@@ -120,7 +120,7 @@ def test_one_that_fails_after_the_wait_is_answered(
     monkeypatch.setattr(connections, "AWAITED_ROWS_MAX", 1)
     pipeline.ask(1)
     with monkeypatch.context() as patch:
-        patch.setattr(metadata if broken == "_answer" else successors, broken, fail)
+        patch.setattr(metadata if broken == "_response" else successors, broken, fail)
         pipeline.services.advance(LOOK_ROUND_MS + 2)
     assert pipeline.answered == [0]
     assert caplog.text.count("ValueError: defect") == 1

@@ -73,7 +73,7 @@ class Driver:
     def perform(self, effects: Effects) -> None:
         for effect in effects:
             if isinstance(effect, Respond):
-                effect.waiter.answers.append(effect.answer)
+                effect.waiter.answers.append(effect.response)
             elif isinstance(effect, TakeProducerId):
                 self._grant(effect)
             elif isinstance(effect, SendMarkers):

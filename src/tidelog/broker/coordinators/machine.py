@@ -53,20 +53,20 @@ class CoordinatorMachine(Generic[E]):
         """Make a request whose response may come later. The future gets the response, or the TidelogError
         of a refusal.
         """
-        answer: Future[Any] = Future()
+        response: Future[Any] = Future()
         try:
-            effects = request(answer, self.now())
+            effects = request(response, self.now())
         except TidelogError as refusal:
-            answer.complete(refusal)
-            return answer
+            response.complete(refusal)
+            return response
         self._perform(effects)
-        return answer
+        return response
 
     def tell(self, request: Callable[[Now], tuple[T, Iterable[Respond | AppendRecords | E]]]) -> T:
         """Make a request whose response is available immediately. Raises TidelogError if it is refused."""
-        answer, effects = request(self.now())
+        response, effects = request(self.now())
         self._perform(effects)
-        return answer
+        return response
 
     @property
     def leads_for_certain(self) -> bool:
@@ -83,9 +83,9 @@ class CoordinatorMachine(Generic[E]):
         for effect in effects:
             if isinstance(effect, Respond):
                 if written:
-                    effect.waiter.complete(effect.answer)
+                    effect.waiter.complete(effect.response)
                 else:
-                    self._shard.answer(effect.waiter, effect.answer)
+                    self._shard.respond(effect.waiter, effect.response)
             elif isinstance(effect, AppendRecords):
                 self._write(effect)
             else:

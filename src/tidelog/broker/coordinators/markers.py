@@ -162,11 +162,11 @@ class MarkerSender:
             return
         body = {"markers": [order.fields(partitions) for order, partitions in due.items()]}
         self._broker.links.request(
-            leader, WRITE_TXN_MARKERS, body, lambda answer: self._answered(leader, due, answer)
+            leader, WRITE_TXN_MARKERS, body, lambda response: self._answered(leader, due, response)
         )
 
-    def _answered(self, leader: int, due: Due, answer: Any) -> None:
-        errors = {} if isinstance(answer, TidelogError) else _errors(answer)
+    def _answered(self, leader: int, due: Due, response: Any) -> None:
+        errors = {} if isinstance(response, TidelogError) else _errors(response)
         for order, partitions in due.items():
             if order.closed:
                 continue
@@ -191,12 +191,12 @@ class MarkerSender:
         order.backoff_ms = min(2 * order.backoff_ms, BACKOFF_MAX_MS)
 
 
-def _errors(answer: Any) -> dict[tuple[int, TopicPartition], ErrorCode]:
+def _errors(response: Any) -> dict[tuple[int, TopicPartition], ErrorCode]:
     return {
         (marker.producer_id, TopicPartition(topic.name, partition.partition_index)): ErrorCode(
             partition.error_code
         )
-        for marker in answer.markers
+        for marker in response.markers
         for topic in marker.topics
         for partition in topic.partitions
     }

@@ -39,16 +39,16 @@ class ProducerIds:
             body = {"broker_id": self._broker.broker_id}
             ask_controller(self._broker, ALLOCATE_PRODUCER_IDS, body, self._reserved)
 
-    def _reserved(self, answer: Any) -> None:
+    def _reserved(self, response: Any) -> None:
         self._reserving = False
-        if isinstance(answer, TidelogError):
-            self._refuse_all(answer)
-        elif answer.error_code:
-            code = ErrorCode(answer.error_code)
+        if isinstance(response, TidelogError):
+            self._refuse_all(response)
+        elif response.error_code:
+            code = ErrorCode(response.error_code)
             self._refuse_all(TidelogError("the controller allocated no producer ids", code))
         else:
-            start = answer.producer_id_start
-            self._block = range(start, start + answer.producer_id_len)
+            start = response.producer_id_start
+            self._block = range(start, start + response.producer_id_len)
             self._serve()
 
     def _refuse_all(self, refusal: TidelogError) -> None:

@@ -229,14 +229,14 @@ class Shard(Generic[M]):
 
     # -- responding --------------------------------------------------------------------
 
-    def answer(self, waiter: Future[Any], answer: Any) -> None:
+    def respond(self, waiter: Future[Any], response: Any) -> None:
         """Send a response that depends on committed state. If this coordinator may have been replaced, it
         first verifies that it was not: its successor may have committed other changes.
         """
         if self.partition.leads_for_certain:
-            waiter.complete(answer)
+            waiter.complete(response)
         else:
-            self.when_certain(lambda certain: waiter.complete(answer if certain else _replaced()))
+            self.when_certain(lambda certain: waiter.complete(response if certain else _replaced()))
 
     def when_certain(self, then: Callable[[bool], None]) -> None:
         """See :meth:`Partition.when_certain`."""

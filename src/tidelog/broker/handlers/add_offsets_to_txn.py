@@ -18,11 +18,11 @@ CLIENT_VERSION = 0  # Clients of transaction version 2 do not send this; TxnOffs
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    answer: Future[Fields] = Future()
+    response: Future[Fields] = Future()
 
     def added(fields: Fields) -> None:
         code = for_old_clients(fields["error_code"], fenced_from=FENCED_FROM, version=context.version)
-        answer.complete({"error_code": code})
+        response.complete({"error_code": code})
 
     def ensured(refusal: TidelogError | None) -> None:
         try:
@@ -33,7 +33,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             added({"error_code": error.code})
 
     broker.coordinators.topics.ensure(CONSUMER_OFFSETS, ensured)
-    return answer
+    return response
 
 
 def _add(broker: Broker, request: Any) -> Future[Fields]:

@@ -36,12 +36,12 @@ class _RequestItem(NamedTuple):
 def handle(broker: Broker, request: Any, context: RequestContext) -> Future[Fields]:
     items = _request_items(request, context.version)
     client_version = EPOCH_BUMP_VERSION if context.version >= ADDED_WITH_RECORDS_FROM else 0
-    answer: Future[Fields] = Future()
+    response: Future[Fields] = Future()
     if len(items) == 1:
         _carry_out(broker, items[0], client_version).then(
-            lambda errors: answer.complete(_fields(items, [errors], context.version))
+            lambda errors: response.complete(_fields(items, [errors], context.version))
         )
-        return answer
+        return response
     results: list[Errors] = [{} for _ in items]
     gather = Gather(len(items))
     for number, item in enumerate(items):
@@ -51,8 +51,8 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Future[Fiel
             gather.one_done()
 
         _carry_out(broker, item, client_version).then(done)
-    gather.future.then(lambda _: answer.complete(_fields(items, results, context.version)))
-    return answer
+    gather.future.then(lambda _: response.complete(_fields(items, results, context.version)))
+    return response
 
 
 def _request_items(request: Any, version: int) -> list[_RequestItem]:
@@ -101,8 +101,8 @@ def _carry_out(broker: Broker, item: _RequestItem, client_version: int) -> Futur
         errors.complete(dict.fromkeys(item.partitions, refusal.code))
         return errors
 
-    def heard(answer: TidelogError | None) -> None:
-        code = ErrorCode.NONE if answer is None else answer.code
+    def heard(response: TidelogError | None) -> None:
+        code = ErrorCode.NONE if response is None else response.code
         errors.complete(dict.fromkeys(item.partitions, code))
 
     machine.ask(

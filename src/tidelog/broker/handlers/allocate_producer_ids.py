@@ -18,7 +18,7 @@ from tidelog.protocol.messages import Fields
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    answer: Future[Fields] = Future()
+    response: Future[Fields] = Future()
     reserved = range(0)
 
     def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
@@ -31,9 +31,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
     def done(refusal: TidelogError | None) -> None:
         if refusal is not None:
-            answer.complete({"error_code": refusal.code})
+            response.complete({"error_code": refusal.code})
         else:
-            answer.complete({"producer_id_start": reserved.start, "producer_id_len": len(reserved)})
+            response.complete({"producer_id_start": reserved.start, "producer_id_len": len(reserved)})
 
     broker.store.submit(decide, done)
-    return answer
+    return response

@@ -23,7 +23,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     rules = Rulebook(broker.config)
     decisions = [_decision(rules, topic, each, may_resize=may_resize) for topic, each in wanted]
 
-    def answer(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
+    def respond(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
         if failure is not None:
             return {"error_code": failure.code, "error_message": failure.message}
         results: dict[str, list[Fields]] = {}
@@ -36,7 +36,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             "responses": [{"name": topic, "partitions": parts} for topic, parts in results.items()],
         }
 
-    return submit_together(broker, decisions, answer)
+    return submit_together(broker, decisions, respond)
 
 
 def _decision(rules: Rulebook, name: str, partition: Any, *, may_resize: bool) -> Decide:

@@ -48,5 +48,5 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
 
 def downgrade(correlation_id: int) -> bytes:
     """The response to a request in an unknown version."""
-    answer = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": _api_keys}
-    return messages.encode(messages.API_VERSIONS_KEY, 0, correlation_id, answer)
+    response = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": _api_keys}
+    return messages.encode(messages.API_VERSIONS_KEY, 0, correlation_id, response)

@@ -53,15 +53,15 @@ def _owned(topics: Iterable[Any] | None) -> Partitions | None:
     return partitions_of((topic.topic_id or ZERO_UUID, topic.partitions) for topic in topics)
 
 
-def _fields(answer: HeartbeatResponse | TidelogError) -> Fields:
-    if isinstance(answer, TidelogError):
-        return {"error_code": answer.code, "error_message": answer.message, "member_id": None}
+def _fields(response: HeartbeatResponse | TidelogError) -> Fields:
+    if isinstance(response, TidelogError):
+        return {"error_code": response.code, "error_message": response.message, "member_id": None}
     return {
         "error_code": ErrorCode.NONE,
-        "member_id": answer.member_id,
-        "member_epoch": answer.epoch,
-        "heartbeat_interval": answer.heartbeat_interval_ms,
-        "assignment": None if answer.assignment is None else _assignment(answer.assignment),
+        "member_id": response.member_id,
+        "member_epoch": response.epoch,
+        "heartbeat_interval": response.heartbeat_interval_ms,
+        "assignment": None if response.assignment is None else _assignment(response.assignment),
     }
 
 

@@ -34,12 +34,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         for topic in unique
     ]
 
-    def answer(refusals: list[TidelogError | None]) -> Fields:
+    def respond(refusals: list[TidelogError | None]) -> Fields:
         return {
             "results": [_result(topic.name, refusal) for topic, refusal in zip(unique, refusals, strict=True)]
         }
 
-    return submit_each(broker, decisions, answer, validate_only=request.validate_only, drafts=drafts)
+    return submit_each(broker, decisions, respond, validate_only=request.validate_only, drafts=drafts)
 
 
 def _new_partitions(broker: Broker, topic: Any) -> int:

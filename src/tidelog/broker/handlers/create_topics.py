@@ -41,14 +41,14 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         for topic in unique
     ]
 
-    def answer(refusals: list[TidelogError | None]) -> Fields:
+    def respond(refusals: list[TidelogError | None]) -> Fields:
         results = [
             _refused(topic.name, refusal) if refusal else _created(broker, made[topic.name])
             for topic, refusal in zip(unique, refusals, strict=True)
         ]
         return {"topics": results}
 
-    return submit_each(broker, decisions, answer, validate_only=request.validate_only, drafts=drafts)
+    return submit_each(broker, decisions, respond, validate_only=request.validate_only, drafts=drafts)
 
 
 def _partitions_of(broker: Broker, topic: Any) -> int:

@@ -44,8 +44,8 @@ def _delete(broker: Broker, group_id: str, done: Callable[[ErrorCode | TidelogEr
 def _result_setter(
     errors: dict[str, ErrorCode], group_id: str, gather: Gather
 ) -> Callable[[ErrorCode | TidelogError], None]:
-    def done(answer: ErrorCode | TidelogError) -> None:
-        errors[group_id] = answer.code if isinstance(answer, TidelogError) else answer
+    def done(response: ErrorCode | TidelogError) -> None:
+        errors[group_id] = response.code if isinstance(response, TidelogError) else response
         gather.one_done()
 
     return done

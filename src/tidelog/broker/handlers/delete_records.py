@@ -28,10 +28,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
     def delete_each() -> Iterator[None]:
         for topic in request.topics:
-            answers: list[Fields] = []
-            topics.append({"name": topic.name, "partitions": answers})
+            responses: list[Fields] = []
+            topics.append({"name": topic.name, "partitions": responses})
             for wanted in topic.partitions:
-                answers.append(_Deletion(broker, topic.name, wanted, deadline_ms, gather).answer)
+                responses.append(_Deletion(broker, topic.name, wanted, deadline_ms, gather).response)
                 yield
 
     def respond() -> Future[Fields]:
@@ -47,7 +47,7 @@ class _Deletion:
         self._services = broker.services
         self._deadline_ms = deadline_ms
         self._gather = gather
-        self.answer: dict[str, Any] = {"partition_index": wanted.partition_index}
+        self.response: dict[str, Any] = {"partition_index": wanted.partition_index}
         partition, error = broker.partitions.find(topic, wanted.partition_index)
         if partition is None:
             self._done(-1, error)
@@ -75,6 +75,6 @@ class _Deletion:
         return partition.low_watermark >= offset and partition.high_watermark >= last
 
     def _done(self, low_watermark: int, error: ErrorCode) -> None:
-        self.answer["low_watermark"] = low_watermark
-        self.answer["error_code"] = error
+        self.response["low_watermark"] = low_watermark
+        self.response["error_code"] = error
         self._gather.one_done()

@@ -28,7 +28,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         for (name, topic_id), topic in zip(items, shown, strict=True)
     ]
 
-    def answer(refusals: list[TidelogError | None]) -> Fields:
+    def respond(refusals: list[TidelogError | None]) -> Fields:
         return {
             "responses": [
                 {**topic, "error_code": refusal.code, "error_message": refusal.message} if refusal else topic
@@ -36,7 +36,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             ]
         }
 
-    return submit_each(broker, decisions, answer)
+    return submit_each(broker, decisions, respond)
 
 
 def _show(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Fields:

@@ -33,15 +33,15 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
 
 def _describe(broker: Broker, resource: Any, synonyms: bool, documented: bool) -> Fields:
-    answer = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+    response = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
     try:
         settings = _settings(broker, resource.resource_type, resource.resource_name)
     except TidelogError as refusal:
-        return {**answer, "error_code": refusal.code, "error_message": refusal.message}
+        return {**response, "error_code": refusal.code, "error_message": refusal.message}
     keys = resource.configuration_keys
     shown = [setting for setting in settings if setting.name in keys] if keys else settings
     return {
-        **answer,
+        **response,
         "error_code": ErrorCode.NONE,
         "configs": [_fields(each, synonyms, documented) for each in shown],
     }

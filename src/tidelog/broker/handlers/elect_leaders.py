@@ -27,7 +27,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     rules = Rulebook(broker.config)
     decisions = [_decision(rules, topic, index, unclean=kind == UNCLEAN) for topic, index in wanted]
 
-    def answer(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
+    def respond(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
         if failure is not None:
             return {"error_code": failure.code}
         results: dict[str, list[Fields]] = {}
@@ -43,7 +43,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             ],
         }
 
-    return submit_together(broker, decisions, answer)
+    return submit_together(broker, decisions, respond)
 
 
 def _all(image: ClusterImage) -> Iterator[tuple[str, int]]:

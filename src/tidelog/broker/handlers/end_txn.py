@@ -30,14 +30,14 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     ended = machine.ask(
         lambda waiter, now: machine.transactions.end(request.transactional_id, end, waiter, now)
     )
-    answer: Future[Fields] = Future()
+    response: Future[Fields] = Future()
 
     def done(fields: Fields) -> None:
         code = for_old_clients(fields["error_code"], fenced_from=FENCED_FROM, version=context.version)
-        answer.complete({**fields, "error_code": code})
+        response.complete({**fields, "error_code": code})
 
     answered(ended, _next_producer).then(done)
-    return answer
+    return response
 
 
 def _next_producer(producer: ProducerIdAndEpoch) -> Fields:

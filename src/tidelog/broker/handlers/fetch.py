@@ -111,10 +111,10 @@ class PendingFetch:
         self._leaders: dict[int, NodeAddress] = {}  # named in error responses
 
     def start(self) -> None:
-        answers, size, final = self._read()
+        responses, size, final = self._read()
         request = self._request
         if final or size >= request.min_bytes or request.max_wait_ms <= 0 or not self._wanted:
-            self._finish(answers)
+            self._finish(responses)
             return
         self._still_missing = request.min_bytes - size
         self._watch(self._partitions())
@@ -142,21 +142,21 @@ class PendingFetch:
 
     def _recheck(self) -> None:
         """Respond if there is enough data now. The sizes passed to ``data_arrived`` are upper bounds."""
-        answers, size, final = self._read()
+        responses, size, final = self._read()
         self._still_missing = self._request.min_bytes - size
         if final or self._still_missing <= 0:
-            self._finish(answers)
+            self._finish(responses)
         elif (partitions := self._partitions()) != self._watched:
             # A topic was deleted and created again: new data is appended to other Partition objects.
             self._watch(partitions)
 
     def finish_now(self) -> None:
         """Respond with the data that is available."""
-        self._guarded(self._answer)
+        self._guarded(self._respond)
 
-    def _answer(self) -> None:
-        answers, _, _ = self._read()
-        self._finish(answers)
+    def _respond(self) -> None:
+        responses, _, _ = self._read()
+        self._finish(responses)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Run ``work`` for a timer or an append of another request. An error here must not propagate to
@@ -187,17 +187,19 @@ class PendingFetch:
         """
         budget = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
         unread = Unread()
-        answers = []
+        responses = []
         total = 0
         final = False
         for key, wanted, _ in self._wanted:
-            answer = self._read_partition(key, wanted, budget - total, unread, at_least_one_batch=total == 0)
-            answers.append(answer)
-            if answer.error or answer.diverging is not None or answer.preferred_read_replica >= 0:
+            response = self._read_partition(
+                key, wanted, budget - total, unread, at_least_one_batch=total == 0
+            )
+            responses.append(response)
+            if response.error or response.diverging is not None or response.preferred_read_replica >= 0:
                 final = True
-            elif answer.records is not None:
-                total += answer.records.size
-        return answers, total, final
+            elif response.records is not None:
+                total += response.records.size
+        return responses, total, final
 
     def _read_partition(
         self, key: TopicKey, wanted: FetchPartition, budget: int, unread: Unread, *, at_least_one_batch: bool
@@ -225,10 +227,10 @@ class PendingFetch:
             partition.driver.build_indexes(unindexed)  # The fetch waits as if there were no records.
             return _respond_without_records(wanted, partition)
         except TidelogError as refusal:
-            answer = _respond_without_records(wanted, partition, refusal.code)
+            response = _respond_without_records(wanted, partition, refusal.code)
             if isinstance(refusal, DamagedSegment):
                 partition.driver.damage.found(refusal.offset, refusal.message)
-            return answer
+            return response
 
     def _records_of(
         self, partition: Partition, wanted: FetchPartition, budget: int, unread: Unread, at_least_one: bool
@@ -263,36 +265,36 @@ class PendingFetch:
         return nearer_replica(self._broker, partition.replica, rack, offset)
 
     def _refusal(self, key: TopicKey, index: int, error: ErrorCode) -> FetchPartitionResponse:
-        answer = FetchPartitionResponse(index, error, -1, -1, -1)
+        response = FetchPartitionResponse(index, error, -1, -1, -1)
         hint = leader_hint(self._broker, key, index) if error in LEADER_ERRORS else None
         if hint is None:
-            return answer
+            return response
         self._leaders[hint.node.node_id] = hint.node
-        return answer._replace(leader=(hint.node.node_id, hint.epoch))
+        return response._replace(leader=(hint.node.node_id, hint.epoch))
 
-    def _finish(self, answers: list[FetchPartitionResponse]) -> None:
+    def _finish(self, responses: list[FetchPartitionResponse]) -> None:
         self._release()
         by_topic: dict[TopicKey, list[FetchPartitionResponse]] = {}
         session = self._session
-        for (key, _, remembered), answer in zip(self._wanted, answers, strict=True):
+        for (key, _, remembered), response in zip(self._wanted, responses, strict=True):
             if session is not None and remembered is not None:
-                has_data = answer.records is not None and answer.records.size > 0
-                news = remembered.has_news(answer.high_watermark, answer.log_start_offset)
+                has_data = response.records is not None and response.records.size > 0
+                news = remembered.has_news(response.high_watermark, response.log_start_offset)
                 # The first response of a session contains every partition, later ones only changes.
-                moves = answer.preferred_read_replica >= 0
-                if not (has_data or news or moves or answer.error or answer.diverging):
+                moves = response.preferred_read_replica >= 0
+                if not (has_data or news or moves or response.error or response.diverging):
                     continue
                 if has_data:
-                    session.served((key, answer.partition))
-            by_topic.setdefault(key, []).append(answer)
+                    session.served((key, response.partition))
+            by_topic.setdefault(key, []).append(response)
         session_id = NO_SESSION if session is None else session.session_id
         frame = fetch.FetchResponseBuilder(
             self._context.version, self._context.correlation_id, ErrorCode.NONE, session_id, len(by_topic)
         )
         for key, partitions in by_topic.items():
             frame.topic(key, len(partitions))
-            for answer in partitions:
-                frame.partition(answer)
+            for response in partitions:
+                frame.partition(response)
             frame.end_topic()
         self._send(frame.finish(list(self._leaders.values())))
 

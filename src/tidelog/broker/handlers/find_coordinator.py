@@ -31,7 +31,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     keys = [request.key] if several is None else list(several)
     response = LateResponse(len(keys))
 
-    def answer(refusal: TidelogError | None) -> None:
+    def respond(refusal: TidelogError | None) -> None:
         found: list[Fields] = []
 
         def find_each() -> Iterator[None]:
@@ -39,36 +39,36 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
                 found.append(_find(broker, key_type, key, refusal))
                 yield
 
-        def respond() -> Fields:
+        def made() -> Fields:
             return dict(found[0]) if several is None else {"coordinators": found}
 
-        response.work_out(lambda: respond_in_slices(broker.services, find_each(), FOUND_PER_SLICE, respond))
+        response.work_out(lambda: respond_in_slices(broker.services, find_each(), FOUND_PER_SLICE, made))
 
     topic = TOPICS.get(key_type)
     if topic is None:
-        answer(InvalidRequest(f"coordinators of type {key_type} are not supported"))
+        respond(InvalidRequest(f"coordinators of type {key_type} are not supported"))
     else:
         broker.coordinators.topics.ensure(
-            topic, lambda refusal: _respond_when_led(broker, topic, refusal, answer)
+            topic, lambda refusal: _respond_when_led(broker, topic, refusal, respond)
         )
     return response
 
 
 def _respond_when_led(
-    broker: Broker, topic: str, refusal: TidelogError | None, answer: Callable[[TidelogError | None], None]
+    broker: Broker, topic: str, refusal: TidelogError | None, respond: Callable[[TidelogError | None], None]
 ) -> None:
     """Clients send FindCoordinator when they have lost their coordinator, so the response must not name the
     failed one again.
     """
     if refusal is not None or len(broker.image.brokers) < 2:
-        answer(refusal)
+        respond(refusal)
         return
 
     def internal() -> Iterable[TopicImage]:
         found = broker.image.topics.get(topic)
         return () if found is None else (found,)
 
-    when_successors_are_known(broker, internal, lambda: answer(None))
+    when_successors_are_known(broker, internal, lambda: respond(None))
 
 
 def _find(broker: Broker, key_type: int, key: str, refusal: TidelogError | None) -> Fields:

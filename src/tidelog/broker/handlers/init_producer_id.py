@@ -30,9 +30,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return _transactional(broker, request, expected, context)
-    answer: Future[Fields] = Future()
-    broker.producer_ids.next().then(lambda grant: answer.complete(_granted(grant)))
-    return answer
+    response: Future[Fields] = Future()
+    broker.producer_ids.next().then(lambda grant: response.complete(_granted(grant)))
+    return response
 
 
 def _granted(grant: Grant) -> Fields:
@@ -60,14 +60,14 @@ def _transactional(
             request.transactional_id, timeout_ms, known, waiter, now
         )
     )
-    answer: Future[Fields] = Future()
+    response: Future[Fields] = Future()
 
     def done(fields: Fields) -> None:
         code = for_old_clients(fields["error_code"], fenced_from=FENCED_FROM, version=context.version)
-        answer.complete(_refused(code) if code else fields)
+        response.complete(_refused(code) if code else fields)
 
     answered(started, _fields).then(done)
-    return answer
+    return response
 
 
 def _fields(producer: ProducerIdAndEpoch) -> Fields:

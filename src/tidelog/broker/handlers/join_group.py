@@ -15,10 +15,10 @@ SKIP_ASSIGNMENT_FROM = 9
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    def fields(answer: JoinResponse | TidelogError) -> Fields:
-        if isinstance(answer, TidelogError):
-            answer = JoinResponse(answer.code, request.member_id)
-        return _fields(answer, context.version)
+    def fields(response: JoinResponse | TidelogError) -> Fields:
+        if isinstance(response, TidelogError):
+            response = JoinResponse(response.code, request.member_id)
+        return _fields(response, context.version)
 
     try:
         machine = machine_of(broker, request.group_id)
@@ -51,26 +51,26 @@ def _join_request(broker: Broker, request: Any, context: RequestContext) -> Join
     )
 
 
-def _fields(answer: JoinResponse, version: int) -> Fields:
-    protocol = answer.protocol
+def _fields(response: JoinResponse, version: int) -> Fields:
+    protocol = response.protocol
     if protocol is None and version < NO_PROTOCOL_FROM:
         protocol = ""
     # Older clients do not know MEMBER_ID_REQUIRED.
-    invalid = answer.error == ErrorCode.MEMBER_ID_REQUIRED and version < KNOWN_ID_FROM
+    invalid = response.error == ErrorCode.MEMBER_ID_REQUIRED and version < KNOWN_ID_FROM
     return {
-        "error_code": ErrorCode.UNKNOWN_MEMBER_ID if invalid else answer.error,
-        "generation_id": answer.generation,
-        "protocol_type": answer.protocol_type,
+        "error_code": ErrorCode.UNKNOWN_MEMBER_ID if invalid else response.error,
+        "generation_id": response.generation,
+        "protocol_type": response.protocol_type,
         "protocol_name": protocol,
-        "leader": answer.leader,
-        "skip_assignment": answer.skip_assignment,
-        "member_id": answer.member_id,
+        "leader": response.leader,
+        "skip_assignment": response.skip_assignment,
+        "member_id": response.member_id,
         "members": [
             {
                 "member_id": member.member_id,
                 "group_instance_id": member.instance_id,
                 "metadata": member.metadata,
             }
-            for member in answer.members
+            for member in response.members
         ],
     }

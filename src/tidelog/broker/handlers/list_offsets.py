@@ -58,10 +58,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Fu
     gather = Gather(sum(len(topic.partitions) for topic in request.topics))
 
     def look_up_each() -> Iterator[None]:
-        for topic, answer in zip(request.topics, topics, strict=True):
+        for topic, response in zip(request.topics, topics, strict=True):
             for place, wanted in enumerate(topic.partitions):
                 look_up = LookUp(broker, topic.name, wanted, context.version, committed)
-                look_up.run(_result_setter(answer["partitions"], place, gather))
+                look_up.run(_result_setter(response["partitions"], place, gather))
                 yield
 
     def respond() -> Fields | Future[Fields]:

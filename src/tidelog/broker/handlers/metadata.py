@@ -42,20 +42,20 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     creates = bool(missing and may_create)
     reads = not only_produces(context.kinds)
     if not creates and (wanted == [] or len(broker.image.brokers) < 2):
-        return _answer(broker, wanted, reads=reads)
+        return _response(broker, wanted, reads=reads)
     response = LateResponse(_rows(broker, wanted, len(missing) if creates else 0))
     if not creates:
         when_successors_are_known(
             broker,
             lambda: _found(broker, wanted),
-            lambda: response.work_out(lambda: _answer(broker, wanted, reads=reads)),
+            lambda: response.work_out(lambda: _response(broker, wanted, reads=reads)),
         )
         return response
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
     gather.future.then(
         lambda _: broker.partitions.when_open(
-            lambda: response.work_out(lambda: _answer(broker, wanted, refused, reads=reads))
+            lambda: response.work_out(lambda: _response(broker, wanted, refused, reads=reads))
         )
     )
     for name in missing:
@@ -112,7 +112,7 @@ def _create(broker: Broker, name: str, refused: dict[str, ErrorCode], gather: Ga
     create_topic(broker, NewTopic(name), done)
 
 
-def _answer(
+def _response(
     broker: Broker,
     wanted: Sequence[Wanted] | None,
     refused: dict[str, ErrorCode] | None = None,

@@ -18,10 +18,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     ]
     keys = [(topic.name, index) for topic, index, error in wanted if not error]
 
-    def fields(answer: list[ErrorCode] | TidelogError) -> Fields:
-        if isinstance(answer, TidelogError):
-            return {"error_code": answer.code, "topics": []}
-        told = iter(answer)
+    def fields(response: list[ErrorCode] | TidelogError) -> Fields:
+        if isinstance(response, TidelogError):
+            return {"error_code": response.code, "topics": []}
+        told = iter(response)
         topics: dict[str, list[Fields]] = {topic.name: [] for topic in request.topics}
         for topic, index, error in wanted:
             topics[topic.name].append({"partition_index": index, "error_code": error or next(told)})

@@ -38,9 +38,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             gather.one_done()
 
         machine.when_certain(heard)
-    answer: Future[Fields] = Future()
-    gather.future.then(lambda _: answer.complete(found[0] if groups is None else {"groups": found}))
-    return answer
+    response: Future[Fields] = Future()
+    gather.future.then(lambda _: response.complete(found[0] if groups is None else {"groups": found}))
+    return response
 
 
 def _uncertain(broker: Broker, wanted: Any) -> GroupMachine | None:
@@ -98,29 +98,31 @@ def _named_topics(
     topics: Sequence[Any], names: list[str], found: list[FetchedOffset], version: int
 ) -> list[Fields]:
     offsets = iter(found)
-    answers: list[Fields] = []
+    responses: list[Fields] = []
     for topic, name in zip(topics, names, strict=True):
         partitions = [_fields(next(offsets)) for _ in topic.partition_indexes]
         if version >= IDS_FROM_VERSION and not name:
             partitions = [
                 _partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes
             ]
-        answers.append({"name": name, "topic_id": getattr(topic, "topic_id", None), "partitions": partitions})
-    return answers
+        responses.append(
+            {"name": name, "topic_id": getattr(topic, "topic_id", None), "partitions": partitions}
+        )
+    return responses
 
 
 def _all_topics(broker: Broker, found: list[FetchedOffset], version: int) -> list[Fields]:
     topics: dict[str, list[Fields]] = {}
     for offset in found:
         topics.setdefault(offset.topic, []).append(_fields(offset))
-    answers: list[Fields] = []
+    responses: list[Fields] = []
     for name, partitions in topics.items():
         topic = broker.image.topics.get(name)
         topic_id: UUID | None = None if topic is None else topic.topic_id
         if topic_id is None and version >= IDS_FROM_VERSION:
             continue  # The topic was deleted, so it has no id to return.
-        answers.append({"name": name, "topic_id": topic_id, "partitions": partitions})
-    return answers
+        responses.append({"name": name, "topic_id": topic_id, "partitions": partitions})
+    return responses
 
 
 def _fields(found: FetchedOffset) -> Fields:

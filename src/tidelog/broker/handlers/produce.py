@@ -50,8 +50,8 @@ class Place(NamedTuple):
     row: list[ProducePartitionResponse]
     number: int  # in the row
 
-    def set_result(self, answer: ProducePartitionResponse, gather: Gather) -> None:
-        self.row[self.number] = answer
+    def set_result(self, response: ProducePartitionResponse, gather: Gather) -> None:
+        self.row[self.number] = response
         gather.one_done()
 
 
@@ -63,10 +63,10 @@ class ProduceHandler:
         self._broker = broker
         self._refused = broker.partitions.refused
         self.opening = BatchOpening(broker.partitions, broker.services, compute, give_way)
-        self._responses = answers = ProduceResponses(broker)
-        self._answer, self._template = answers.send, answers.template
+        self._responses = responses = ProduceResponses(broker)
+        self._respond, self._template = responses.send, responses.template
         self._transactional = TransactionalProduce(
-            broker.partitions, broker.admission, self.opening, answers, self
+            broker.partitions, broker.admission, self.opening, responses, self
         )
 
     def handle(
@@ -82,7 +82,7 @@ class ProduceHandler:
         """
         request = produce.decode(frame, position, context.version)
         if request.acks not in (-1, 0, 1):
-            self._answer(context, send, self._responses.refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
+            self._respond(context, send, self._responses.refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
             return None
         costly = self.opening.costly(request)
         if costly:
@@ -169,12 +169,12 @@ class ProduceHandler:
             self.opening.first([doubtful], context, asker, again)
             return
         if partition is None or appended is None:
-            self._answer(context, send, [(key, [refusal or ProducePartitionResponse(index)])])
+            self._respond(context, send, [(key, [refusal or ProducePartitionResponse(index)])])
             return
 
         def done(error: ErrorCode) -> None:
             if error or context.version < PLAIN_FROM_VERSION:
-                self._answer(context, send, [(key, [outcome_of(partition, index, appended, error)])])
+                self._respond(context, send, [(key, [outcome_of(partition, index, appended, error)])])
                 return
             template = self._template(context.version, key, index)
             base_offset, _, append_time_ms = appended
@@ -189,17 +189,17 @@ class ProduceHandler:
     def _handle_many(
         self, request: ProduceRequest, context: RequestContext, send: Send, asker: RequestSource
     ) -> None:
-        answers: TopicResponses = [(key, []) for key, _ in request.topics]
+        responses: TopicResponses = [(key, []) for key, _ in request.topics]
         gather = Gather(sum(len(partitions) for _, partitions in request.topics))
         if request.acks:
-            gather.future.then(lambda _: self._answer(context, send, answers))
-        self._append_each(_places(request, answers), request, answers, gather, context, send, asker)
+            gather.future.then(lambda _: self._respond(context, send, responses))
+        self._append_each(_places(request, responses), request, responses, gather, context, send, asker)
 
     def _append_each(
         self,
         places: Iterable[Place],
         request: ProduceRequest,
-        answers: TopicResponses,
+        responses: TopicResponses,
         gather: Gather,
         context: RequestContext,
         send: Send,
@@ -210,11 +210,11 @@ class ProduceHandler:
         """
         doubts: list[Place] = []
         rules: list[AppendRules | None] = []  # None: the batch only waits for an earlier one
-        waiting: set[tuple[TopicKey, int]] = set()
+        pending: set[tuple[TopicKey, int]] = set()
 
         def append_each() -> Iterator[None]:
             for place in places:
-                if (place.key, place.partition) in waiting:
+                if (place.key, place.partition) in pending:
                     doubts.append(place)
                     rules.append(None)
                     yield
@@ -222,7 +222,7 @@ class ProduceHandler:
                 try:
                     outcome = self.append(place.key, place.partition, place.records, request.acks, context)
                 except MustOpen as doubt:
-                    waiting.add((place.key, place.partition))
+                    pending.add((place.key, place.partition))
                     doubts.append(place)
                     rules.append(doubt.rules)
                 else:
@@ -240,10 +240,10 @@ class ProduceHandler:
                     costly,
                     context,
                     asker,
-                    lambda known: self._append_each(doubts, request, answers, gather, known, send, asker),
+                    lambda known: self._append_each(doubts, request, responses, gather, known, send, asker),
                 )
             elif not request.acks:
-                _check_unanswered(answers)
+                _check_unanswered(responses)
                 send(None)
 
         steps = append_each()
@@ -324,9 +324,9 @@ class ProduceHandler:
         return partition, appended, None
 
 
-def _places(request: ProduceRequest, answers: TopicResponses) -> Iterator[Place]:
+def _places(request: ProduceRequest, responses: TopicResponses) -> Iterator[Place]:
     """Each makes room for its answer when it has its turn."""
-    for (key, partitions), (_, row) in zip(request.topics, answers, strict=True):
+    for (key, partitions), (_, row) in zip(request.topics, responses, strict=True):
         for index, records in partitions:
             row.append(ProducePartitionResponse(index))
             yield Place(key, index, records, row, len(row) - 1)
@@ -348,8 +348,8 @@ def _await(outcome: Outcome, place: Place, request: ProduceRequest, gather: Gath
         partition.when_acknowledged(appended.end_offset, request.acks, request.timeout_ms, done)
 
 
-def _check_unanswered(answers: TopicResponses) -> None:
+def _check_unanswered(responses: TopicResponses) -> None:
     """The client wants no response, so errors are told by closing the connection."""
-    failed = next((answer for _, row in answers for answer in row if answer.error), None)
+    failed = next((response for _, row in responses for response in row if response.error), None)
     if failed is not None:
         raise HangUp(f"records sent with acks=0 were refused: {failed.error.name}")

@@ -30,12 +30,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return answered(machine.ask(lambda waiter, now: machine.groups.sync(syncing, waiter, now)), _fields)
 
 
-def _fields(answer: SyncResponse | TidelogError) -> Fields:
-    if isinstance(answer, TidelogError):
-        answer = SyncResponse(answer.code)
+def _fields(response: SyncResponse | TidelogError) -> Fields:
+    if isinstance(response, TidelogError):
+        response = SyncResponse(response.code)
     return {
-        "error_code": answer.error,
-        "protocol_type": answer.protocol_type,
-        "protocol_name": answer.protocol,
-        "assignment": answer.assignment,
+        "error_code": response.error,
+        "protocol_type": response.protocol_type,
+        "protocol_name": response.protocol,
+        "assignment": response.assignment,
     }

@@ -31,18 +31,18 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
         )
-        answer: Future[Any] = Future()
+        response: Future[Any] = Future()
 
         def admitted(refusal: TidelogError | None) -> None:
             if refusal is not None:
-                answer.complete(TidelogError(refusal.message, coordinator_error(refusal.code)))
+                response.complete(TidelogError(refusal.message, coordinator_error(refusal.code)))
             else:
                 machine.ask(lambda waiter, now: machine.groups.commit(commit, waiter, now)).then(
-                    answer.complete
+                    response.complete
                 )
 
         _admit(broker, request, context.version, admitted)
-        return answer
+        return response
 
     return committing.commit(committing.read(broker, request.topics), begin)
 

@@ -11,10 +11,10 @@ from tidelog.protocol.messages import Fields
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    def answer(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
+    def respond(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
         refusal = failure or refusals[0]
         if refusal is None:
             return {"error_code": ErrorCode.NONE, "error_message": None}
         return {"error_code": refusal.code, "error_message": refusal.message}
 
-    return submit_together(broker, [lambda image: brokers.unregister(image, request.broker_id)], answer)
+    return submit_together(broker, [lambda image: brokers.unregister(image, request.broker_id)], respond)

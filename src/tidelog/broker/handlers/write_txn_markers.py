@@ -43,9 +43,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Future[Fiel
             getattr(marker, "transaction_version", 0),
             _note(errors, (number, name), gather),
         )
-    answer: Future[Fields] = Future()
-    gather.future.then(lambda _: answer.complete(_fields(request, errors)))
-    return answer
+    response: Future[Fields] = Future()
+    gather.future.then(lambda _: response.complete(_fields(request, errors)))
+    return response
 
 
 def _note(

@@ -56,15 +56,15 @@ class _Asking:
         else:
             self._broker.links.request(controller, self._api_key, self._body, self._answered)
 
-    def _answered(self, answer: Any) -> None:
-        if isinstance(answer, TidelogError):
-            if answer.code in _ASK_AGAIN:
-                self._again(answer)
+    def _answered(self, response: Any) -> None:
+        if isinstance(response, TidelogError):
+            if response.code in _ASK_AGAIN:
+                self._again(response)
                 return
-        elif _says_only(answer, ErrorCode.NOT_CONTROLLER):
+        elif _says_only(response, ErrorCode.NOT_CONTROLLER):
             self._again(TidelogError("that node is not the active controller", ErrorCode.NOT_CONTROLLER))
             return
-        self._done(answer)
+        self._done(response)
 
     def _again(self, reason: TidelogError) -> None:
         services = self._broker.services
@@ -75,19 +75,19 @@ class _Asking:
             self._done(TidelogError(message, ErrorCode.REQUEST_TIMED_OUT))
 
 
-def _says_only(answer: Any, code: ErrorCode) -> bool:
+def _says_only(response: Any, code: ErrorCode) -> bool:
     """Whether all parts of a response have this error. Otherwise a part may have been executed."""
-    codes = list(_codes(answer))
+    codes = list(_codes(response))
     return bool(codes) and all(each == code for each in codes)
 
 
-def _codes(answer: Any) -> Iterable[int]:
+def _codes(response: Any) -> Iterable[int]:
     """The error codes of a response: its own if that is an error, otherwise those of its parts."""
-    own = getattr(answer, "error_code", None)
+    own = getattr(response, "error_code", None)
     if own:
         yield own
         return
-    parts = [getattr(answer, field.name) for field in fields(answer)]
+    parts = [getattr(response, field.name) for field in fields(response)]
     entities = [each for part in parts if isinstance(part, tuple) for each in part if is_dataclass(each)]
     if own is not None and not entities:
         yield own
@@ -99,11 +99,11 @@ def _codes(answer: Any) -> Iterable[int]:
 def create_topic(broker: BrokerPorts, new: NewTopic, done: Callable[[TidelogError | None], None]) -> None:
     """Create a topic. Calls ``done`` when this broker knows the topic as well, or with the error."""
 
-    def answered(answer: Any) -> None:
-        if isinstance(answer, TidelogError):
-            done(answer)
+    def answered(response: Any) -> None:
+        if isinstance(response, TidelogError):
+            done(response)
             return
-        result = answer.topics[0]
+        result = response.topics[0]
         code = ErrorCode(result.error_code)
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             done(TidelogError(result.error_message or code.name, code))

@@ -24,7 +24,7 @@ from tidelog.replication.fetch_server import FetchServer
 class Held(NamedTuple):
     since_ms: int  # when the heartbeat arrived
     got: HeartbeatGot
-    answer: Callable[[HeartbeatGot], None]
+    respond: Callable[[HeartbeatGot], None]
 
 
 class HeartbeatGate:
@@ -34,12 +34,12 @@ class HeartbeatGate:
         fetch_server.confirm(metadata)
         self._held: deque[Held] = deque()
 
-    def pass_on(self, since_ms: int, got: HeartbeatGot, answer: Callable[[HeartbeatGot], None]) -> None:
+    def pass_on(self, since_ms: int, got: HeartbeatGot, respond: Callable[[HeartbeatGot], None]) -> None:
         """Send the response when it is confirmed. An error extends no session and is sent immediately."""
         if got.error is not ErrorCode.NONE:
-            answer(got)
+            respond(got)
             return
-        self._held.append(Held(since_ms, got, answer))
+        self._held.append(Held(since_ms, got, respond))
         self.look()
 
     @property
@@ -53,7 +53,7 @@ class HeartbeatGate:
         confirmed_ms = self._metadata.voter.confirmed_ms()
         while self._held and self._held[0].since_ms <= confirmed_ms:
             held = self._held.popleft()
-            held.answer(held.got)
+            held.respond(held.got)
         if self._held:
             self._fetch_server.prompt(self._metadata, self._held[0].since_ms)
 
@@ -63,4 +63,4 @@ class HeartbeatGate:
         """
         held, self._held = self._held, deque()
         for each in held:
-            each.answer(each.got._replace(error=ErrorCode.NOT_CONTROLLER))
+            each.respond(each.got._replace(error=ErrorCode.NOT_CONTROLLER))

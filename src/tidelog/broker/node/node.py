@@ -250,9 +250,9 @@ class Node:
         self.sightings.heard(message.sender)
         match message:
             case Asked(sender, InSyncAsk() as ask):
-                self._decide_received(ask, lambda got: self._answer(sender, got))
+                self._decide_received(ask, lambda got: self._respond(sender, got))
             case Asked(sender, ask):
-                self._decide(ask, lambda got: self._answer(sender, got))
+                self._decide(ask, lambda got: self._respond(sender, got))
             case Answered(_, got):
                 self._controller_answered(got)
             case LeaderBegan():
@@ -281,13 +281,13 @@ class Node:
         elif leader >= 0:
             self._peers.send(leader, Asked(self.me, ask))
 
-    def _decide_received(self, ask: ControllerAsk, answer: Callable[[ControllerGot], None]) -> None:
+    def _decide_received(self, ask: ControllerAsk, respond: Callable[[ControllerGot], None]) -> None:
         """At once, or in the next turns: leaders of thousands of partitions may ask together."""
         if self._asks or self._decided >= ASKS_AT_ONCE:
-            self._asks.append((ask, answer))
+            self._asks.append((ask, respond))
         else:
             self._decided += 1
-            self._decide(ask, answer)
+            self._decide(ask, respond)
         self._decide_soon()
 
     def _decide_soon(self) -> None:
@@ -308,18 +308,18 @@ class Node:
             else:
                 self._decided = 0
 
-    def _decide(self, ask: ControllerAsk, answer: Callable[[ControllerGot], None]) -> None:
+    def _decide(self, ask: ControllerAsk, respond: Callable[[ControllerGot], None]) -> None:
         now_ms = self._services.uptime_ms()
 
         def decided(got: ControllerGot) -> None:
             if isinstance(got, HeartbeatGot):
-                self._heartbeats.pass_on(now_ms, got, answer)
+                self._heartbeats.pass_on(now_ms, got, respond)
             else:
-                answer(got)
+                respond(got)
 
         self.controller.handle(ask, now_ms, decided)
 
-    def _answer(self, sender: int, got: ControllerGot) -> None:
+    def _respond(self, sender: int, got: ControllerGot) -> None:
         if not self.stopped:
             self._peers.send(sender, Answered(self.me, got))
 

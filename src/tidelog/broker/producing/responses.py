@@ -28,11 +28,11 @@ class ProduceResponses:
         self._broker = broker
         self._templates: dict[tuple[int, TopicKey, int], PlainEncoder] = {}
 
-    def send(self, context: RequestContext, send: Send, answers: TopicResponses) -> None:
+    def send(self, context: RequestContext, send: Send, responses: TopicResponses) -> None:
         nodes: list[NodeAddress] = []
-        if any(each.error in LEADER_ERRORS for _, results in answers for each in results):
-            answers, nodes = _with_hints(self._broker, answers)
-        send(produce.encode(context.version, context.correlation_id, answers, nodes))
+        if any(each.error in LEADER_ERRORS for _, results in responses for each in results):
+            responses, nodes = _with_hints(self._broker, responses)
+        send(produce.encode(context.version, context.correlation_id, responses, nodes))
 
     def template(self, version: int, key: TopicKey, index: int) -> PlainEncoder:
         name = (version, key, index)
@@ -51,11 +51,11 @@ class ProduceResponses:
         ]
 
 
-def _with_hints(broker: BrokerPorts, answers: TopicResponses) -> tuple[TopicResponses, list[NodeAddress]]:
+def _with_hints(broker: BrokerPorts, responses: TopicResponses) -> tuple[TopicResponses, list[NodeAddress]]:
     """Add the current leader to NOT_LEADER errors, so that the client need not ask for it (KIP-951)."""
     hinted: TopicResponses = []
     nodes: dict[int, NodeAddress] = {}
-    for key, results in answers:
+    for key, results in responses:
         row = []
         for each in results:
             hint = leader_hint(broker, key, each.partition) if each.error in LEADER_ERRORS else None

@@ -76,13 +76,13 @@ class TransactionalProduce:
         partitions: PartitionTable,
         admission: Admission,
         opening: BatchOpening,
-        answers: ProduceResponses,
+        responses: ProduceResponses,
         appender: Appender,
     ) -> None:
         self._partitions = partitions
         self._admission = admission
         self._opening = opening
-        self._responses = answers
+        self._responses = responses
         self._appender = appender
 
     def handle(
@@ -96,12 +96,12 @@ class TransactionalProduce:
         if is_single(request):
             self._one(request, transactional_id, context, send, asker)
             return
-        answers: TopicResponses = []
+        responses: TopicResponses = []
         gather = Gather(sum(len(partitions) for _, partitions in request.topics))
         queues: dict[tuple[TopicKey, int], _Queue] = {}
         for key, partitions in request.topics:
             results = [ProducePartitionResponse(index) for index, _ in partitions]
-            answers.append((key, results))
+            responses.append((key, results))
             for place, (index, records) in enumerate(partitions):
                 complete = _result_setter(results, place, gather)
                 queue = queues.setdefault((key, index), _Queue())
@@ -122,7 +122,7 @@ class TransactionalProduce:
         for queue in queues.values():
             queue.go_on()
         gather.future.then(
-            lambda _: self._responses.send(context, send, answers) if request.acks else send(None)
+            lambda _: self._responses.send(context, send, responses) if request.acks else send(None)
         )
 
     def _one(
@@ -143,8 +143,8 @@ class TransactionalProduce:
 
         def refuse(refusal: TidelogError) -> None:
             self._partitions.refused.note(key, index, records, refusal.code)
-            answer = ProducePartitionResponse(index, refusal.code, message=refusal.message)
-            self._responses.send(context, send, [(key, [answer])])
+            response = ProducePartitionResponse(index, refusal.code, message=refusal.message)
+            self._responses.send(context, send, [(key, [response])])
 
         partition, _ = self._partitions.find(key, index)
         if partition is None or records is None:
@@ -190,8 +190,8 @@ class TransactionalProduce:
             partition.when_acknowledged(appended.end_offset, request.acks, request.timeout_ms, done)
             go_on()
 
-        def refuse(answer: ProducePartitionResponse) -> None:
-            complete(answer)
+        def refuse(response: ProducePartitionResponse) -> None:
+            complete(response)
             go_on()
 
         def refuse_admission(refusal: TidelogError) -> None:
@@ -216,8 +216,8 @@ class TransactionalProduce:
 def _result_setter(
     results: list[ProducePartitionResponse], place: int, gather: Gather
 ) -> Callable[[ProducePartitionResponse], None]:
-    def complete(answer: ProducePartitionResponse) -> None:
-        results[place] = answer
+    def complete(response: ProducePartitionResponse) -> None:
+        results[place] = response
         gather.one_done()
 
     return complete

@@ -60,8 +60,8 @@ def commit(wanted: Sequence[CommitItem], begin: Callable[[list[OffsetToCommit]],
     if not offsets:
         return _fields(wanted, [])
 
-    def fields(answer: list[ErrorCode] | TidelogError) -> Fields:
-        errors = [answer.code] * len(offsets) if isinstance(answer, TidelogError) else answer
+    def fields(response: list[ErrorCode] | TidelogError) -> Fields:
+        errors = [response.code] * len(offsets) if isinstance(response, TidelogError) else response
         return _fields(wanted, errors)
 
     try:

@@ -17,10 +17,10 @@ def machine_of(broker: Broker, group_id: str, *, may_be_empty: bool = False) -> 
     return broker.coordinators.groups.machine_of(group_id)
 
 
-def answered(answer: Future[Any], convert: Callable[[Any], Fields]) -> Future[Fields]:
+def answered(response: Future[Any], convert: Callable[[Any], Fields]) -> Future[Fields]:
     """The fields of a response that is available later."""
     fields: Future[Fields] = Future()
-    answer.then(lambda value: fields.complete(convert(value)))
+    response.then(lambda value: fields.complete(convert(value)))
     return fields
 
 

@@ -22,9 +22,9 @@ DECIDED_TOGETHER = 50  # about 4 ms, in a topic of 10,000 partitions
 def submit_together(
     broker: Broker,
     decisions: Sequence[Decide],
-    answer: Callable[[TidelogError | None, list[TidelogError | None]], Fields],
+    respond: Callable[[TidelogError | None, list[TidelogError | None]], Fields],
 ) -> Future[Fields]:
-    """Decide each change after those before it. ``answer`` gets the error that applies to all of them, if
+    """Decide each change after those before it. ``respond`` gets the error that applies to all of them, if
     any, and the error of each.
     """
     future: Future[Fields] = Future()
@@ -32,7 +32,7 @@ def submit_together(
     failures: list[TidelogError] = []
     starts = range(0, max(len(decisions), 1), DECIDED_TOGETHER)
     gather = Gather(len(starts))
-    gather.future.then(lambda _: future.complete(answer(failures[0] if failures else None, refusals)))
+    gather.future.then(lambda _: future.complete(respond(failures[0] if failures else None, refusals)))
 
     def decide(start: int, image: ClusterImage) -> list[MetadataRecord]:
         records: list[MetadataRecord] = []

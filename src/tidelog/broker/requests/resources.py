@@ -50,7 +50,7 @@ def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) 
     rules = Rulebook(broker.config)
     decisions = [_decide(rules, resource, change_of(resource)) for resource in request.resources]
 
-    def answer(refusals: list[TidelogError | None]) -> Fields:
+    def respond(refusals: list[TidelogError | None]) -> Fields:
         return {
             "responses": [
                 {
@@ -63,7 +63,7 @@ def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) 
             ]
         }
 
-    return submit_each(broker, decisions, answer, validate_only=request.validate_only)
+    return submit_each(broker, decisions, respond, validate_only=request.validate_only)
 
 
 def _decide(rules: Rulebook, resource: Any, change: Change) -> Decide:

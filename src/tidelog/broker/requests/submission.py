@@ -32,12 +32,12 @@ def too_many_partitions(wanted: int) -> TidelogError:
 def submit_each(
     broker: Broker,
     decisions: Sequence[Decide],
-    answer: Callable[[list[TidelogError | None]], Fields],
+    respond: Callable[[list[TidelogError | None]], Fields],
     *,
     validate_only: bool = False,
     drafts: Sequence[Draft] = (),
 ) -> Future[Fields]:
-    """Submit each decision, or only validate it. ``answer`` gets the error of each, or None, in order.
+    """Submit each decision, or only validate it. ``respond`` gets the error of each, or None, in order.
 
     ``drafts``: placements that are computed first, in slices.
     """
@@ -47,7 +47,7 @@ def submit_each(
         broker.services,
         steps,
         PLACED_PER_SLICE,
-        lambda: _submit_each(broker, decisions, answer, future, validate_only=validate_only),
+        lambda: _submit_each(broker, decisions, respond, future, validate_only=validate_only),
         future=future,
     )
     return future
@@ -56,7 +56,7 @@ def submit_each(
 def _submit_each(
     broker: Broker,
     decisions: Sequence[Decide],
-    answer: Callable[[list[TidelogError | None]], Fields],
+    respond: Callable[[list[TidelogError | None]], Fields],
     future: Future[Fields],
     *,
     validate_only: bool,
@@ -64,7 +64,7 @@ def _submit_each(
     refusals: list[TidelogError | None] = [None] * len(decisions)
     gather = Gather(len(decisions))
     # The response is sent when the partitions are open, so that the client can write immediately.
-    gather.future.then(lambda _: broker.partitions.when_open(lambda: future.complete(answer(refusals))))
+    gather.future.then(lambda _: broker.partitions.when_open(lambda: future.complete(respond(refusals))))
 
     def decide_each() -> Iterator[None]:
         for place, decide in enumerate(decisions):

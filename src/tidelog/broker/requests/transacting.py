@@ -19,10 +19,10 @@ def machine_of(broker: Broker, transactional_id: str | None) -> TransactionMachi
     return broker.coordinators.transactions.machine_of(transactional_id)
 
 
-def answered(answer: Future[Any], convert: Callable[[Any], Fields]) -> Future[Fields]:
+def answered(response: Future[Any], convert: Callable[[Any], Fields]) -> Future[Fields]:
     """The fields of a response that is available later, or its error code."""
     fields: Future[Fields] = Future()
-    answer.then(lambda value: fields.complete(_convert(value, convert)))
+    response.then(lambda value: fields.complete(_convert(value, convert)))
     return fields
 
 

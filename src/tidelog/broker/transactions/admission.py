@@ -168,8 +168,8 @@ class Admission:
     def _add_here(self, asked: _Asked, names: set[TopicPartition]) -> None:
         """Add the partitions with the coordinator on this broker."""
 
-        def heard(answer: TidelogError | None) -> None:
-            self._complete_all(asked, names, ErrorCode.NONE if answer is None else answer.code)
+        def heard(response: TidelogError | None) -> None:
+            self._complete_all(asked, names, ErrorCode.NONE if response is None else response.code)
 
         try:
             machine = self._transactions.machine_of(asked.transactional_id)
@@ -197,16 +197,16 @@ class Admission:
             coordinator,
             ADD_PARTITIONS_TO_TXN,
             {"transactions": [transaction]},
-            lambda answer: self._answered(asked, names, answer),
+            lambda response: self._answered(asked, names, response),
         )
 
-    def _answered(self, asked: _Asked, names: set[TopicPartition], answer: Any) -> None:
-        if isinstance(answer, TidelogError):
-            self._complete_all(asked, names, answer.code)
+    def _answered(self, asked: _Asked, names: set[TopicPartition], response: Any) -> None:
+        if isinstance(response, TidelogError):
+            self._complete_all(asked, names, response.code)
             return
         codes = {
             TopicPartition(topic.name, result.partition_index): ErrorCode(result.partition_error_code)
-            for transaction in answer.results_by_transaction
+            for transaction in response.results_by_transaction
             for topic in transaction.topic_results
             for result in topic.results_by_partition
         }

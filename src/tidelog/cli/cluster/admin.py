@@ -105,17 +105,17 @@ def _topics(client: ClusterClient) -> Iterator[Any]:
     cursor = None
     while True:
         body = {"topics": [], "response_partition_limit": PAGE_PARTITIONS, "cursor": cursor}
-        answer = client.ask(None, DESCRIBE_TOPIC_PARTITIONS, body)
-        yield from answer.topics
-        if answer.next_cursor is None:
+        response = client.ask(None, DESCRIBE_TOPIC_PARTITIONS, body)
+        yield from response.topics
+        if response.next_cursor is None:
             return
-        topic, index = answer.next_cursor.topic_name, answer.next_cursor.partition_index
+        topic, index = response.next_cursor.topic_name, response.next_cursor.partition_index
         cursor = {"topic_name": topic, "partition_index": index}
 
 
 def moving(client: ClusterClient) -> list[Moving]:
-    answer = client.ask(None, LIST_REASSIGNMENTS, {"timeout": REQUEST_MS, "topics": None})
-    check(answer.error_code, answer.error_message)
+    response = client.ask(None, LIST_REASSIGNMENTS, {"timeout": REQUEST_MS, "topics": None})
+    check(response.error_code, response.error_message)
     return sorted(
         Moving(
             topic.name,
@@ -124,7 +124,7 @@ def moving(client: ClusterClient) -> list[Moving]:
             [*each.adding_replicas],
             [*each.removing_replicas],
         )
-        for topic in answer.topics
+        for topic in response.topics
         for each in topic.partitions
     )
 
@@ -139,10 +139,10 @@ def drained(client: ClusterClient, cluster: Cluster) -> set[int]:
             "configuration_keys": [DRAIN_SETTING],
         }
         try:
-            answer = client.ask(broker.address, DESCRIBE_CONFIGS, {"resources": [resource]})
+            response = client.ask(broker.address, DESCRIBE_CONFIGS, {"resources": [resource]})
         except CommandFailed:
             continue  # It has failed since; the next status shows that.
-        if any(config.value == "true" for result in answer.results for config in result.configs):
+        if any(config.value == "true" for result in response.results for config in result.configs):
             found.add(broker.broker)
     return found
 
@@ -150,9 +150,9 @@ def drained(client: ClusterClient, cluster: Cluster) -> set[int]:
 def quorum(client: ClusterClient) -> dict[str, Any]:
     """The controllers: their roles, and how much of the metadata log each has."""
     topics = [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]
-    answer = client.ask(None, DESCRIBE_QUORUM, {"topics": topics})
-    check(answer.error_code, answer.error_message)
-    (partition,) = answer.topics[0].partitions
+    response = client.ask(None, DESCRIBE_QUORUM, {"topics": topics})
+    check(response.error_code, response.error_message)
+    (partition,) = response.topics[0].partitions
     check(partition.error_code, partition.error_message)
     end = max((each.log_end_offset for each in partition.current_voters), default=0)
 
@@ -248,11 +248,11 @@ def elect(client: ClusterClient, names: Iterable[Name], *, unclean: bool = False
         "topic_partitions": [{"topic": topic, "partitions": each} for topic, each in topics.items()],
         "timeout": REQUEST_MS,
     }
-    answer = client.ask(None, ELECT_LEADERS, body)
-    check(answer.error_code)
+    response = client.ask(None, ELECT_LEADERS, body)
+    check(response.error_code)
     return {
         (topic.topic, each.partition_id): Outcome(ErrorCode(each.error_code).name, each.error_message or "")
-        for topic in answer.replica_election_results
+        for topic in response.replica_election_results
         for each in topic.partition_result
     }
 
@@ -267,11 +267,11 @@ def reassign(client: ClusterClient, targets: Mapping[Name, list[int] | None]) ->
         "allow_replication_factor_change": True,
         "topics": [{"name": topic, "partitions": each} for topic, each in topics.items()],
     }
-    answer = client.ask(None, ALTER_REASSIGNMENTS, body)
-    check(answer.error_code, answer.error_message)
+    response = client.ask(None, ALTER_REASSIGNMENTS, body)
+    check(response.error_code, response.error_message)
     return {
         (topic.name, each.partition_index): Outcome(ErrorCode(each.error_code).name, each.error_message or "")
-        for topic in answer.responses
+        for topic in response.responses
         for each in topic.partitions
     }
 
@@ -280,11 +280,11 @@ def alter_setting(client: ClusterClient, kind: int, name: str, key: str, value: 
     """Set one setting of a topic or broker, or with None put it back to what holds without it."""
     config = {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
     resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
-    answer = client.ask(None, INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False})
-    (result,) = answer.responses
+    response = client.ask(None, INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False})
+    (result,) = response.responses
     check(result.error_code, result.error_message)
 
 
 def unregister(client: ClusterClient, broker: int) -> None:
-    answer = client.ask(None, UNREGISTER, {"broker_id": broker})
-    check(answer.error_code, answer.error_message)
+    response = client.ask(None, UNREGISTER, {"broker_id": broker})
+    check(response.error_code, response.error_message)

@@ -46,12 +46,12 @@ class Quorum(NamedTuple):
 
 def look(client: ClusterClient) -> Quorum:
     body = {"topics": [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]}
-    answer = client.ask(None, DESCRIBE_QUORUM, body)
-    check(answer.error_code, answer.error_message)
-    partition = answer.topics[0].partitions[0]
+    response = client.ask(None, DESCRIBE_QUORUM, body)
+    check(response.error_code, response.error_message)
+    partition = response.topics[0].partitions[0]
     check(partition.error_code, partition.error_message)
     addresses = dict(client.brokers())
-    for node in answer.nodes:
+    for node in response.nodes:
         for listener in node.listeners:
             addresses[node.node_id] = Address(listener.host, int(listener.port))
     end = max((each.log_end_offset for each in partition.current_voters), default=0)
@@ -101,8 +101,8 @@ def add(client: ClusterClient, node: int, address: Address | None) -> None:
         "voter_directory_id": found.directory,
         "listeners": [listener],
     }
-    answer = client.ask(None, ADD_VOTER, body)
-    check(answer.error_code, answer.error_message)
+    response = client.ask(None, ADD_VOTER, body)
+    check(response.error_code, response.error_message)
 
 
 def remove(client: ClusterClient, node: int) -> None:
@@ -110,5 +110,5 @@ def remove(client: ClusterClient, node: int) -> None:
     found = look(client).find(node)
     if found is None or found.role == OBSERVER:
         raise CommandFailed(f"Node {node} is not a voter.", "VOTER_NOT_FOUND")
-    answer = client.ask(None, REMOVE_VOTER, {"voter_id": node, "voter_directory_id": found.directory})
-    check(answer.error_code, answer.error_message)
+    response = client.ask(None, REMOVE_VOTER, {"voter_id": node, "voter_directory_id": found.directory})
+    check(response.error_code, response.error_message)

@@ -135,10 +135,10 @@ def _offsets(
     specs = admin_library().OffsetSpec
     spec = specs.latest() if latest else specs.earliest()
     asked = {TopicPartition(name, partition): spec for partition in partitions}
-    answers: dict[int, int | None] = dict.fromkeys(partitions)
+    responses: dict[int, int | None] = dict.fromkeys(partitions)
     for partition, future in admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S).items():
         try:
-            answers[partition.partition] = future.result().offset
+            responses[partition.partition] = future.result().offset
         except KafkaException:
-            answers[partition.partition] = None
-    return answers
+            responses[partition.partition] = None
+    return responses

@@ -144,10 +144,10 @@ def _lags(client: ClusterClient, cluster: Cluster) -> dict[int, dict[Name, int]]
     """By how many records each replica on the brokers that are up is known to lag."""
     found: dict[int, dict[Name, int]] = {}
     for broker in cluster.unfenced:
-        answer = client.ask(broker.address, DESCRIBE_LOG_DIRS, {"topics": None})
+        response = client.ask(broker.address, DESCRIBE_LOG_DIRS, {"topics": None})
         found[broker.broker] = {
             (topic.name, each.partition_index): each.offset_lag
-            for result in answer.results
+            for result in response.results
             for topic in result.topics
             for each in topic.partitions
         }

@@ -92,8 +92,8 @@ def _check(client: ClusterClient, cluster: Cluster, partition: Partition, to: in
         "resource_name": partition.topic,
         "configuration_keys": ["replication.mode"],
     }
-    answer = client.ask(None, DESCRIBE_CONFIGS, {"resources": [resource]})
-    mode = next((config.value for result in answer.results for config in result.configs), None)
+    response = client.ask(None, DESCRIBE_CONFIGS, {"resources": [resource]})
+    mode = next((config.value for result in response.results for config in result.configs), None)
     if by_hand(mode) != "promote":
         raise CommandFailed(
             f"Topic '{partition.topic}' has mode {mode}, where leaders are elected; use "
@@ -142,18 +142,18 @@ def _copy(client: ClusterClient, cluster: Cluster, partition: Partition, replica
         ],
     }
     try:
-        (answer,) = client.ask(address, LIST_OFFSETS, body).topics[0].partitions
+        (response,) = client.ask(address, LIST_OFFSETS, body).topics[0].partitions
         lacks = _lacks(client.ask(address, DESCRIBE_LOG_DIRS, {"topics": None}), partition)
     except CommandFailed:
         return Copy(replica, f"{role}, does not answer", None, None)
-    return Copy(replica, role, None if answer.error_code else answer.offset, lacks)
+    return Copy(replica, role, None if response.error_code else response.offset, lacks)
 
 
-def _lacks(answer: Any, partition: Partition) -> int | None:
+def _lacks(response: Any, partition: Partition) -> int | None:
     return next(
         (
             each.offset_lag
-            for result in answer.results
+            for result in response.results
             for topic in result.topics
             for each in topic.partitions
             if (topic.name, each.partition_index) == partition.name

@@ -93,8 +93,8 @@ def topic_mode(client: ClusterClient, topic: str) -> str:
         "resource_name": topic,
         "configuration_keys": ["replication.mode"],
     }
-    answer = client.ask(None, DESCRIBE_CONFIGS, {"resources": [resource]})
-    return next((str(config.value) for result in answer.results for config in result.configs), "")
+    response = client.ask(None, DESCRIBE_CONFIGS, {"resources": [resource]})
+    return next((str(config.value) for result in response.results for config in result.configs), "")
 
 
 def _check(client: ClusterClient, partition: Partition, *, unsafe: bool) -> None:
@@ -119,12 +119,12 @@ def _copy(client: ClusterClient, cluster: Cluster, partition: Partition, replica
         "topics": [{"name": partition.topic, "partitions": [wanted]}],
     }
     try:
-        (answer,) = client.ask(cluster.brokers[replica].address, LIST_OFFSETS, body).topics[0].partitions
+        (response,) = client.ask(cluster.brokers[replica].address, LIST_OFFSETS, body).topics[0].partitions
     except CommandFailed:
         return Copy(replica, remembers, None, None)
-    if answer.error_code:
+    if response.error_code:
         return Copy(replica, remembers, None, None)
-    return Copy(replica, remembers, answer.leader_epoch, answer.offset)
+    return Copy(replica, remembers, response.leader_epoch, response.offset)
 
 
 def _can_elect(partition: Partition, copies: Sequence[Copy]) -> bool:

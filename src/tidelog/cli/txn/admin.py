@@ -36,8 +36,8 @@ def list_transactions(
     }
     rows = []
     for broker_id, address in client.brokers().items():
-        answer = client.ask(address, LIST_TRANSACTIONS, body)
-        _check(answer.error_code, f"broker {broker_id} cannot list its transactions")
+        response = client.ask(address, LIST_TRANSACTIONS, body)
+        _check(response.error_code, f"broker {broker_id} cannot list its transactions")
         rows += [
             {
                 "transactional_id": each.transactional_id,
@@ -45,7 +45,7 @@ def list_transactions(
                 "producer_id": each.producer_id,
                 "coordinator": broker_id,
             }
-            for each in answer.transaction_states
+            for each in response.transaction_states
         ]
     return sorted(rows, key=lambda row: str(row["transactional_id"]))
 
@@ -132,9 +132,9 @@ def abort_by_place(client: TxnClient, topic: str, partition: int, start_offset: 
         "topics": [{"name": topic, "partition_indexes": [partition]}],
         "coordinator_epoch": max(0, found.coordinator_epoch),
     }
-    answer = client.ask(leader, WRITE_TXN_MARKERS, {"markers": [marker]})
+    response = client.ask(leader, WRITE_TXN_MARKERS, {"markers": [marker]})
     _check(
-        answer.markers[0].topics[0].partitions[0].error_code,
+        response.markers[0].topics[0].partitions[0].error_code,
         f"the end could not be written to {topic}-{partition}",
     )
     return int(found.producer_id)

@@ -160,12 +160,12 @@ class Joining(Rebalancing):
             if error:
                 return [Respond(waiter, JoinResponse(write_error(error)))]
             leads = member.member_id == self.leader and request.can_skip_assignment
-            answer = self._joined(member, leads=leads)
+            response = self._joined(member, leads=leads)
             if leads:
-                answer = answer._replace(skip_assignment=True)
+                response = response._replace(skip_assignment=True)
             elif not request.can_skip_assignment:
                 # An older client would assign again if it were the leader, so the old leader id is returned.
-                answer = answer._replace(leader=old_leader or "")
-            return [Respond(waiter, answer)]
+                response = response._replace(leader=old_leader or "")
+            return [Respond(waiter, response)]
 
         self._do(AppendRecords([group_record(self.group_id, self._record_of())], then))

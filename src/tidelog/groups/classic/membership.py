@@ -78,14 +78,14 @@ class GroupMembership:
         effects, self._effects = self._effects, []
         return effects
 
-    def _respond_to_join(self, member: Member, answer: JoinResponse) -> None:
+    def _respond_to_join(self, member: Member, response: JoinResponse) -> None:
         if member.join_waiter is not None:
-            self._do(Respond(member.join_waiter, answer))
+            self._do(Respond(member.join_waiter, response))
             member.join_waiter = None
 
-    def _respond_to_sync(self, member: Member, answer: SyncResponse) -> None:
+    def _respond_to_sync(self, member: Member, response: SyncResponse) -> None:
         if member.sync_waiter is not None:
-            self._do(Respond(member.sync_waiter, answer))
+            self._do(Respond(member.sync_waiter, response))
             member.sync_waiter = None
 
     # -- states ------------------------------------------------------------------------

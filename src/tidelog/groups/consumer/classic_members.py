@@ -88,17 +88,17 @@ def heartbeat(
 
 def leave(group: ConsumerGroup, members: Sequence[LeavingMember], view: GroupContext) -> list[ErrorCode]:
     """The result for each leaving member, in order."""
-    answers = []
+    responses = []
     leaving: list[str] = []
     for member in members:
         try:
             leaving.append(_leaving_member(group, member))
-            answers.append(ErrorCode.NONE)
+            responses.append(ErrorCode.NONE)
         except TidelogError as refusal:
-            answers.append(refusal.code)
+            responses.append(refusal.code)
     if leaving:
         progress.remove(group, dict.fromkeys(leaving), view)
-    return answers
+    return responses
 
 
 def _may_stay(group: ConsumerGroup, member_id: str) -> bool:

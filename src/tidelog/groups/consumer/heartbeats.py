@@ -189,8 +189,8 @@ def _check_epoch(current: CurrentMemberRecord, request: Heartbeat) -> None:
     if request.epoch == current.epoch:
         return
     # The last response may have been lost. Then the member has the previous epoch and no extra partitions.
-    lost_answer = request.epoch == current.previous_epoch and request.epoch < current.epoch
-    if lost_answer and request.owned is not None and within(request.owned, current.held):
+    lost_response = request.epoch == current.previous_epoch and request.epoch < current.epoch
+    if lost_response and request.owned is not None and within(request.owned, current.held):
         return
     raise TidelogError(
         f"member epoch {request.epoch} is not the current {current.epoch}: release all partitions and rejoin",

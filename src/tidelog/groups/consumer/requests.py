@@ -69,14 +69,14 @@ class ConsumerRequests(ShardState):
         view = self._view(now)
         heartbeats.check(request, version, view.config)
         group, replaced = self._find(group_id, request, view)
-        answer = heartbeats.heartbeat(group, request, view)
+        response = heartbeats.heartbeat(group, request, view)
         records = _fitting(group)
         self.groups[group_id] = group  # Only after the member was admitted.
         if replaced is None:
-            return self._changed(group, records, waiter, answer, view)
+            return self._changed(group, records, waiter, response, view)
         logger.info("group %s uses the consumer protocol now", group_id)
         records = [*replaced.tombstones(), *records]
-        return [*replaced.dissolve(now), *self._changed(group, records, waiter, answer, view)]
+        return [*replaced.dissolve(now), *self._changed(group, records, waiter, response, view)]
 
     def _find(
         self, group_id: str, request: Heartbeat, view: GroupContext
@@ -108,14 +108,14 @@ class ConsumerRequests(ShardState):
     def consumer_join(self, group: ConsumerGroup, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
         """The response is a JoinResponse."""
         view = self._view(now)
-        answer = classic_members.join(group, request, view)
-        return self._changed(group, _fitting(group), waiter, answer, view)
+        response = classic_members.join(group, request, view)
+        return self._changed(group, _fitting(group), waiter, response, view)
 
     def consumer_sync(self, group: ConsumerGroup, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
         """The response is a SyncResponse."""
         view = self._view(now)
-        answer = classic_members.sync(group, request, view)
-        return self._changed(group, _put(group), waiter, answer, view)
+        response = classic_members.sync(group, request, view)
+        return self._changed(group, _put(group), waiter, response, view)
 
     def consumer_classic_heartbeat(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now: Now
@@ -158,21 +158,21 @@ class ConsumerRequests(ShardState):
         group: ConsumerGroup,
         records: Sequence[KeyValue],
         waiter: Waiter | None,
-        answer: Any,
+        response: Any,
         view: GroupContext,
     ) -> Effects:
         """Write the records of a change, then send the response, if one is pending."""
         if records and migration.must_downgrade(group, view.config):
-            return self._downgrade(group, records, waiter, answer, view)
+            return self._downgrade(group, records, waiter, response, view)
         self._watch(group)
-        return _written(group, records, waiter, answer)
+        return _written(group, records, waiter, response)
 
     def _downgrade(
         self,
         group: ConsumerGroup,
         records: Sequence[KeyValue],
         waiter: Waiter | None,
-        answer: Any,
+        response: Any,
         view: GroupContext,
     ) -> Effects:
         """Only members with the classic protocol are left: the group becomes a classic group again."""
@@ -181,7 +181,7 @@ class ConsumerRequests(ShardState):
         classic = self._new_classic(group.group_id)
         self.groups[group.group_id] = classic
         records = [*records, *group.tombstones(), group_record(group.group_id, state)]
-        return [*_written(group, records, waiter, answer), *classic.adopt(state, view.now)]
+        return [*_written(group, records, waiter, response), *classic.adopt(state, view.now)]
 
 
 def _put(group: ConsumerGroup) -> list[KeyValue]:
@@ -203,24 +203,24 @@ def _fitting(group: ConsumerGroup) -> list[KeyValue]:
 
 
 def _written(
-    group: ConsumerGroup, records: Sequence[KeyValue], waiter: Waiter | None, answer: Any
+    group: ConsumerGroup, records: Sequence[KeyValue], waiter: Waiter | None, response: Any
 ) -> Effects:
-    answers: list[Respond] = [] if waiter is None else [Respond(waiter, answer)]
+    responses: list[Respond] = [] if waiter is None else [Respond(waiter, response)]
     if not records:
         if group.pending_responses is None:
-            return list(answers)
+            return list(responses)
         # The response depends on the pending change. Without this wait, a replaced coordinator could return
         # an assignment that it could not write, to a member that repeats its request.
-        group.pending_responses += answers
+        group.pending_responses += responses
         return []
-    group.pending_responses = answers
+    group.pending_responses = responses
 
     def then(error: ErrorCode, now: Now) -> Effects:
-        if group.pending_responses is answers:
+        if group.pending_responses is responses:
             group.pending_responses = None
         if not error:
-            return list(answers)
+            return list(responses)
         refusal = TidelogError("the group could not be written", error)
-        return [*(Respond(each.waiter, refusal) for each in answers), Reload()]
+        return [*(Respond(each.waiter, refusal) for each in responses), Reload()]
 
     return [AppendRecords(records, then)]

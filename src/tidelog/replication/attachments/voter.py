@@ -18,18 +18,18 @@ from tidelog.replication.election import FOREVER_MS, NEVER_MS, Election, Electio
 from tidelog.replication.listeners import Ballots, Hearing, QuorumFetcher
 from tidelog.replication.progress import Progress
 from tidelog.replication.votes import (
-    AskVote,
     Ballot,
     ElectionEffect,
     ElectionEffects,
     Follow,
     Lead,
+    RequestVote,
     RespondToVote,
     SaveBallot,
     Tail,
     TellLeader,
-    VoteAsk,
-    VoteGot,
+    VoteRequest,
+    VoteResponse,
 )
 from tidelog.types import NO_BROKER
 
@@ -109,9 +109,9 @@ class Appointed(Attachment):
         """Returns the deadline of the election."""
         return FOREVER_MS
 
-    def vote_asked(self, ask: VoteAsk, now_ms: int, chance: Chance) -> None: ...
+    def vote_requested(self, request: VoteRequest, now_ms: int, chance: Chance) -> None: ...
 
-    def vote_got(self, got: VoteGot, now_ms: int, chance: Chance) -> None: ...
+    def vote_responded(self, response: VoteResponse, now_ms: int, chance: Chance) -> None: ...
 
     def stand_now(self, leader: int, epoch: int, now_ms: int, chance: Chance) -> None: ...
 
@@ -258,11 +258,11 @@ class Elected(Appointed):
         self.election.leader_lost(leader, now_ms, chance())
         return self.election.deadline_ms
 
-    def vote_asked(self, ask: VoteAsk, now_ms: int, chance: Chance) -> None:
-        self.elect(self.election.vote_asked(ask, now_ms, chance(), self._driver.tail))
+    def vote_requested(self, request: VoteRequest, now_ms: int, chance: Chance) -> None:
+        self.elect(self.election.vote_requested(request, now_ms, chance(), self._driver.tail))
 
-    def vote_got(self, got: VoteGot, now_ms: int, chance: Chance) -> None:
-        self.elect(self.election.vote_got(got, now_ms, chance(), self._driver.tail))
+    def vote_responded(self, response: VoteResponse, now_ms: int, chance: Chance) -> None:
+        self.elect(self.election.vote_responded(response, now_ms, chance(), self._driver.tail))
 
     def stand_now(self, leader: int, epoch: int, now_ms: int, chance: Chance) -> None:
         if self.may_vote:
@@ -324,8 +324,8 @@ class Elected(Appointed):
             match self._outbox.popleft():
                 case SaveBallot(ballot):
                     self._save(ballot)
-                case AskVote() as effect:
-                    driver.listener.ask_vote(driver, effect)
+                case RequestVote() as effect:
+                    driver.listener.request_vote(driver, effect)
                 case RespondToVote() as effect:
                     driver.listener.respond_to_vote(driver, effect)
                 case TellLeader() as effect:

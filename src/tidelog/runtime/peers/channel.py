@@ -33,8 +33,8 @@ _LAST_CORRELATION_ID = (1 << 31) - 1
 class Question(Protocol):
     """A pending request."""
 
-    def answered(self, answer: memoryview) -> None:
-        """``answer``: the response frame from its correlation id on. Raises ``Malformed`` if invalid."""
+    def answered(self, response: memoryview) -> None:
+        """``response``: the frame from its correlation id on. Raises ``Malformed`` if invalid."""
 
     def lost(self, *, sent: bool) -> None:
         """There will be no response. If the request was ``sent``, it may have arrived."""
@@ -166,13 +166,13 @@ class Channel:
         for correlation_id, frame, question in queue:
             self.send(correlation_id, frame, question)
 
-    def take(self, answer: memoryview) -> None:
+    def take(self, response: memoryview) -> None:
         # Only a response shows that a node of this cluster has accepted the connection.
         self._backoff_ms = BACKOFF_MS
         self._heard = True
-        question = self._unanswered.pop(INT32.unpack_from(answer, 0)[0], None)
+        question = self._unanswered.pop(INT32.unpack_from(response, 0)[0], None)
         if question is not None:
-            question.answered(answer)
+            question.answered(response)
 
     def disconnected(self, connection: PeerConnection, reason: str) -> None:
         if not self._closed:

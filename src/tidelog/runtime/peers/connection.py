@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 class Owner(Protocol):
     def connected(self, connection: "PeerConnection") -> None: ...
 
-    def take(self, answer: memoryview) -> None:
+    def take(self, response: memoryview) -> None:
         """A whole response frame, from its correlation id on. It may be overwritten as soon as no view of it
         is left.
         """
@@ -96,23 +96,23 @@ class PeerConnection(asyncio.BufferedProtocol):
     def _take_responses(self) -> None:
         receiver = self._receiver
         while self._transport is not None:
-            answer = receiver.next()
-            if answer is not None:
-                self._owner.take(answer)
-                if len(answer) >= OWN_BUFFER_FROM_BYTES:
-                    self._use_again(answer)
+            response = receiver.next()
+            if response is not None:
+                self._owner.take(response)
+                if len(response) >= OWN_BUFFER_FROM_BYTES:
+                    self._use_again(response)
             elif receiver.needed_bytes:
                 receiver.begin_large()
             else:
                 return
 
-    def _use_again(self, answer: memoryview) -> None:
+    def _use_again(self, response: memoryview) -> None:
         """Reuse the buffer: clearing new memory for each large response would cost as much as checking it."""
-        buffer = answer.obj
+        buffer = response.obj
         if not isinstance(buffer, bytearray):
             return
         try:
-            answer.release()
+            response.release()
             buffer.pop()  # Raises BufferError while a view of it exists.
         except BufferError:
             return

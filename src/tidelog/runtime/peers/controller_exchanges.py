@@ -75,16 +75,16 @@ class RegistrationExchange(Exchange[Asked, Answered]):
         )
         return [Asked(request.broker_id, ask)]
 
-    def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
+    def response(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
         if gots[0] is None:
             return {"error_code": UNANSWERED}
         got = cast(RegisterGot, gots[0].got)
         return {"error_code": got.error, "broker_epoch": got.broker_epoch}
 
-    def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
+    def gots(self, peer: int, asks: Sequence[Asked], response: Any) -> Iterator[Answered]:
         ask = cast(RegisterAsk, asks[0].ask)
-        error = ErrorCode(answer.error_code)
-        yield Answered(peer, RegisterGot(ask.broker_id, ask.incarnation, error, answer.broker_epoch))
+        error = ErrorCode(response.error_code)
+        yield Answered(peer, RegisterGot(ask.broker_id, ask.incarnation, error, response.broker_epoch))
 
     def token(self, message: Asked | Answered) -> Hashable:
         said = message.ask if isinstance(message, Asked) else message.got
@@ -123,7 +123,7 @@ class HeartbeatExchange(Exchange[Asked, Answered]):
         )
         return [Asked(request.broker_id, ask)]
 
-    def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
+    def response(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
         if gots[0] is None:
             return {"error_code": UNANSWERED}
         got = cast(HeartbeatGot, gots[0].got)
@@ -134,12 +134,12 @@ class HeartbeatExchange(Exchange[Asked, Answered]):
             "should_shut_down": got.may_stop,
         }
 
-    def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
+    def gots(self, peer: int, asks: Sequence[Asked], response: Any) -> Iterator[Answered]:
         ask = cast(HeartbeatAsk, asks[0].ask)
-        error = ErrorCode(answer.error_code)
+        error = ErrorCode(response.error_code)
         # The number is not in the protocol. It is that of the request to which the response belongs.
         got = HeartbeatGot(
-            ask.broker_id, ask.broker_epoch, error, answer.is_fenced, answer.should_shut_down, ask.number
+            ask.broker_id, ask.broker_epoch, error, response.is_fenced, response.should_shut_down, ask.number
         )
         yield Answered(peer, got)
 
@@ -196,7 +196,7 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
+    def response(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
         def partition(pair: tuple[InSyncProposal, ErrorCode]) -> Fields:
             proposal, error = pair
             return {
@@ -218,11 +218,11 @@ class AlterPartitionExchange(Exchange[Asked, Answered]):
         topics = by_topic(pairs, lambda pair: _proposal_key(pair[0]), partition)
         return {"topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics]}
 
-    def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
-        top = ErrorCode(answer.error_code)
+    def gots(self, peer: int, asks: Sequence[Asked], response: Any) -> Iterator[Answered]:
+        top = ErrorCode(response.error_code)
         errors = {
             (topic.topic_id, part.partition_index): ErrorCode(part.error_code)
-            for topic in answer.topics
+            for topic in response.topics
             for part in topic.partitions
         }
         for asked in asks:
@@ -279,13 +279,13 @@ class FailedLogsExchange(Exchange[Asked, Answered]):
         )
         return [Asked(request.broker_id, ask)]
 
-    def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
+    def response(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
         error = UNANSWERED if gots[0] is None else cast(OfflineGot | PromiseConfirmedGot, gots[0].got).error
         return {"error_code": error, "directories": []}
 
-    def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
+    def gots(self, peer: int, asks: Sequence[Asked], response: Any) -> Iterator[Answered]:
         ask = cast(OfflineAsk | PromiseConfirmedAsk, asks[0].ask)
-        error = ErrorCode(answer.error_code)
+        error = ErrorCode(response.error_code)
         if isinstance(ask, PromiseConfirmedAsk):
             yield Answered(peer, PromiseConfirmedGot(ask.broker_id, ask.broker_epoch, ask.confirmed, error))
             return

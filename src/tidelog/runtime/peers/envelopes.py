@@ -23,9 +23,9 @@ from tidelog.runtime.large_requests import HUGE_BYTES, LargeRequests
 from tidelog.runtime.pending import PendingRequest
 
 Reply = Callable[[Sequence[Part | bytes]], None]
-Answer = Callable[[ErrorCode, memoryview | None], None]
+Respond = Callable[[ErrorCode, memoryview | None], None]
 
-WAITING_BYTES_MAX = 32 * 1024 * 1024  # of huge requests; a node that sends more has its connection held
+PENDING_BYTES_MAX = 32 * 1024 * 1024  # of huge requests; a node that sends more has its connection held
 
 
 class Envelopes:
@@ -36,7 +36,7 @@ class Envelopes:
         self.active = active  # whether this node is the active controller
         self.compute = compute
         self.large = LargeRequests(broker.services)  # apart from those of this broker's own clients
-        self.waiting_bytes = 0  # of huge requests that are not decoded
+        self.pending_bytes = 0  # of huge requests that are not decoded
 
     def open(
         self,
@@ -46,34 +46,34 @@ class Envelopes:
         reply: Reply,
         connection: handling.HoldableConnection,
     ) -> PendingRequest | None:
-        def answer(error: ErrorCode, data: memoryview | None = None) -> None:
+        def respond(error: ErrorCode, data: memoryview | None = None) -> None:
             offset = self.broker.store.committed_offset
             reply((envelope.encode_response(context.correlation_id, error, data, offset),))
 
         inner = envelope.decode_request(request, position)
         if not self.active():
-            answer(ErrorCode.NOT_CONTROLLER)
+            respond(ErrorCode.NOT_CONTROLLER)
             return None
         try:
             inner_context, start = handling.read_header(inner, context.peer)
             if inner_context.api_key not in RELAYED:
                 raise Malformed("not a request for the controller")
             if self.compute is not None and len(inner) >= HUGE_BYTES:
-                return HugeEnvelope(self, self.compute, inner, start, inner_context, answer, connection)
+                return HugeEnvelope(self, self.compute, inner, start, inner_context, respond, connection)
             decoded = messages.decode(inner_context.api_key, inner_context.version, inner, start)
         except Malformed:
-            answer(ErrorCode.INVALID_REQUEST)
+            respond(ErrorCode.INVALID_REQUEST)
         else:
-            self.handle(decoded, inner_context, answer)
+            self.handle(decoded, inner_context, respond)
         return None
 
-    def handle(self, decoded: Any, context: RequestContext, answer: Answer) -> None:
+    def handle(self, decoded: Any, context: RequestContext, respond: Respond) -> None:
         handling.handle_decoded(
             self.broker,
             decoded,
             context,
-            lambda frame: answer(ErrorCode.NONE, memoryview(frame)[4:]),
-            lambda reason: answer(ErrorCode.UNKNOWN_SERVER_ERROR, None),
+            lambda frame: respond(ErrorCode.NONE, memoryview(frame)[4:]),
+            lambda reason: respond(ErrorCode.UNKNOWN_SERVER_ERROR, None),
             self.compute,
         )
 
@@ -88,7 +88,7 @@ class HugeEnvelope:
         inner: memoryview,
         start: int,
         context: RequestContext,
-        answer: Answer,
+        respond: Respond,
         connection: handling.HoldableConnection,
     ) -> None:
         self._envelopes = envelopes
@@ -96,11 +96,11 @@ class HugeEnvelope:
         self._inner = inner
         self._start = start
         self._context = context
-        self._answer = answer
+        self._respond = respond
         self._has_begun = False
         self._cancelled = False
-        envelopes.waiting_bytes += len(inner)
-        self._held = connection if envelopes.waiting_bytes > WAITING_BYTES_MAX else None
+        envelopes.pending_bytes += len(inner)
+        self._held = connection if envelopes.pending_bytes > PENDING_BYTES_MAX else None
         if self._held is not None:
             self._held.hold()
         envelopes.large.wait(len(inner), self._begin)
@@ -123,17 +123,17 @@ class HugeEnvelope:
 
     def _handle(self, decoded: Any) -> None:
         if isinstance(decoded, Malformed):
-            self._answer(ErrorCode.INVALID_REQUEST, None)
+            self._respond(ErrorCode.INVALID_REQUEST, None)
         elif isinstance(decoded, BaseException):
             handling.why_not_decoded(self._context, decoded)
-            self._answer(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            self._respond(ErrorCode.UNKNOWN_SERVER_ERROR, None)
         elif not self._envelopes.active():
-            self._answer(ErrorCode.NOT_CONTROLLER, None)  # It was when the envelope arrived.
+            self._respond(ErrorCode.NOT_CONTROLLER, None)  # It was when the envelope arrived.
         else:
-            self._envelopes.handle(decoded, self._context, self._answer)
+            self._envelopes.handle(decoded, self._context, self._respond)
 
     def _done(self) -> None:
-        self._envelopes.waiting_bytes -= len(self._inner)
+        self._envelopes.pending_bytes -= len(self._inner)
         self._envelopes.large.done()
         if self._held is not None:
             self._held.resume()
@@ -142,7 +142,7 @@ class HugeEnvelope:
         """This node stops. A request that has not begun is for the next controller."""
         if not self._has_begun and not self._cancelled:
             self._cancelled = True
-            self._answer(ErrorCode.NOT_CONTROLLER, None)
+            self._respond(ErrorCode.NOT_CONTROLLER, None)
 
     def cancel(self) -> None:
         """The connection is lost, and the other broker sends the request again."""

@@ -32,11 +32,11 @@ class Exchange(Generic[A, G]):
         """The questions, on the receiver's side."""
         raise NotImplementedError
 
-    def answer(self, asks: Sequence[A], gots: Sequence[G | None]) -> Fields:
+    def response(self, asks: Sequence[A], gots: Sequence[G | None]) -> Fields:
         """The response, on the receiver's side. ``gots`` has None for a question without an answer."""
         raise NotImplementedError
 
-    def gots(self, peer: int, asks: Sequence[A], answer: Any) -> Iterable[G]:
+    def gots(self, peer: int, asks: Sequence[A], response: Any) -> Iterable[G]:
         """The answers, on the sender's side."""
         raise NotImplementedError
 

@@ -3,7 +3,7 @@
 =================== ====================== ===============================================================
 message             request                difference from Kafka
 =================== ====================== ===============================================================
-VoteAsked           Vote                   the request has topic names, not ids: the topic id is used as name,
+VoteRequested       Vote                   the request has topic names, not ids: the topic id is used as name,
                                            except for the metadata log, which has a name
 LeaderBegan         BeginQuorumEpoch       as for votes
 StandNow            EndQuorumEpoch         as for votes; the receiver is the preferred candidate
@@ -45,8 +45,8 @@ from tidelog.replication.messages import (
     StandNow,
     TailAsk,
     TailGot,
-    VoteAnswered,
-    VoteAsked,
+    VoteRequested,
+    VoteResponded,
 )
 from tidelog.runtime.peers.controller_exchanges import (
     AlterPartitionExchange,
@@ -89,8 +89,8 @@ BY_API: dict[int, Exchange[Any, Any]] = {
 }
 
 _BY_TYPE: dict[type, Exchange[Any, Any]] = {
-    VoteAsked: VOTING,
-    VoteAnswered: VOTING,
+    VoteRequested: VOTING,
+    VoteResponded: VOTING,
     LeaderBegan: NEW_LEADERS,
     StandNow: HAND_OVERS,
     RegisterAsk: REGISTERING,

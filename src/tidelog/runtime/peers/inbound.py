@@ -101,7 +101,7 @@ class Inbound:
     def respond_to_fetch(self, to: int, got: FetchGot) -> None:
         pending = self._fetches.get((to, got.generation))
         if pending is not None:
-            pending.answer(got.error, got.parts)
+            pending.respond(got.error, got.parts)
 
     def forget_fetch(self, pending: "PendingFollowerFetch") -> None:
         if self._fetches.get((pending.sender, pending.generation)) is pending:
@@ -138,7 +138,7 @@ class Inbound:
             raise
         return pending
 
-    def answer(self, to: int, message: NodeMessage) -> None:
+    def respond(self, to: int, message: NodeMessage) -> None:
         exchange = exchange_of(message)
         token = (to, exchange.api_key, exchange.token(message))
         row = self._pending.get(token)
@@ -147,7 +147,7 @@ class Inbound:
         pending, place = row.popleft()
         if not row:
             del self._pending[token]
-        pending.answer(place, message)
+        pending.respond(place, message)
 
     def forget(self, pending: "PendingPeerRequest") -> None:
         for ask in pending.asks:
@@ -193,7 +193,7 @@ class PendingFollowerFetch:
         self._reply = reply
         self._done = False
 
-    def answer(self, error: ErrorCode, parts: list[FetchPart]) -> None:
+    def respond(self, error: ErrorCode, parts: list[FetchPart]) -> None:
         if self._done:
             return
         self.cancel()
@@ -209,7 +209,7 @@ class PendingFollowerFetch:
         )
 
     def finish_now(self) -> None:
-        self.answer(ErrorCode.NONE, [])
+        self.respond(ErrorCode.NONE, [])
 
     def cancel(self) -> None:
         self._done = True
@@ -239,7 +239,7 @@ class PendingPeerRequest:
         self._done = False
         self.timer: Timer | None = None
 
-    def answer(self, place: int, got: NodeMessage) -> None:
+    def respond(self, place: int, got: NodeMessage) -> None:
         self._gots[place] = got
         self._missing -= 1
         if not self._missing:
@@ -249,7 +249,7 @@ class PendingPeerRequest:
         if self._done:
             return
         self.cancel()
-        self._reply((_encode(self._context, self.exchange.answer(self.asks, self._gots)),))
+        self._reply((_encode(self._context, self.exchange.response(self.asks, self._gots)),))
 
     def cancel(self) -> None:
         self._done = True

@@ -56,9 +56,9 @@ class LinkQuestion:
         self._done: Done | None = done
         self.timer: Timer | None = None
 
-    def answered(self, answer: memoryview) -> None:
+    def answered(self, response: memoryview) -> None:
         try:
-            decoded = requests.decode_response(self._api_key, answer)
+            decoded = requests.decode_response(self._api_key, response)
         except Malformed as error:
             self._fail(ErrorCode.NETWORK_EXCEPTION, error.message)
             raise
@@ -78,9 +78,9 @@ class LinkQuestion:
         asked = f"{name_of(self._api_key)} to node {self._channel.peer}"
         self._finish(TidelogError(f"{asked}: {reason}", code))
 
-    def _finish(self, answer: Any) -> None:
+    def _finish(self, response: Any) -> None:
         done, self._done = self._done, None
         if done is not None:
             if self.timer is not None:
                 self.timer.cancel()
-            done(answer)
+            done(response)

@@ -27,7 +27,7 @@ from tidelog.replication.messages import (
     SnapshotAsk,
     StandNow,
     TailAsk,
-    VoteAsked,
+    VoteRequested,
 )
 from tidelog.runtime.peers import names
 from tidelog.runtime.peers.channel import BACKOFF_MS, Address, AddressOf, Channel, Surroundings
@@ -41,7 +41,7 @@ from tidelog.types import SnapshotId
 
 logger = logging.getLogger(__name__)
 
-Question = VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow | TailAsk
+Question = VoteRequested | Asked | SnapshotAsk | LeaderBegan | StandNow | TailAsk
 """Questions and notices, except fetches; all other messages are answers."""
 
 FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # the purposes of channels
@@ -153,7 +153,7 @@ class WirePeers:
         elif isinstance(message, Question):
             self._ask(to, message)
         else:
-            self.inbound.answer(to, message)
+            self.inbound.respond(to, message)
 
     def _fetch(self, to: int, ask: FetchAsk) -> None:
         cluster_id = self._cluster_id()
@@ -207,8 +207,8 @@ class WirePeers:
 
     # --- responses ------------------------------------------------------------------------------------------
 
-    def fetch_answered(self, peer: int, generation: int, answer: memoryview) -> None:
-        error, parts = follower_fetch.decode_response(answer, skip_tags(answer, 4), _part)
+    def fetch_answered(self, peer: int, generation: int, response: memoryview) -> None:
+        error, parts = follower_fetch.decode_response(response, skip_tags(response, 4), _part)
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
             # Not passed to the node, which would only retry immediately.
             self._on_foreign(peer)
@@ -227,9 +227,9 @@ class WirePeers:
         self._services.later(BACKOFF_MS, tell)
 
     def exchange_answered(
-        self, peer: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage], answer: memoryview
+        self, peer: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage], response: memoryview
     ) -> None:
-        decoded = requests.decode_response(exchange.api_key, answer)
+        decoded = requests.decode_response(exchange.api_key, response)
         if getattr(decoded, "error_code", None) == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._on_foreign(peer)
         for got in exchange.gots(peer, asks, decoded):
@@ -244,8 +244,8 @@ class FetchQuestion:
         self._peer = peer
         self._generation = generation
 
-    def answered(self, answer: memoryview) -> None:
-        self._peers.fetch_answered(self._peer, self._generation, answer)
+    def answered(self, response: memoryview) -> None:
+        self._peers.fetch_answered(self._peer, self._generation, response)
 
     def lost(self, *, sent: bool) -> None:
         self._peers.fetch_lost(self._peer, self._generation)
@@ -262,8 +262,8 @@ class ExchangeQuestion:
         self._exchange = exchange
         self._asks = asks
 
-    def answered(self, answer: memoryview) -> None:
-        self._peers.exchange_answered(self._peer, self._exchange, self._asks, answer)
+    def answered(self, response: memoryview) -> None:
+        self._peers.exchange_answered(self._peer, self._exchange, self._asks, response)
 
     def lost(self, *, sent: bool) -> None:
         """Nothing to do: the node repeats the question if necessary."""

@@ -129,7 +129,7 @@ class Relayed:
                 relay.broker,
                 self._decoded,
                 self._context,
-                self._answer,
+                self._respond,
                 self._give_up,
                 relay.compute,
                 self._connection,
@@ -146,10 +146,10 @@ class Relayed:
         frame = envelope.encode_request(correlation_id, client_id, self._request, host)
         channel.send(correlation_id, frame, self)
 
-    def answered(self, answer: memoryview) -> None:
+    def answered(self, response: memoryview) -> None:
         if self._done:
             return
-        error, data, metadata_offset = envelope.decode_response(answer)
+        error, data, metadata_offset = envelope.decode_response(response)
         if error is ErrorCode.NOT_CONTROLLER or data is None:
             self._again()
             return
@@ -159,7 +159,7 @@ class Relayed:
         when_known(
             broker,
             lambda: broker.store.committed_offset >= metadata_offset,
-            lambda: broker.partitions.when_open(lambda: self._answer(frame)),
+            lambda: broker.partitions.when_open(lambda: self._respond(frame)),
         )
 
     def lost(self, *, sent: bool) -> None:
@@ -170,7 +170,7 @@ class Relayed:
         if not self._done and self._retry is None:
             self._retry = self._services.later(RETRY_MS, self.attempt)
 
-    def _answer(self, frame: bytes) -> None:
+    def _respond(self, frame: bytes) -> None:
         if not self._done:
             self.cancel()
             self._finish(frame)
@@ -187,7 +187,7 @@ class Relayed:
             return
         compute = self._relay.compute
         if compute is None or len(self._request) < HUGE_BYTES:
-            self._answer(self._refusal())
+            self._respond(self._refusal())
         else:
             self._stop_timers()
             compute(self._refusal, self._refused_elsewhere)
@@ -200,7 +200,7 @@ class Relayed:
 
     def _refused_elsewhere(self, frame: bytes | BaseException) -> None:
         if isinstance(frame, bytes):
-            self._answer(frame)
+            self._respond(frame)
         else:
             self._connection.close(handling.why_not_decoded(self._context, frame))
 

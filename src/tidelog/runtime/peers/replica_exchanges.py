@@ -10,10 +10,10 @@ from tidelog.replication.messages import (
     SnapshotAsk,
     SnapshotGot,
     StandNow,
-    VoteAnswered,
-    VoteAsked,
+    VoteRequested,
+    VoteResponded,
 )
-from tidelog.replication.votes import Tail, VoteAsk, VoteGot
+from tidelog.replication.votes import Tail, VoteRequest, VoteResponse
 from tidelog.runtime.peers.exchange import (
     UNANSWERED,
     Exchange,
@@ -26,37 +26,37 @@ from tidelog.runtime.peers.exchange import (
 from tidelog.types import SnapshotId
 
 
-class VoteExchange(Exchange[VoteAsked, VoteAnswered]):
+class VoteExchange(Exchange[VoteRequested, VoteResponded]):
     api_key = 52
     at_once_max = 500
 
-    def body(self, to: int, cluster_id: str, asks: Sequence[VoteAsked]) -> Fields:
-        def partition(asked: VoteAsked) -> Fields:
-            ask = asked.ask
+    def body(self, to: int, cluster_id: str, asks: Sequence[VoteRequested]) -> Fields:
+        def partition(requested: VoteRequested) -> Fields:
+            request = requested.request
             return {
-                "partition_index": index_of(asked.key),
-                "replica_epoch": ask.epoch,
-                "replica_id": ask.candidate,
-                "replica_directory_id": ask.candidate_directory,
-                "voter_directory_id": ask.voter_directory,
-                "last_offset_epoch": ask.tail.last_epoch,
-                "last_offset": ask.tail.end_offset,
-                "pre_vote": ask.pre,
+                "partition_index": index_of(requested.key),
+                "replica_epoch": request.epoch,
+                "replica_id": request.candidate,
+                "replica_directory_id": request.candidate_directory,
+                "voter_directory_id": request.voter_directory,
+                "last_offset_epoch": request.tail.last_epoch,
+                "last_offset": request.tail.end_offset,
+                "pre_vote": request.pre,
             }
 
-        topics = by_topic(asks, lambda asked: asked.key, partition)
+        topics = by_topic(asks, lambda requested: requested.key, partition)
         return {
             "cluster_id": cluster_id or None,
             "voter_id": to,
             "topics": [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics],
         }
 
-    def asks(self, request: Any) -> list[VoteAsked]:
+    def asks(self, request: Any) -> list[VoteRequested]:
         return [
-            VoteAsked(
+            VoteRequested(
                 part.replica_id,
                 (topic_of(topic.topic_name), part.partition_index),
-                VoteAsk(
+                VoteRequest(
                     part.replica_epoch,
                     part.replica_id,
                     Tail(part.last_offset_epoch, part.last_offset),
@@ -69,31 +69,31 @@ class VoteExchange(Exchange[VoteAsked, VoteAnswered]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[VoteAsked], gots: Sequence[VoteAnswered | None]) -> Fields:
-        def partition(pair: tuple[VoteAsked, VoteAnswered | None]) -> Fields:
-            asked, answered = pair
-            if answered is None:
-                return {"partition_index": index_of(asked.key), "error_code": UNANSWERED, "leader_id": -1}
-            got = answered.got
+    def response(self, asks: Sequence[VoteRequested], gots: Sequence[VoteResponded | None]) -> Fields:
+        def partition(pair: tuple[VoteRequested, VoteResponded | None]) -> Fields:
+            requested, responded = pair
+            if responded is None:
+                return {"partition_index": index_of(requested.key), "error_code": UNANSWERED, "leader_id": -1}
+            response = responded.response
             return {
-                "partition_index": index_of(asked.key),
+                "partition_index": index_of(requested.key),
                 "error_code": ErrorCode.NONE,
-                "leader_id": got.leader,
-                "leader_epoch": got.epoch,
-                "vote_granted": got.granted,
-                "start_offset": got.start_offset,
+                "leader_id": response.leader,
+                "leader_epoch": response.epoch,
+                "vote_granted": response.granted,
+                "start_offset": response.start_offset,
             }
 
         topics = by_topic(zip(asks, gots, strict=True), lambda pair: pair[0].key, partition)
         return {"topics": [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics]}
 
-    def gots(self, peer: int, asks: Sequence[VoteAsked], answer: Any) -> Iterator[VoteAnswered]:
-        pre = {asked.key: asked.ask.pre for asked in asks}
-        for topic in answer.topics:
+    def gots(self, peer: int, asks: Sequence[VoteRequested], response: Any) -> Iterator[VoteResponded]:
+        pre = {requested.key: requested.request.pre for requested in asks}
+        for topic in response.topics:
             for part in topic.partitions:
                 key = (topic_of(topic.topic_name), part.partition_index)
                 if part.error_code == ErrorCode.NONE and key in pre:
-                    got = VoteGot(
+                    response = VoteResponse(
                         peer,
                         part.leader_epoch,
                         part.vote_granted,
@@ -101,10 +101,10 @@ class VoteExchange(Exchange[VoteAsked, VoteAnswered]):
                         pre[key],
                         part.start_offset,
                     )
-                    yield VoteAnswered(peer, key, got)
+                    yield VoteResponded(peer, key, response)
 
-    def token(self, message: VoteAsked | VoteAnswered) -> Hashable:
-        pre = message.ask.pre if isinstance(message, VoteAsked) else message.got.pre
+    def token(self, message: VoteRequested | VoteResponded) -> Hashable:
+        pre = message.request.pre if isinstance(message, VoteRequested) else message.response.pre
         return message.key, pre
 
 
@@ -123,7 +123,7 @@ class NewLeaderExchange(Exchange[LeaderBegan, LeaderBegan]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[LeaderBegan], gots: Sequence[LeaderBegan | None]) -> Fields:
+    def response(self, asks: Sequence[LeaderBegan], gots: Sequence[LeaderBegan | None]) -> Fields:
         return {"topics": self._topics(asks)}
 
     @staticmethod
@@ -138,7 +138,7 @@ class NewLeaderExchange(Exchange[LeaderBegan, LeaderBegan]):
         topics = by_topic(asks, lambda began: began.key, partition)
         return [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics]
 
-    def gots(self, peer: int, asks: Sequence[LeaderBegan], answer: Any) -> Iterable[LeaderBegan]:
+    def gots(self, peer: int, asks: Sequence[LeaderBegan], response: Any) -> Iterable[LeaderBegan]:
         return ()
 
 
@@ -170,10 +170,10 @@ class HandOverExchange(Exchange[StandNow, StandNow]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[StandNow], gots: Sequence[StandNow | None]) -> Fields:
+    def response(self, asks: Sequence[StandNow], gots: Sequence[StandNow | None]) -> Fields:
         return {"error_code": ErrorCode.NONE, "topics": []}
 
-    def gots(self, peer: int, asks: Sequence[StandNow], answer: Any) -> Iterable[StandNow]:
+    def gots(self, peer: int, asks: Sequence[StandNow], response: Any) -> Iterable[StandNow]:
         return ()
 
 
@@ -211,7 +211,7 @@ class SnapshotExchange(Exchange[SnapshotAsk, SnapshotGot]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[SnapshotAsk], gots: Sequence[SnapshotGot | None]) -> Fields:
+    def response(self, asks: Sequence[SnapshotAsk], gots: Sequence[SnapshotGot | None]) -> Fields:
         def partition(pair: tuple[SnapshotAsk, SnapshotGot | None]) -> Fields:
             ask, got = pair
             snapshot = ask.snapshot if got is None else got.snapshot
@@ -238,8 +238,8 @@ class SnapshotExchange(Exchange[SnapshotAsk, SnapshotGot]):
         topics = by_topic(zip(asks, gots, strict=True), lambda pair: pair[0].key, partition)
         return {"topics": [{"name": name_of(topic), "partitions": parts} for topic, parts in topics]}
 
-    def gots(self, peer: int, asks: Sequence[SnapshotAsk], answer: Any) -> Iterator[SnapshotGot]:
-        for topic in answer.topics:
+    def gots(self, peer: int, asks: Sequence[SnapshotAsk], response: Any) -> Iterator[SnapshotGot]:
+        for topic in response.topics:
             for part in topic.partitions:
                 yield SnapshotGot(
                     peer,

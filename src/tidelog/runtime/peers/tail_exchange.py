@@ -36,7 +36,7 @@ class TailExchange(Exchange[TailAsk, TailGot]):
             for part in topic.partitions
         ]
 
-    def answer(self, asks: Sequence[TailAsk], gots: Sequence[TailGot | None]) -> Fields:
+    def response(self, asks: Sequence[TailAsk], gots: Sequence[TailGot | None]) -> Fields:
         def partition(pair: tuple[TailAsk, TailGot | None]) -> Fields:
             ask, got = pair
             if got is None:
@@ -52,9 +52,9 @@ class TailExchange(Exchange[TailAsk, TailGot]):
         topics = by_topic(zip(asks, gots, strict=True), lambda pair: pair[0].key, partition)
         return {"topics": [{"topic": name_of(topic), "partitions": parts} for topic, parts in topics]}
 
-    def gots(self, peer: int, asks: Sequence[TailAsk], answer: Any) -> Iterator[TailGot]:
+    def gots(self, peer: int, asks: Sequence[TailAsk], response: Any) -> Iterator[TailGot]:
         epochs = {ask.key: ask.epoch for ask in asks}
-        for topic in answer.topics:
+        for topic in response.topics:
             for part in topic.partitions:
                 key = (topic_of(topic.topic), part.partition)
                 if key in epochs:

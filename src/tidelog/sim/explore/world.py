@@ -12,7 +12,7 @@ from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerGot, RegisterAsk, RegisterGot
 from tidelog.controller.records import TopicConfigChanged, TopicCreated
-from tidelog.replication.messages import LeaderBegan, StandNow, TailAsk, TailGot, VoteAnswered, VoteAsked
+from tidelog.replication.messages import LeaderBegan, StandNow, TailAsk, TailGot, VoteRequested, VoteResponded
 from tidelog.sim.explore.checks import Seen
 from tidelog.sim.explore.controller import SmallController
 from tidelog.sim.explore.disk import Disk
@@ -22,7 +22,7 @@ from tidelog.sim.explore.node import CONTROLLER, TOPIC, TOPIC_ID, SmallNode
 SILENCE_MS = 10_000
 """Longer than every timeout."""
 
-_BETWEEN_NODES = (VoteAsked, VoteAnswered, LeaderBegan, StandNow, TailAsk, TailGot)
+_BETWEEN_NODES = (VoteRequested, VoteResponded, LeaderBegan, StandNow, TailAsk, TailGot)
 _DISKS = 1000
 
 

@@ -55,10 +55,10 @@ class BatchDecoder:
         self._inflater = Inflater()
         self._gathered = Table()
 
-    def outline(self, answer: FetchedPartition) -> int | None:
+    def outline(self, response: FetchedPartition) -> int | None:
         """Add a response; returns the offset at which to continue, or None if it had no whole batch."""
-        records = answer.records
-        self._answer = answer
+        records = response.records
+        self._answer = response
         self._tables = []
         if not records:
             return None

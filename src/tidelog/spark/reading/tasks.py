@@ -54,10 +54,10 @@ class _Rest:
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._fetcher.ask(self.position)
         while True:
-            answer = self._fetcher.take()
-            following = self._decoder.outline(answer)
+            response = self._fetcher.take()
+            following = self._decoder.outline(response)
             if following is None:
-                if answer.records:
+                if response.records:
                     # A broker that cannot send a part of a batch larger than allowed sends nothing complete.
                     self._max_bytes *= 2
                 self._fetcher.wait("no whole batch came")

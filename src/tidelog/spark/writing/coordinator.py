@@ -39,14 +39,14 @@ class Coordinators:
         while True:
             address = self.address(kind, key, patience)
             try:
-                answer = parse(self._cluster.connection(address).call(api, messages.VERSIONS[api], body))
+                response = parse(self._cluster.connection(address).call(api, messages.VERSIONS[api], body))
             except OSError as error:
                 self._forget(address)
                 patience.pause(error)
                 continue
-            code = error_of(answer)
+            code = error_of(response)
             if not is_retriable(code) and code not in _RETRIED:
-                return answer
+                return response
             if code not in _RETRIED:
                 self._addresses.pop((kind, key), None)
             patience.pause(f"the coordinator of {key} answers {error_name(code)}")

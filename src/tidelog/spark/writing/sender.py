@@ -172,22 +172,22 @@ class Sender:
 
     def _take_answer(self, sending: Sending) -> None:
         try:
-            answers = messages.produced(self._connections[sending.address].receive())
+            responses = messages.produced(self._connections[sending.address].receive())
         except OSError as error:
             self._lost(sending, error)
             return
         del self._under_way[sending.address]
         for partition in sending.partitions:
-            self._judge(partition, answers.get(partition))
+            self._judge(partition, responses.get(partition))
 
-    def _judge(self, partition: TopicPartition, answer: messages.Produced | None) -> None:
+    def _judge(self, partition: TopicPartition, response: messages.Produced | None) -> None:
         queue = self._queues[partition]
         queue.busy = False
-        if answer is not None and answer.error in (0, _HAD_IT):
+        if response is not None and response.error in (0, _HAD_IT):
             self._done(queue)
             return
-        code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else answer.error
-        said = f" ({answer.message})" if answer is not None and answer.message else ""
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if response is None else response.error
+        said = f" ({response.message})" if response is not None and response.message else ""
         refusal = Refused(f"{partition[0]}-{partition[1]} does not take a batch{said}", code)
         if not is_retriable(code) and code not in _RETRIED:
             raise refusal

@@ -34,8 +34,8 @@ def idempotent_producer(cluster: Cluster) -> ProducerId:
     patience = cluster.patience()
     body = messages.init_producer_id_request(None, 60_000)
     while True:
-        answer = cluster.ask(Api.INIT_PRODUCER_ID, messages.VERSIONS[Api.INIT_PRODUCER_ID], body, patience)
-        code, producer = messages.init_producer_id(answer)
+        response = cluster.ask(Api.INIT_PRODUCER_ID, messages.VERSIONS[Api.INIT_PRODUCER_ID], body, patience)
+        code, producer = messages.init_producer_id(response)
         if not code:
             return producer
         patience.pause(Refused("No producer id can be had", code))

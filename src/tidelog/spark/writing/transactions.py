@@ -107,7 +107,7 @@ class Transactions:
             Api.INIT_PRODUCER_ID,
             body,
             messages.init_producer_id,
-            lambda answer: answer[0],
+            lambda response: response[0],
         )
         if code:
             raise Refused(f"There can be no transaction {name} of {timeout_ms} ms", code)
@@ -193,7 +193,7 @@ class Ledger:
             Api.OFFSET_FETCH,
             messages.offset_fetch_request(self._group),
             messages.offset_fetch,
-            lambda answer: answer[0],
+            lambda response: response[0],
         )
         if code:
             raise Refused(f"What was decided about {self._group} cannot be read", code)

@@ -219,13 +219,13 @@ def test_few_are_decoded_at_a_time(at: AtTheController) -> None:
     assert len(at.jobs.due) == HUGE_AT_ONCE
     at.settle()
     assert at.node.errors == [ErrorCode.NONE] * (HUGE_AT_ONCE + 2)
-    assert at.envelopes.waiting_bytes == 0
+    assert at.envelopes.pending_bytes == 0
 
 
 def test_the_connection_is_held_while_too_many_bytes_wait(
     at: AtTheController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(envelopes, "WAITING_BYTES_MAX", 2 * len(HUGE_BODY))
+    monkeypatch.setattr(envelopes, "PENDING_BYTES_MAX", 2 * len(HUGE_BODY))
     for holds in (0, 0, 1):
         at.open(HUGE_BODY)
         assert at.node.holds == holds
@@ -246,7 +246,7 @@ def test_one_whose_connection_is_lost_is_not_decoded(at: AtTheController) -> Non
     pending = at.open(HUGE_BODY)
     pending.cancel()
     at.broker.services.settle()
-    assert (at.jobs.due, at.envelopes.waiting_bytes) == ([], 0)
+    assert (at.jobs.due, at.envelopes.pending_bytes) == ([], 0)
 
 
 def test_a_node_that_stops_leaves_it_to_the_next_controller(at: AtTheController) -> None:

@@ -37,10 +37,10 @@ from tidelog.replication.messages import (
     Message,
     SnapshotAsk,
     SnapshotGot,
-    VoteAnswered,
-    VoteAsked,
+    VoteRequested,
+    VoteResponded,
 )
-from tidelog.replication.votes import Tail, VoteAsk, VoteGot
+from tidelog.replication.votes import Tail, VoteRequest, VoteResponse
 from tidelog.runtime.peers import exchanges
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.types import METADATA_TOPIC_ID, SnapshotId
@@ -87,16 +87,16 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
         "fetch": (fetch_ask(me, FIRST), FetchGot(other, FIRST, ErrorCode.NONE, PARTS)),
         "fetch anew": (fetch_ask(me, FIRST + 1, FIRST), FetchGot(other, FIRST + 1, UNKNOWN, [])),
         "pre-vote": (
-            VoteAsked(me, METADATA, VoteAsk(9, me, Tail(8, 1000), True, DISK, UUID(int=2))),
-            VoteAnswered(other, METADATA, VoteGot(other, 9, True, -1, True)),
+            VoteRequested(me, METADATA, VoteRequest(9, me, Tail(8, 1000), True, DISK, UUID(int=2))),
+            VoteResponded(other, METADATA, VoteResponse(other, 9, True, -1, True)),
         ),
         "vote": (
-            VoteAsked(me, (TOPIC, 3), VoteAsk(10, me, Tail(-1, 0), False)),
-            VoteAnswered(other, (TOPIC, 3), VoteGot(other, 12, False, 3, False)),
+            VoteRequested(me, (TOPIC, 3), VoteRequest(10, me, Tail(-1, 0), False)),
+            VoteResponded(other, (TOPIC, 3), VoteResponse(other, 12, False, 3, False)),
         ),
         "vote of a voter whose log begins later": (
-            VoteAsked(me, (TOPIC, 3), VoteAsk(10, me, Tail(4, 90), False)),
-            VoteAnswered(other, (TOPIC, 3), VoteGot(other, 10, True, -1, False, 70)),
+            VoteRequested(me, (TOPIC, 3), VoteRequest(10, me, Tail(4, 90), False)),
+            VoteResponded(other, (TOPIC, 3), VoteResponse(other, 10, True, -1, False, 70)),
         ),
         "registration": (
             Asked(me, RegisterAsk(me, DISK, "localhost", 9092, None, False, None)),
@@ -227,21 +227,21 @@ async def test_all_of_them_at_once_between_three_nodes() -> None:
 
 
 def _answers(node: LoopbackNode) -> list[str]:
-    kinds = (FetchGot, VoteAnswered, Answered, SnapshotGot)
+    kinds = (FetchGot, VoteResponded, Answered, SnapshotGot)
     return [repr(plain(message)) for message in node.received if isinstance(message, kinds)]
 
 
 @on_loop
 async def test_votes_and_proposals_of_one_moment_share_a_request() -> None:
     async with LoopbackCluster(2) as (one, two):
-        ask = VoteAsk(9, 1, Tail(8, 1000), True)
+        ask = VoteRequest(9, 1, Tail(8, 1000), True)
         for index in range(100):
-            one.peers.send(2, VoteAsked(1, (TOPIC, index), ask))
+            one.peers.send(2, VoteRequested(1, (TOPIC, index), ask))
             one.peers.send(2, Asked(1, InSyncAsk(proposal(1, index))))
 
         def answer(message: NodeMessage) -> None:
-            if isinstance(message, VoteAsked):
-                got = VoteAnswered(2, message.key, VoteGot(2, 9, True, -1, True))
+            if isinstance(message, VoteRequested):
+                got = VoteResponded(2, message.key, VoteResponse(2, 9, True, -1, True))
                 two.peers.send(1, got)
             elif isinstance(message, Asked) and isinstance(message.ask, InSyncAsk):
                 two.peers.send(1, Answered(2, InSyncGot(message.ask.proposal, ErrorCode.NONE)))
@@ -249,7 +249,7 @@ async def test_votes_and_proposals_of_one_moment_share_a_request() -> None:
         two.on_message = answer
         await until(lambda: len(one.received) == 200)
         assert two.server.requests == 2
-        granted = [message.key for message in one.received if isinstance(message, VoteAnswered)]
+        granted = [message.key for message in one.received if isinstance(message, VoteResponded)]
         assert granted == [(TOPIC, index) for index in range(100)]
 
 
@@ -343,11 +343,11 @@ def test_every_message_has_a_way() -> None:
 @given(
     st.lists(
         st.builds(
-            VoteAsked,
+            VoteRequested,
             st.just(1),
             st.tuples(st.sampled_from([METADATA_TOPIC_ID, TOPIC, DISK]), st.integers(0, 3)),
             st.builds(
-                VoteAsk,
+                VoteRequest,
                 st.integers(0, 1 << 30),
                 st.just(1),
                 st.builds(Tail, st.integers(-1, 1 << 30), st.integers(0, 1 << 60)),
@@ -360,12 +360,15 @@ def test_every_message_has_a_way() -> None:
         unique_by=lambda asked: asked.key,
     )
 )
-def test_any_votes_together(asks: list[VoteAsked]) -> None:
+def test_any_votes_together(asks: list[VoteRequested]) -> None:
     exchange = exchange_of(asks[0])
     body = requests.encode_request(52, 1, "x", exchange.body(2, "", asks))
     found = exchange.asks(messages.decode(52, 2, memoryview(body), 16))
     assert sorted(found, key=repr) == sorted(asks, key=repr)
-    gots = [VoteAnswered(2, ask.key, VoteGot(2, ask.ask.epoch, True, -1, ask.ask.pre)) for ask in found]
-    frame = messages.encode(52, 2, 1, exchange.answer(found, gots))
+    gots = [
+        VoteResponded(2, ask.key, VoteResponse(2, ask.request.epoch, True, -1, ask.request.pre))
+        for ask in found
+    ]
+    frame = messages.encode(52, 2, 1, exchange.response(found, gots))
     back = list(exchange.gots(2, asks, requests.decode_response(52, memoryview(frame)[4:])))
     assert sorted(back, key=repr) == sorted(gots, key=repr)

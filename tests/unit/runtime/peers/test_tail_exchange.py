@@ -25,14 +25,14 @@ def test_questions_and_answers_arrive_as_they_left() -> None:
         else TailGot(2, ask.key, ErrorCode.FENCED_LEADER_EPOCH, 8, -1, 0)
         for ask in asked
     ]
-    answer = requests.response_of(23, exchange.answer(asked, gots))
+    answer = requests.response_of(23, exchange.response(asked, gots))
     assert list(exchange.gots(2, asked, answer)) == gots
     assert [exchange.token(ask) for ask in asked] == [exchange.token(got) for got in gots]
 
 
 def test_a_question_that_nobody_answered() -> None:
     exchange = TailExchange()
-    answer = requests.response_of(23, exchange.answer(ASKS[:1], [None]))
+    answer = requests.response_of(23, exchange.response(ASKS[:1], [None]))
     [got] = exchange.gots(2, ASKS[:1], answer)
     assert got.error is ErrorCode.REQUEST_TIMED_OUT
 
@@ -41,7 +41,7 @@ def test_the_log_start_travels_in_a_field_of_ours() -> None:
     """A broker of an earlier version skips it, and does not send it."""
     exchange, newest = TailExchange(), requests.newest(23)
     got = TailGot(2, ASKS[0].key, ErrorCode.NONE, ASKS[0].epoch, 5, 100, 30)
-    fields = exchange.answer(ASKS[:1], [got])
+    fields = exchange.response(ASKS[:1], [got])
     frame = memoryview(messages.encode(23, newest, 1, fields))[4:]
     assert list(exchange.gots(2, ASKS[:1], requests.decode_response(23, frame))) == [got]
 

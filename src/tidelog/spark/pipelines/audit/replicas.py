@@ -68,14 +68,14 @@ class Replica:
                     self.topic, self.partition, offset, max_bytes=_FETCH_BYTES, max_wait_ms=500, min_bytes=1,
                     read_committed=False, rack="",
                 )  # fmt: skip
-                answer = fetched(connection.call(Api.FETCH, FETCH_VERSION, body))
-                if answer.error:
+                response = fetched(connection.call(Api.FETCH, FETCH_VERSION, body))
+                if response.error:
                     where = f"{self.topic}-{self.partition} cannot be read on broker {self.broker}"
-                    raise Refused(where, answer.error)
-                if not answer.records:
+                    raise Refused(where, response.error)
+                if not response.records:
                     return
-                yield Bytes(f"fetched at {offset}", answer.records, True)
-                offset = max(_next_offset(answer.records), offset + 1)
+                yield Bytes(f"fetched at {offset}", response.records, True)
+                offset = max(_next_offset(response.records), offset + 1)
 
     def _start_offset(self) -> int:
         with Cluster(self.client) as cluster:  # type: ignore[arg-type]
@@ -160,9 +160,9 @@ def _ask_watermark(
                 read_committed=False,
                 rack="",
             )
-            answer = fetched(connection.call(Api.FETCH, FETCH_VERSION, body))
+            response = fetched(connection.call(Api.FETCH, FETCH_VERSION, body))
     except OSError as error:
         raise OptionError(f"Broker {number} at {address[0]}:{address[1]} does not answer: {error}.") from None
-    if answer.error:
-        raise Refused(f"{topic}-{partition} cannot be read on broker {number}", answer.error)
-    return answer.high_watermark
+    if response.error:
+        raise Refused(f"{topic}-{partition} cannot be read on broker {number}", response.error)
+    return response.high_watermark

@@ -1,0 +1,129 @@
+"""Fetches from the leader's side: pending requests, sessions of followers, and what a request confirms."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from replica_pair import FOLLOWER, LEADER, Pair
+
+from tidelog.errors import ErrorCode
+from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
+from tidelog.replication.messages import FetchAsk
+from tidelog.replication.voting import TICK_MS
+
+
+def test_a_quiet_request_gets_an_empty_response_after_a_while_and_is_sent_again() -> None:
+    pair = Pair(2)
+    pair.said.clear()
+    pair.clock.advance(3 * (MAX_WAIT_MS + TICK_MS))
+    assert 2 <= len(pair.responses()) <= 3
+    assert not any(response.parts or response.error for response in pair.responses())
+    assert not any(ask.items for ask in pair.asks())
+
+
+def test_what_arrives_together_leaves_together() -> None:
+    pair = Pair(4)
+    pair.said.clear()
+    for index in range(4):
+        pair.append(index)
+    pair.clock.settle()
+    assert len(pair.responses()[0].parts) == 4
+
+
+def test_a_follower_that_asked_before_it_registered_asks_again_at_once() -> None:
+    """Its registration ends what an earlier run of it asked. Its own ask may stand there already; if that was
+    dropped without a word, it would hear nothing before it gives the answer up.
+    """
+    pair = Pair(2)
+    pair.said.clear()
+    pair.hosts[LEADER].broker_restarted(FOLLOWER)
+    pair.append(0)
+    pair.clock.settle()
+    assert [response.error for response in pair.responses()][:1] == [ErrorCode.FETCH_SESSION_ID_NOT_FOUND]
+    assert pair.ends() == [(1, 1), (0, 0)]
+
+
+def test_a_request_that_builds_on_something_unknown_is_refused() -> None:
+    pair = Pair()
+    pair.said.clear()
+    pair.hosts[LEADER].receive(FetchAsk(FOLLOWER, 7, 9, 8, [], [], MAX_WAIT_MS, 1 << 20))
+    (response,) = pair.responses()
+    assert (response.generation, response.error) == (9, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def test_a_former_leader_tells_who_still_waits() -> None:
+    pair = Pair()
+    pair.said.clear()
+    pair.at(LEADER, pair.keys[0]).follow(5, FOLLOWER, (1, 2), 5)
+    pair.clock.settle()
+    (part,) = pair.responses()[0].parts
+    assert part.error is not ErrorCode.NONE
+
+
+def test_what_an_earlier_run_of_the_follower_says_does_not_count() -> None:
+    pair = Pair()
+    pair.registered = 8
+    pair.append()
+    pair.clock.advance(500)
+    assert pair.at(LEADER, pair.keys[0]).replica.high_watermark == 0
+    pair.epochs[FOLLOWER] = 8
+    pair.clock.advance(500)
+    assert pair.at(LEADER, pair.keys[0]).replica.high_watermark == 1
+
+
+def test_a_follower_waits_for_indexes_that_are_built_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is behind, where the leader's log has no index any more; others are served meanwhile."""
+    monkeypatch.setattr("tidelog.log.segment_indexes.AT_ONCE_BYTES_MAX", 100)
+    pair = Pair(2)
+    pair.deaf = True
+    for _ in range(5):
+        pair.append(0)
+    pair.append(1)
+    pair.clock.settle()
+    log = pair.at(LEADER, pair.keys[0]).log
+    log.truncate_to(4)  # Appending goes on without what it knew of the tail.
+    log.segments[0].indexes.distrust()
+    pair.deaf = False
+    work: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+    monkeypatch.setattr(pair.clock, "offload", lambda job, done: work.append((job, done)))
+    pair.clock.advance(TIMEOUT_MS + MAX_WAIT_MS)
+    assert pair.ends() == [(4, 0), (1, 1)]
+    assert [job.__name__ for job, _ in work].count("step") == 1
+    for job, done in work:
+        done(job())
+    pair.clock.settle()
+    assert pair.ends() == [(4, 4), (1, 1)]
+
+
+class TestConfirming:
+    def test_a_request_tells_which_response_the_follower_has(self) -> None:
+        pair = Pair()
+        pair.append()
+        pair.clock.advance(50)
+        first, *_, newest = pair.asks()
+        assert first.heard == 0
+        assert newest.heard == pair.responses()[-1].generation
+
+    def test_what_was_under_way_confirms_nothing_newer(self) -> None:
+        """The follower's next ask crosses the answer: it does not know that answer yet."""
+        pair = Pair()
+        server = pair.hosts[LEADER].fetch_server
+        (session,) = server._sessions.values()
+        pair.clock.advance(20)
+        asked_ms, generation = pair.clock.uptime_ms(), session.generation
+        ask = pair.asks()[-1]
+        server._respond_to_session(session, [])
+        crossing = ask._replace(generation=generation + 1, since=generation, items=[], heard=0)
+        server.ask(crossing)
+        assert session.confirmed_ms < asked_ms
+        server.ask(crossing._replace(generation=generation + 2, since=generation + 1, heard=generation))
+        assert session.confirmed_ms == asked_ms
+
+    def test_who_never_says_so_costs_no_memory(self) -> None:
+        pair = Pair()
+        server = pair.hosts[LEADER].fetch_server
+        (session,) = server._sessions.values()
+        for number in range(1000):
+            session.generation = number
+            server._respond_to_session(session, [])
+        assert len(session.answered) <= 100
