@@ -33,6 +33,8 @@ class SequenceCheck:
         if any(other != broker for other in self._sent.values()):
             self._unsure |= {sequence, *self._sent}  # Two connections have no common order.
         self._sent[sequence] = broker
+        # Until it is refused again it may have been written, and a request after it may be lost.
+        self._refused.pop(sequence, None)
         self._requests += 1
         self._tries[sequence] = self._requests
 
