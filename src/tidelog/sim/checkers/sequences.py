@@ -54,6 +54,11 @@ class SequenceCheck:
         self._tries.pop(sequence, None)
         self._unsure.discard(sequence)
 
+    def failed_in_the_log(self, sequence: int, process: Any) -> None:
+        """Refused after it was appended: for this broker it is not the one that is missing."""
+        self._answered(sequence, process)
+        self._refused.pop(sequence, None)
+
     def refused(self, sequence: int, error: ErrorCode, process: Any, first: int) -> None:
         """``first``: the sequence of the first batch that is not acknowledged."""
         self._answered(sequence, process)

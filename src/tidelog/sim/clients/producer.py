@@ -173,6 +173,8 @@ class Producer:
             self._check.unanswered(batch.sequence)
         elif reply.error is ErrorCode.NONE:
             self._check.acknowledged(batch.sequence, reply.process)
+        elif reply.offset >= 0:
+            self._check.failed_in_the_log(batch.sequence, reply.process)
         else:
             self._check.refused(batch.sequence, reply.error, reply.process, self._queue[0].sequence)
 
