@@ -9,12 +9,14 @@ and nothing is left that would win when the log is reopened.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log import layout
 from tidelog.log.scan import headers
 from tidelog.log.segment import Segment
-from tidelog.log.storage import DirectoryEntry, Storage
+from tidelog.log.storage import DirectoryEntry, File, Storage
+from tidelog.protocol import batch as batches
 
 _logger = logging.getLogger(__name__)
 
@@ -64,9 +66,16 @@ def finish_interrupted(storage: Storage, directory: str, entries: Sequence[Direc
 def _finish_swap(storage: Storage, directory: str, base_offset: int, size: int, names: set[str]) -> None:
     path = layout.segment_path(directory, base_offset)
     swap_path = path + layout.LOG_SUFFIX + layout.SWAP_SUFFIX
-    end_offset = base_offset
-    for _, header in headers(storage.open(swap_path), 0, size):
-        end_offset = header.next_offset
+    try:
+        end_offset = _end_of(storage.open(swap_path), base_offset, size, names)
+    except CorruptBatch as damage:
+        if not _is_untouched(base_offset, names):
+            # Nothing is removed: the original segments are still there.
+            raise StorageError(f"{swap_path} is damaged: {damage.message}") from damage
+        _logger.error("discarding %s, which is damaged: %s", swap_path, damage.message)
+        storage.remove(swap_path)
+        names.discard(swap_path.removeprefix(f"{directory}/"))
+        return
     _logger.warning(
         "finishing an interrupted compaction of offsets %d to %d in %s", base_offset, end_offset, directory
     )
@@ -82,3 +91,25 @@ def _finish_swap(storage: Storage, directory: str, base_offset: int, size: int, 
         if swap_name in names:
             storage.rename(f"{directory}/{swap_name}", path + kind)
             names.discard(swap_name)
+
+
+def _end_of(file: File, base_offset: int, size: int, names: Collection[str]) -> int:
+    """The exclusive end offset of a segment that was synced before it got its name: any wrong byte is damage.
+    Its offsets decide which segments are removed, and no checksum covers them. So it must end where another
+    segment begins: the active one is never compacted.
+    """
+    end_offset = base_offset
+    for position, header in headers(file, 0, size, base_offset):
+        batches.check(file.read_at(position, header.size))
+        end_offset = header.next_offset
+    following = layout.segment_path("", end_offset)[1:] + layout.LOG_SUFFIX
+    if end_offset == base_offset or following not in names:
+        raise CorruptBatch(f"no segment begins at its end, {end_offset}")
+    return end_offset
+
+
+def _is_untouched(base_offset: int, names: Collection[str]) -> bool:
+    """Whether no original segment has left its place yet: they do so from the oldest on."""
+    original = layout.segment_path("", base_offset)[1:] + layout.LOG_SUFFIX
+    removed = (layout.base_offset_of(name, layout.LOG_SUFFIX + layout.DELETED_SUFFIX) for name in names)
+    return original in names and not any(each is not None and each > base_offset for each in removed)

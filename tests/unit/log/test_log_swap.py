@@ -161,3 +161,50 @@ def test_a_committed_swap_is_finished(disk: SimulatedDisk) -> None:
     append(log, make_batch(35))
     assert log.close()
     assert bases(open_log(disk, clean=True))[-1] == 35
+
+
+def interrupted(disk: SimulatedDisk, renamed: int) -> list[str]:
+    """A crash after the new segment has won, and ``renamed`` of the two old ones have left their place."""
+    log = open_log(disk)
+    append_many(log, 35)
+    new = cleaned(log, 0, [4, 17, 19])
+    old = list(log.segments[:2])
+    disk.rename(f"{FIRST}.dense", "t-0/00000000000000000020.dense")
+    new.rename(".swap")
+    for segment in old[:renamed]:
+        segment.rename(".deleted")
+    disk.crash(survive=everything, names=everything)
+    return disk.paths()
+
+
+LAST_BATCH = 2 * 68  # its position in the new segment
+
+
+@pytest.mark.parametrize(
+    ("position", "bit"),
+    [(0, 0), (LAST_BATCH, 5), (LAST_BATCH + 7, 0), (LAST_BATCH + 7, 3), (LAST_BATCH + 11, 1), (65, 0)],
+)
+@pytest.mark.parametrize("renamed", [0, 1, 2])
+def test_damage_to_the_new_segment_removes_no_old_one(
+    disk: SimulatedDisk, renamed: int, position: int, bit: int
+) -> None:
+    """Its offsets say which segments it replaces. One wrong bit there removed every later segment."""
+    paths = interrupted(disk, renamed)
+    assert disk.size(f"{FIRST}.log.swap") == 3 * 68
+    disk.flip(f"{FIRST}.log.swap", position, bit)
+    if renamed:
+        with pytest.raises(StorageError, match="is damaged"):
+            open_log(disk, recovery_point=35)
+        assert disk.paths() == paths
+    else:
+        log = open_log(disk, recovery_point=35)
+        assert bases(log) == [*range(35)]
+        assert not log.damage
+        assert not any(path.endswith(".swap") for path in disk.paths())
+
+
+@pytest.mark.parametrize("renamed", [0, 1, 2])
+def test_a_whole_new_segment_wins(disk: SimulatedDisk, renamed: int) -> None:
+    interrupted(disk, renamed)
+    log = open_log(disk, recovery_point=35)
+    assert bases(log) == [4, 17, 19, *range(20, 35)]
