@@ -273,7 +273,7 @@ def test_while_the_first_is_checked_in_a_thread_the_others_are_sent_again(room: 
 
     now_ms = room.broker.services.now_ms()
     rows = [Record(place, now_ms, None, b"v") for place in range(1000)]
-    numbers = {"producer_id": PRODUCER.producer_id, "producer_epoch": PRODUCER.epoch}
+    numbers: dict[str, Any] = {"producer_id": PRODUCER.producer_id, "producer_epoch": PRODUCER.epoch}
     first = encode_batch(rows, base_sequence=0, transactional=True, **numbers)
     batches.set_max_timestamp(first, now_ms + 5)  # That of no record, so all of them are looked at.
     second = encode_batch(rows[:1], base_sequence=1000, transactional=True, **numbers)
