@@ -85,3 +85,12 @@ def test_lost_records_are_missing(check: SequenceCheck) -> None:
     send(check, 0, 5)
     check.refused(0, GAP, "a", first=0)
     check.refused(5, GAP, "a", first=0)
+
+
+def test_behind_a_lost_request_all_are_out_of_order(check: SequenceCheck) -> None:
+    send(check, 0, 5, 7)
+    check.refused(5, GAP, "a", first=0)
+    check.unanswered(0)
+    send(check, 0)
+    check.acknowledged(0, "a")
+    check.refused(7, GAP, "a", first=5)
