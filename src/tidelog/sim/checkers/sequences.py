@@ -24,7 +24,9 @@ class SequenceCheck:
         self._sent: dict[int, int] = {}  # batches without an answer, by first sequence: the broker
         self._tries: dict[int, int] = {}  # of batches that are not acknowledged: number of the last request
         self._requests = 0
-        self._refused: dict[int, Any] = {}  # batches whose last answer was a refusal: the broker's process
+        self._refused: dict[
+            int, Any
+        ] = {}  # batches whose last answer was another refusal: the broker's process
         self._processes: dict[int, Any] = {}  # of each broker: the one that has answered
         self._unsure: set[int] = set()  # batches that may have been overtaken, until they are acknowledged
         self._may_be_lost = False  # a batch that is acknowledged
@@ -64,7 +66,11 @@ class SequenceCheck:
         self._answered(sequence, process)
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self._check_missing(sequence, process, first)
-        self._refused[sequence] = process
+            self._refused.pop(
+                sequence, None
+            )  # Behind a lost request: the next ones are out of order as well.
+        else:
+            self._refused[sequence] = process
 
     def _answered(self, sequence: int, process: Any) -> None:
         broker = self._sent.pop(sequence, NO_BROKER)

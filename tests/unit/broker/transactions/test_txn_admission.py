@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes import FakeBroker
+from fakes import FakeBroker, request_body
 
+from interop.wire import parse_response
 from tidelog.broker.coordinators.shard import LoadState
+from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.transactions.admission import (
     ADD_PARTITIONS_TO_TXN,
     Admission,
@@ -15,6 +17,7 @@ from tidelog.broker.transactions.admission import (
     client_of_produce,
 )
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol import batch as batches
 from tidelog.protocol import requests
 from tidelog.protocol.markers import Marker
 from tidelog.protocol.records import Record, encode_batch
@@ -244,6 +247,48 @@ def test_when_the_first_is_sent_again_the_others_are_sent_again_too(room: Room) 
     again = [room.write(), room.write(1)]
     room.coordinator.answer()
     assert again == [[0], [1]]
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["single", "with another partition"])
+def test_while_the_first_is_checked_in_a_thread_the_others_are_sent_again(room: Room, together: bool) -> None:
+    """Its connection waits from then on, but the others are here already."""
+    answers: list[list[Any]] = []
+
+    def produce(data: bytes) -> None:
+        parts = [{"index": 0, "records": data}]
+        if together:
+            parts.append({"index": 1, "records": None})
+        topics = [{"name": "t", "partition_data": parts}]
+        fields = {"transactional_id": "id", "acks": -1, "timeout": 30_000, "topic_data": topics}
+        body = memoryview(bytearray(request_body(0, 11, fields)))
+        context = RequestContext(0, 11, 7, "test", "peer")
+        answers.append([])
+        room.broker.producing.handle(body, 0, context, answers[-1].append)
+        room.broker.services.settle()
+
+    def error(place: int) -> ErrorCode:
+        (frame,) = answers[place]
+        found = parse_response(bytes(frame[4:]), "produce", 11, 7).responses[0].partition_responses[0]
+        return ErrorCode(found.error_code)
+
+    now_ms = room.broker.services.now_ms()
+    rows = [Record(place, now_ms, None, b"v") for place in range(1000)]
+    numbers: dict[str, Any] = {"producer_id": PRODUCER.producer_id, "producer_epoch": PRODUCER.epoch}
+    first = encode_batch(rows, base_sequence=0, transactional=True, **numbers)
+    batches.set_max_timestamp(first, now_ms + 5)  # That of no record, so all of them are looked at.
+    second = encode_batch(rows[:1], base_sequence=1000, transactional=True, **numbers)
+    room.broker.services.held = True
+    produce(bytes(first))
+    produce(bytes(second))
+    room.coordinator.answer()
+    room.broker.services.settle()
+    assert answers[0] == []
+    assert error(1) is ErrorCode.NOT_ENOUGH_REPLICAS
+    room.broker.services.held = False
+    room.broker.services.settle()
+    produce(bytes(second))
+    assert [error(place) for place in (0, 2)] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert room.broker.partition("t").log.end_offset == 1001
 
 
 @pytest.mark.parametrize(
