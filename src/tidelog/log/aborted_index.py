@@ -13,7 +13,8 @@ last stable offset  int64  when the marker was written: later transactions have 
 =================== ====== ==========================================================================
 
 There is no file until a transaction is aborted. The file need not survive a crash: recovery rebuilds it
-from the batches. So does any reader that finds a damaged entry.
+from the batches. So does any reader that finds a damaged entry. An entry that cannot be written stays in
+memory: its marker is in the log, and readers that do not skip the transaction would get its records.
 """
 
 from collections.abc import Iterable
@@ -63,7 +64,7 @@ def decode(data: bytes) -> list[AbortedTransaction]:
 
 
 class AbortedIndex:
-    __slots__ = ("_file", "_handles", "_storage", "exists", "path", "size")
+    __slots__ = ("_file", "_handles", "_storage", "_unwritten", "exists", "path", "size")
 
     def __init__(self, storage: Storage, handles: HandleCache, path: str, size: int | None) -> None:
         """``size`` is the file's; None if there is no file."""
@@ -73,9 +74,14 @@ class AbortedIndex:
         self.path = path
         self.exists = size is not None
         self.size = size or 0  # Bytes of whole entries, unless a crash tore the file.
+        self._unwritten: list[AbortedTransaction] = []  # The last ones, since the disk failed.
 
     def __len__(self) -> int:
         return self.size // ENTRY_SIZE
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.size and not self._unwritten
 
     @property
     def is_torn(self) -> bool:
@@ -106,16 +112,26 @@ class AbortedIndex:
     # -- writing -----------------------------------------------------------------------
 
     def append(self, aborted: AbortedTransaction) -> None:
+        """Readers find it even if this raises OSError. The file is rebuilt when the log is opened again."""
+        if self._unwritten:
+            self._unwritten.append(aborted)
+            return
         check = _check_of(_FIELDS.pack(*aborted))
-        self._open().write_at(self.size, _ENTRY.pack(check, *aborted))
+        try:
+            self._open().write_at(self.size, _ENTRY.pack(check, *aborted))
+        except OSError:
+            self._unwritten.append(aborted)
+            raise
         self.size += ENTRY_SIZE
 
     def reset(self) -> None:
         """Remove all entries."""
+        self._unwritten.clear()
         self._cut(0)
 
     def truncate(self, end_offset: int) -> None:
         """Remove the transactions whose marker is at or after ``end_offset``."""
+        self._unwritten = [each for each in self._unwritten if each.last_offset < end_offset]
         self._cut(self._first_ending_at(end_offset))
 
     def _cut(self, count: int) -> None:
@@ -141,6 +157,11 @@ class AbortedIndex:
                 if aborted.last_stable_offset >= end_offset:
                     return found, True
             number += _READ_ENTRIES
+        found += (
+            aborted
+            for aborted in self._unwritten
+            if aborted.first_offset < end_offset and aborted.last_offset >= start_offset
+        )
         return found, False
 
     def _first_ending_at(self, offset: int) -> int:

@@ -179,7 +179,8 @@ class Reading(LogBase):
 
     def aborted_in(self, offset: int, size: int, end_offset: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of each aborted transaction that may be in the next ``size`` bytes."""
-        if not any(segment.aborted.size for segment in self._row.segments[self._row.number_of(offset) :]):
+        later = self._row.segments[self._row.number_of(offset) :]
+        if all(segment.aborted.is_empty for segment in later):
             return []
         with self._reporting(), deferring(self._near(offset)):
             behind = self._offset_behind(offset, size)
@@ -207,7 +208,7 @@ class Reading(LogBase):
         with self._reporting():
             for number in range(self._row.number_of(start_offset), len(self._row)):
                 segment = self._row.segments[number]
-                if segment.aborted.exists:
+                if not segment.aborted.is_empty:
                     try:
                         more, complete = segment.aborted.find(start_offset, end_offset)
                     except DamagedIndex as error:

@@ -6,7 +6,8 @@ on this. Clients submit values; each one stays in the image, so that everything 
 the end, however many snapshots were made in between.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 from uuid import UUID
 
@@ -248,7 +249,7 @@ class ControllersCluster:
         leaders, chance = self.leaders(), self.world.chance
         self._look()
         if not leaders or self._wiped:
-            return  # While one is known to lack its disk, no other is removed.
+            return  # While one is known to lack its disk, or what it could not sync, no other is removed.
         self._changed = True
         machine = self.machines[chance.choice(leaders)]
         for _ in range(chance.choice([1, 1, 2])):
@@ -302,6 +303,33 @@ class ControllersCluster:
             if machine.services is not None:
                 machine.services.run(machine.stand)
 
+    def may_fail_syncs(self, machine: Machine) -> bool:
+        """Whether the voters can do without this one. After a failed sync its log may have a hole, which
+        cannot be told from damage: then it does not count until a majority of the others has readmitted it.
+        """
+        self._look()
+        doubtful, sets = {machine.node_id, *self._doubtful()}, list(self._voter_sets())
+        if not sets or any(2 * len(voters - doubtful) <= len(voters) for voters in sets):
+            return False
+        self._wiped = True
+        return True
+
+    def _doubtful(self) -> Iterator[int]:
+        """Controllers whose disks fail, that do not count at present, or of which that is not known."""
+        for node_id, machine in self.machines.items():
+            quorum = machine.quorum
+            counts = quorum is not None and (quorum.election.is_voter or node_id not in quorum.voters.latest)
+            if machine.damaged or not counts:
+                yield node_id
+
+    def _voter_sets(self) -> Iterator[AbstractSet[int]]:
+        """The sets that may be in force, now or after a change that is under way."""
+        for quorum in self.quorums():
+            voters = quorum.voters.latest.ids
+            yield voters
+            if self._changed and len(voters) > 1:
+                yield from (voters - {voter} for voter in voters)
+
     def wipe(self) -> None:
         """A controller's disk is replaced by an empty one: one at a time, and only when all know the old one,
         or it could not be told from a new controller (see docs/controllers.md).
@@ -325,6 +353,8 @@ class ControllersCluster:
         quorums = self.quorums()
         voters = quorums[0].voters.latest if quorums else VoterSet([])
         if len(quorums) < len(self.machines) or voters.returning or self.leader() is None:
+            return
+        if any(machine.damaged for machine in self.machines.values()):
             return
         for quorum in quorums:
             committed = quorum.voters.history.latest_offset < quorum.driver.replica.high_watermark

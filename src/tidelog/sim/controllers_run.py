@@ -60,6 +60,7 @@ class ControllersSimulation:
             without=["damage", "rot", "desert", "old letters"],  # About brokers.
             numbers=plan.only_faults,
             pace_ms=plan.pace_ms,
+            may_fail_syncs=self.cluster.may_fail_syncs,
             favourites=self.cluster.leaders,
         )
 

@@ -79,6 +79,7 @@ class Nemesis:
         decay: Mapping[str, Callable[[int], str]] | None = None,
         rot: Callable[[str], str] = lambda kind: "",
         may_fail: Callable[[Machine], bool] = lambda machine: True,
+        may_fail_syncs: Callable[[Machine], bool] = lambda machine: True,
         favourites: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self.world = world
@@ -88,6 +89,7 @@ class Nemesis:
         self.replaceable = replaceable  # whether a machine's disk may be lost now
         self.decay = decay or {}  # name of a fault → does it to batches on a node's disk, and says to which
         self.may_fail = may_fail  # whether a machine's disk may fail now
+        self.may_fail_syncs = may_fail_syncs  # whether it may also drop what it cannot sync
         self.rot = rot  # the same in a file of some kind beside the records
         self._favourites = favourites  # critical nodes: leaders, the active controller
         self._pace_ms = pace_ms
@@ -379,6 +381,8 @@ def _failing(*operations: str) -> Callable[[Nemesis], str]:
         machine = nemesis.victim()
         if not nemesis.may_fail(machine):
             return f"{machine.node_id}: others have lost too much"
+        if SYNC in operations and not nemesis.may_fail_syncs(machine):
+            return f"{machine.node_id}: the other voters may be no majority"
         if machine.must_stay_on and SYNC in operations:
             return f"{machine.node_id}: damage could not be told from what a failed sync has lost"
         machine.disk.failing.update(dict.fromkeys(operations, EIO))

@@ -1,5 +1,7 @@
 """The index of aborted transactions: its bytes, its look-ups, and what recovery makes of it."""
 
+from errno import EIO
+
 import pytest
 from log_model import ONE_SEGMENT, SMALL, Settings, open_log, sync
 from transaction_model import write
@@ -69,6 +71,50 @@ class TestFile:
         assert index.find(20, 25) == ([], True)
         assert index.find(20, 31) == ([third], False)
         assert index.find(30, 40) == ([], False)
+
+    def test_what_cannot_be_written_is_found(self, disk: SimulatedDisk) -> None:
+        index = self.index(disk)
+        first, second, third = (
+            AbortedTransaction(1, 0, 9, 5),
+            AbortedTransaction(2, 5, 19, 20),
+            AbortedTransaction(3, 25, 29, 30),
+        )
+        index.append(first)
+        disk.failing["write"] = EIO
+        with pytest.raises(OSError, match="write"):
+            index.append(second)
+        disk.failing.clear()
+        index.append(third)  # Behind the other, or the file would have a gap.
+        assert index.find(0, 40) == ([first, second, third], False)
+        assert index.find(10, 25) == ([second], False)
+        assert disk.open(PATH).size() == ENTRY_SIZE
+        index.truncate(20)
+        assert index.find(0, 40) == ([first, second], False)
+        index.reset()
+        assert index.is_empty
+
+    @pytest.mark.parametrize("operation", ["create", "write"])
+    def test_readers_skip_a_transaction_whose_entry_cannot_be_written(
+        self, disk: SimulatedDisk, operation: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        original = AbortedIndex.append
+
+        def append(index: AbortedIndex, aborted: AbortedTransaction) -> None:
+            disk.failing[operation] = EIO
+            original(index, aborted)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AbortedIndex, "append", append)
+            write(log, 7, "abort")
+        assert log.failure is not None
+        assert log.last_stable_offset(log.end_offset) == log.end_offset
+        before = log.aborted_transactions(0, log.end_offset)
+        assert [first_offset for _, first_offset in before] == [0]
+        assert log.aborted_in(0, 1000, log.end_offset) == before
+        disk.failing.clear()
+        assert open_log(disk, ONE_SEGMENT).aborted_transactions(0, log.end_offset) == before
 
     def test_thousands_are_read_in_pieces(self, disk: SimulatedDisk) -> None:
         index = self.index(disk)

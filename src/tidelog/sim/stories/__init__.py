@@ -56,6 +56,7 @@ from tidelog.sim.stories import (
     two_damaged,
     unaware_leaders,
     unrecorded_deletions,
+    unwritten_entries,
     wholeness,
 )
 from tidelog.sim.telling import Telling
@@ -111,6 +112,7 @@ STORIES: dict[str, Told] = (
     | _named("retention", retention.STORIES)
     | _named("scrub", scrubbing.STORIES)
     | _named("unaware_leader", unaware_leaders.STORIES)
+    | _named("unwritten_entry", unwritten_entries.STORIES)
     | _named("wholeness", wholeness.STORIES)
     | _named("known_hole", known_holes.STORIES)
 )

@@ -91,7 +91,7 @@ def _said(code: ErrorCode) -> str:
     return "ok" if code is ErrorCode.NONE else code.name
 
 
-def _read_committed(story: Story) -> list[str]:
+def read_committed(story: Story) -> list[str]:
     """What a ``read_committed`` reader gets of t-0."""
     heard: list[Reply] = []
     client = story.client
@@ -126,18 +126,18 @@ def copy_that_arrives_in_the_next_transaction() -> Story:
     story.network.withheld = is_first_marker
     producer.end(commits=True)
     story.tell("the marker does not arrive, and is sent again")
-    expect(_read_committed(story), [])
+    expect(read_committed(story), [])
     story.run(TIMEOUT_MS + 500)
-    expect(_read_committed(story), ["r1"])
+    expect(read_committed(story), ["r1"])
     producer.write()
     story.tell("the first copy arrives")
     story.network.withheld = None
     story.network.release()
     story.run(200)
-    expect(_read_committed(story), ["r1"])
+    expect(read_committed(story), ["r1"])
     producer.end(commits=False)
     story.run(200)
-    expect(_read_committed(story), ["r1"])
+    expect(read_committed(story), ["r1"])
     return story
 
 
