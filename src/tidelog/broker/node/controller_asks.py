@@ -25,7 +25,7 @@ class ControllerAsks:
         self,
         me: int,
         metadata: MetadataQuorum,
-        controller: ControllerDriver,
+        driver: ControllerDriver,
         heartbeats: HeartbeatGate,
         services: Services,
         peers: NodePeers,
@@ -34,7 +34,7 @@ class ControllerAsks:
         """``on_got`` gets the responses to this node's own questions while it is the active controller."""
         self._me = me
         self._metadata = metadata
-        self._controller = controller
+        self._driver = driver
         self._heartbeats = heartbeats
         self._services = services
         self._peers = peers
@@ -95,7 +95,7 @@ class ControllerAsks:
             else:
                 respond(got)
 
-        self._controller.handle(ask, now_ms, decided)
+        self._driver.handle(ask, now_ms, decided)
 
     def _respond(self, to: int, got: ControllerGot) -> None:
         if not self._stopped:
