@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.broker.metadata import quorum
-from tidelog.broker.node import node
+from tidelog.broker.node import controller_asks, other_brokers
 from tidelog.broker.partitions import opening_queue
 from tidelog.config.modes import MODES
 from tidelog.controller import review
@@ -12,8 +12,8 @@ from tidelog.sim.run import run
 SEEDS = (101, 405)
 SLICES = (
     (quorum, "APPLIED_AT_ONCE"),
-    (node, "ASKS_AT_ONCE"),
-    (node, "INVITED_AT_ONCE"),
+    (controller_asks, "ASKS_AT_ONCE"),
+    (other_brokers, "INVITED_AT_ONCE"),
     (opening_queue, "ASSIGNED_PER_SLICE"),
     (opening_queue, "PARTITIONS_PER_SLICE"),
     (review, "REVIEWED_AT_ONCE"),

@@ -7,16 +7,17 @@ files.
 
 import logging
 from base64 import urlsafe_b64encode
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from uuid import UUID
 
 from tidelog.broker.metadata.opening import MetadataSettings, open_metadata
 from tidelog.broker.metadata.quorum import MetadataPorts, MetadataQuorum
+from tidelog.broker.node.controller_asks import ControllerAsks
 from tidelog.broker.node.failed_logs import FailedLogs
 from tidelog.broker.node.heartbeat_gate import HeartbeatGate
 from tidelog.broker.node.lifecycle import BrokerLifecycle
+from tidelog.broker.node.other_brokers import OtherBrokers
 from tidelog.broker.node.ports import Answered, Asked, NodeMessage, NodePeers, NodePorts
 from tidelog.broker.node.promise_confirmations import PromiseConfirmations
 from tidelog.broker.node.proposals import Proposals
@@ -24,7 +25,6 @@ from tidelog.broker.node.sightings import Sightings
 from tidelog.broker.partitions.logs import Logs
 from tidelog.broker.partitions.table import PartitionTable, TablePorts
 from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
-from tidelog.broker.slices import in_slices
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.driver import ControllerDriver
@@ -32,8 +32,6 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
-    HeartbeatGot,
-    InSyncAsk,
     InSyncGot,
     OfflineGot,
     PromiseConfirmedGot,
@@ -55,8 +53,6 @@ logger = logging.getLogger(__name__)
 
 TICK_MS = 50
 KEEP_IN_ORDER_MS = 500
-ASKS_AT_ONCE = 30  # decisions about single partitions, in one turn: about 3 ms
-INVITED_AT_ONCE = 100  # replicas whose leaders look for members that have come back: about 3 ms
 
 
 class Node:
@@ -83,6 +79,10 @@ class Node:
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance, logs)
         self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.fetch_server)
         self.controller = ControllerDriver.of(self.metadata, config, session, self._services.soon)
+        self._controller_asks = ControllerAsks(
+            self.me, self.metadata, self.controller, self._heartbeats, services, peers,
+            self._controller_answered,
+        )  # fmt: skip
         self.membership = self._new_membership(registration, session)
         self.quorum = QuorumPartitions(
             self.host, storage, logs.path, services, peers, chance,
@@ -97,15 +97,9 @@ class Node:
         self._promise_confirmations = PromiseConfirmations(
             self, self.host.drivers.get, services, self._ask_controller
         )
+        self._others = OtherBrokers(self.host, services, self.membership.show_life)
         self._proposals = Proposals(self, self.host.drivers, services, self._ask_controller)
         self.sightings = Sightings(self.me, services, lambda: self.metadata.voters.latest, session.session_ms)
-        self.unfenced: set[int] = set()  # ids of brokers
-        self._able: set[tuple[int, int]] = set()  # (broker, epoch) of those that may join in-sync sets
-        self._broker_epochs: dict[int, int] = {}
-        # Questions to the active controller, while that is this node, and whom to answer.
-        self._asks: deque[tuple[ControllerAsk, Callable[[ControllerGot], None]]] = deque()
-        self._decided = 0  # of them, in this turn
-        self._goes_on = False  # The next turn is due.
         self._last_active: int = NO_BROKER  # the last other node that was the active controller
         self.stopped = False
         self._ordered_ms = 0  # when ``keep_in_order`` last ran
@@ -173,6 +167,10 @@ class Node:
         return self.partitions.all_assigned
 
     @property
+    def unfenced(self) -> AbstractSet[int]:
+        return self._others.unfenced
+
+    @property
     def lost_peers(self) -> AbstractSet[int]:
         """Peers whose connections have just closed. Always the same set object."""
         return self.sightings.lost
@@ -185,6 +183,7 @@ class Node:
 
     def stop(self) -> None:
         self.stopped = True
+        self._controller_asks.stop()
         self.host.stop()
         self.membership.stop()
         self.metadata.stop()
@@ -249,10 +248,8 @@ class Node:
     def receive(self, message: NodeMessage) -> None:
         self.sightings.heard(message.sender)
         match message:
-            case Asked(sender, InSyncAsk() as ask):
-                self._decide_received(ask, lambda got: self._respond(sender, got))
             case Asked(sender, ask):
-                self._decide(ask, lambda got: self._respond(sender, got))
+                self._controller_asks.received(sender, ask)
             case Answered(_, got):
                 self._controller_answered(got)
             case LeaderBegan():
@@ -274,54 +271,7 @@ class Node:
             self.controller.broker_lost(peer, self._services.uptime_ms(), dead=True)
 
     def _ask_controller(self, ask: ControllerAsk) -> None:
-        leader = self.metadata.leader
-        if leader == self.me:
-            self._asks.append((ask, self._controller_answered))
-            self._decide_soon()
-        elif leader >= 0:
-            self._peers.send(leader, Asked(self.me, ask))
-
-    def _decide_received(self, ask: ControllerAsk, respond: Callable[[ControllerGot], None]) -> None:
-        """At once, or in the next turns: leaders of thousands of partitions may ask together."""
-        if self._asks or self._decided >= ASKS_AT_ONCE:
-            self._asks.append((ask, respond))
-        else:
-            self._decided += 1
-            self._decide(ask, respond)
-        self._decide_soon()
-
-    def _decide_soon(self) -> None:
-        if not self._goes_on:
-            self._goes_on = True
-            self._services.soon(self._decide_some)
-
-    def _decide_some(self) -> None:
-        self._goes_on = False
-        self._decided = 0
-        try:
-            while self._asks and self._decided < ASKS_AT_ONCE:
-                self._decided += 1
-                self._decide(*self._asks.popleft())
-        finally:
-            if self._asks:
-                self._decide_soon()
-            else:
-                self._decided = 0
-
-    def _decide(self, ask: ControllerAsk, respond: Callable[[ControllerGot], None]) -> None:
-        now_ms = self._services.uptime_ms()
-
-        def decided(got: ControllerGot) -> None:
-            if isinstance(got, HeartbeatGot):
-                self._heartbeats.pass_on(now_ms, got, respond)
-            else:
-                respond(got)
-
-        self.controller.handle(ask, now_ms, decided)
-
-    def _respond(self, sender: int, got: ControllerGot) -> None:
-        if not self.stopped:
-            self._peers.send(sender, Answered(self.me, got))
+        self._controller_asks.ask(ask)
 
     def _controller_answered(self, got: ControllerGot) -> None:
         if isinstance(got, InSyncGot):
@@ -391,7 +341,7 @@ class Node:
         self._act_on(image)
 
     def _act_on(self, image: ClusterImage) -> None:
-        self._forget_earlier_runs(image)
+        self._others.forget_earlier_runs(image)
         me = image.brokers.get(self.me)
         # Earlier assignments were made to an earlier process of this broker. If this process led in such an
         # epoch again, perhaps with a shorter log, the epoch would have two leaders.
@@ -402,7 +352,7 @@ class Node:
                 self._come_back()
         if me is not None:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
-        self._invite_returned(image)
+        self._others.invite_returned(image)
         self._failed_logs.metadata_changed(image)
         self.partitions.when_open(lambda: self._promise_confirmations.metadata_changed(self.image))
         self.membership.hurry()
@@ -425,39 +375,8 @@ class Node:
         if not self.partitions.has_failed_logs and not self._in_doubt:
             self.ports.on_registered()
 
-    def _forget_earlier_runs(self, image: ClusterImage) -> None:
-        """Forget the progress of restarted brokers: a broker may have fewer records after its restart."""
-        epochs = {broker.broker_id: broker.broker_epoch for broker in image.brokers.values()}
-        known, self._broker_epochs = self._broker_epochs, epochs
-        for broker_id, epoch in epochs.items():
-            if known.get(broker_id, epoch) != epoch and broker_id != self.me:
-                self.host.broker_restarted(broker_id)
-
-    def _invite_returned(self, image: ClusterImage) -> None:
-        """Let leaders propose brokers that are unfenced or restarted. A proposal with a fenced member was
-        refused, and nothing else would repeat it. An absence may be too short to be seen as fenced, so the
-        broker epoch is compared as well.
-        """
-        brokers = [broker for broker in image.brokers.values() if not broker.fenced]
-        unfenced = {broker.broker_id for broker in brokers}
-        lost, self.unfenced = self.unfenced - unfenced, unfenced
-        able = {(broker.broker_id, broker.broker_epoch) for broker in brokers if not broker.leaving}
-        returned = {broker_id for broker_id, _ in able - self._able}
-        self._able = able
-        if lost:
-            self.membership.show_life()
-        if returned:
-            steps = self._invite(list(self.host.drivers.values()), returned)
-            in_slices(self._services, steps, INVITED_AT_ONCE, lambda: None, urgent=True)
-
-    def _invite(self, drivers: Iterable[ReplicaDriver], returned: AbstractSet[int]) -> Iterator[None]:
-        for driver in drivers:
-            if not driver.closed and not returned.isdisjoint(driver.replica.progress):
-                driver.run(driver.replica.invite())
-                yield
-
     def _proposed(self, driver: ReplicaDriver, proposal: ProposeInSync) -> None:
-        self._proposals.proposed(driver, proposal, self._broker_epochs)
+        self._proposals.proposed(driver, proposal, self._others.epochs)
 
     def _failed(self, driver: ReplicaDriver, error: StorageError) -> None:
         if driver.log.sync_failed:

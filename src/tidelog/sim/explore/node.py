@@ -187,7 +187,7 @@ class SmallNode(Node):
             config, registration, settings, cast(Log, None), disk.storage, SmallLogs(disk), self.clock,
             self.mail, _no_chance, SessionTiming(), NodePorts(on_metadata=ignore),
         )  # fmt: skip
-        del self.controller  # It is elsewhere.
+        del self.controller, self._controller_asks  # It is elsewhere.
 
     def _new_host(self, chance: Callable[[], float]) -> Host:
         return _Host(self.me, self.clock, self.mail, self._host_ports())
