@@ -17,12 +17,13 @@ from the batches. So does any reader that finds a damaged entry. An entry that c
 memory: its marker is in the log, and readers that do not skip the transaction would get its records.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from tidelog.log.files import replace_whole
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
 from tidelog.log.storage import File, Storage
@@ -45,6 +46,10 @@ class AbortedTransaction(NamedTuple):
 def _check_of(fields: bytes | memoryview) -> int:
     """Negative, in 16 bits."""
     return (crc32c(fields) & _CHECK_BITS) - _CHECK_BITS - 1
+
+
+def encode(transactions: Sequence[AbortedTransaction]) -> bytes:
+    return b"".join(_ENTRY.pack(_check_of(_FIELDS.pack(*each)), *each) for each in transactions)
 
 
 def decode(data: bytes) -> list[AbortedTransaction]:
@@ -116,9 +121,8 @@ class AbortedIndex:
         if self._unwritten:
             self._unwritten.append(aborted)
             return
-        check = _check_of(_FIELDS.pack(*aborted))
         try:
-            self._open().write_at(self.size, _ENTRY.pack(check, *aborted))
+            self._open().write_at(self.size, encode((aborted,)))
         except OSError:
             self._unwritten.append(aborted)
             raise
@@ -139,10 +143,16 @@ class AbortedIndex:
             self._open().truncate(count * ENTRY_SIZE)
             self.size = count * ENTRY_SIZE
 
-    def replace(self, transactions: Iterable[AbortedTransaction]) -> None:
-        self.reset()
-        for aborted in transactions:
-            self.append(aborted)
+    def replace(self, transactions: Sequence[AbortedTransaction]) -> None:
+        """Put a new file in the place of a damaged one. If that fails, and after a crash, the damaged one is
+        still there and readers find the damage again. A part of the new one would look intact.
+        """
+        if transactions or self.exists:
+            data = encode(transactions)
+            replace_whole(self._storage, self.path, data)
+            self.release()
+            self.exists, self.size = True, len(data)
+        self._unwritten.clear()
 
     # -- reading -----------------------------------------------------------------------
 

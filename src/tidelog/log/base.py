@@ -178,6 +178,7 @@ class LogBase:
         """From the batches."""
         segments = self._row.segments
         _logger.warning("rebuilding %s: %s", segments[number].aborted.path, reason)
+        self._durability.names_changed = True  # If it came back, the old file would lack what is added later.
         segments[number].aborted.replace(self._snapshots.aborted_in(segments, number, self._row.first_offset))
 
     def _count_bytes(self) -> None:

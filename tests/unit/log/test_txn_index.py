@@ -23,7 +23,7 @@ from tidelog.protocol.records import (
     decode_batch,
     encode_batch,
 )
-from tidelog.sim.disk import SimulatedDisk, everything
+from tidelog.sim.disk import PowerLoss, SimulatedDisk, everything
 
 PATH = "t-0/00000000000000000000.txnindex"
 
@@ -388,3 +388,74 @@ class TestDamageBeforeACut:
         disk.flip(path, 50, 2)  # the producer's id
         with pytest.raises(StorageError):
             log.truncate_to(3)
+
+
+class TestRebuilding:
+    """Of an index with a damaged entry. A part of the new one must not pass for the whole."""
+
+    def damaged(self, disk: SimulatedDisk) -> tuple[Log, list[AbortedTransaction]]:
+        log = open_log(disk, ONE_SEGMENT)
+        for _ in range(3):
+            write(log, 7, "transactional")
+            write(log, 7, "abort")
+        log.roll(1000)
+        write(log, 7, "plain")
+        sync(log)
+        sync(log)  # The recovery point is behind the segment now: recovery trusts it.
+        assert log.recovery_point == log.end_offset == 7
+        before = log.aborted(0, 100)
+        disk.flip(PATH, ENTRY_SIZE + 5, 3)
+        return log, before
+
+    @pytest.mark.parametrize("operation", ["create", "write", "sync", "rename"])
+    def test_a_disk_that_fails_meanwhile(self, disk: SimulatedDisk, operation: str) -> None:
+        log, before = self.damaged(disk)
+        disk.failing[operation] = EIO
+        for _ in range(2):
+            with pytest.raises(StorageError):
+                log.aborted(0, 100)
+        disk.failing.clear()
+        assert log.aborted(0, 100) == before
+
+    def test_a_power_failure_at_each_operation(self, disk: SimulatedDisk) -> None:
+        self.damaged(disk)
+        operations = 0
+        for number in range(1, 100):
+            for left in (0, 1, 1 << 30):
+                disk = SimulatedDisk()
+                log, before = self.damaged(disk)
+                disk.lose_power_at(disk.operations + number)
+                try:
+                    log.aborted(0, 100)
+                except PowerLoss:
+                    operations = number
+                disk.crash(
+                    survive=lambda path, count, left=left: min(count, left),
+                    names=lambda path, count, left=left: min(count, left),
+                )
+                log = open_log(disk, ONE_SEGMENT, recovery_point=7)
+                assert log.aborted(0, 100) == before
+            if operations < number:
+                break
+        assert operations > 5
+
+    def test_what_is_added_later_survives_with_it(self, disk: SimulatedDisk) -> None:
+        """The name of the new file is synced before the recovery point passes what it holds."""
+        log = open_log(disk, ONE_SEGMENT)
+        for _ in range(2):
+            write(log, 7, "transactional")
+            write(log, 7, "abort")
+        sync(log)
+        disk.flip(PATH, 5, 3)
+        assert len(log.aborted(0, 100)) == 2
+        write(log, 7, "transactional")
+        write(log, 7, "abort")
+        sync(log)
+        assert disk.synced_contents("t-0")[PATH][:ENTRY_SIZE] == disk.open(PATH).read_at(0, ENTRY_SIZE)
+
+    def test_no_file_where_nothing_was_aborted(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "plain")
+        log.roll(1000)
+        log.repair_indexes(log.segments[0], "an entry is wrong")
+        assert files(disk, ".txnindex") == []

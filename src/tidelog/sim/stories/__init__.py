@@ -45,6 +45,7 @@ from tidelog.sim.stories import (
     quorum_memory,
     quorum_topics,
     readers,
+    rebuilt_entries,
     refused_batches,
     registrations,
     renamed_disks,
@@ -107,6 +108,7 @@ STORIES: dict[str, Told] = (
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
     | _named("reader", readers.STORIES)
+    | _named("rebuilt_entry", rebuilt_entries.STORIES)
     | _named("refused_batch", refused_batches.STORIES)
     | _named("renamed_disk", renamed_disks.STORIES)
     | _named("retention", retention.STORIES)

@@ -7,9 +7,11 @@ from typing import Any
 from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
 from tidelog.broker.coordinators.markers import WRITE_TXN_MARKERS
 from tidelog.errors import ErrorCode
+from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.checkers.batches import entries
 from tidelog.sim.clients.client import ProduceCall, ReadCall, Reply
+from tidelog.sim.clients.reader import AbortedBatches
 from tidelog.sim.links import TIMEOUT_MS, LinkAsk
 from tidelog.sim.stories.asking import ask, wait_for
 from tidelog.sim.story import TOPIC, Story
@@ -99,13 +101,17 @@ def read_committed(story: Story) -> list[str]:
     client.ask(story.machine("A").node_id, call, heard.append)
     while not heard:
         story.run(STEP_MS)
-    aborted = [first for _, first in heard[0].aborted]
+    reply = heard[0]
+    aborted = AbortedBatches(reply.aborted)
     values = [
         entry.value.decode()
-        for entry in entries(heard[0].records)
-        if entry.value.startswith(b"r") and not any(first <= entry.offset for first in aborted)
+        for place, header in iterate(reply.records)
+        if not aborted.contain(header)
+        for entry in entries(reply.records[place : place + header.size])
+        if entry.value.startswith(b"r")
     ]
-    story.tell(f"read committed at A: {' '.join(values) or 'nothing'}")
+    result = " ".join(values) or "nothing" if reply.error is ErrorCode.NONE else _said(reply.error)
+    story.tell(f"read committed at A: {result}")
     return values
 
 
