@@ -154,6 +154,14 @@ class AbortedIndex:
             self.exists, self.size = True, len(data)
         self._unwritten.clear()
 
+    def correct(self, transactions: Sequence[AbortedTransaction]) -> bool:
+        """Replace the file unless it is exactly this list; returns whether it was replaced."""
+        data = self._open().read_at(0, self.size) if self.exists else b""
+        if data == encode(transactions):
+            return False
+        self.replace(transactions)
+        return True
+
     # -- reading -----------------------------------------------------------------------
 
     def find(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:

@@ -266,6 +266,7 @@ class Opening:
             last = number == len(segments) - 1
             found = self._check(segment, self._end_offset_max(number), last=last)
             end_offset = found.next_offset
+            self._names_changed |= found.names_changed
             if found.cut_bytes:
                 _logger.warning(
                     "%s: truncated %d bytes after offset %d: %s",

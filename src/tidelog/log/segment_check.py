@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
+from tidelog.log.aborted_index import AbortedTransaction
 from tidelog.log.damage import is_torn
 from tidelog.log.epochs import NO_HISTORY, EpochCache, History
 from tidelog.log.index_build import RELATIVE_OFFSET_MAX, timestamp_of
@@ -27,6 +28,7 @@ class Recovered(NamedTuple):
     cut_bytes: int  # Bytes truncated after it; 0 if none.
     reason: str  # Why; empty if nothing was truncated.
     torn: bool = False  # Whether it can be the beginning of an interrupted write.
+    names_changed: bool = False  # Whether another file has the name of one of its indexes.
 
 
 def recover(
@@ -52,15 +54,15 @@ def recover(
     file = segment.file()
     file_size = file.size()
     segment.indexes.restart()
-    segment.aborted.reset()
     segment.size = 0
     next_offset = segment.base_offset
     reason = ""
+    aborted: list[AbortedTransaction] = []
 
     def take(position: int, header: BatchHeader) -> None:
         epochs.assign(header.leader_epoch, header.base_offset)
         if header.producer_id >= 0:
-            _learn_producer(segment, position, header, producers)
+            _learn_producer(segment, position, header, producers, aborted)
         segment.account(position, header.size, header.last_offset, timestamp_of(header), index_interval_bytes)
 
     held: tuple[int, BatchHeader] | None = None  # Intact; whether it fits the next one is not known yet.
@@ -88,7 +90,9 @@ def recover(
     if held is not None:
         take(*held)
         next_offset = held[1].next_offset
-    found = Recovered(next_offset, file_size - segment.size, reason)
+    # As a whole: this segment may be before the recovery point, and after a crash nobody would look again.
+    names_changed = segment.aborted.correct(aborted)
+    found = Recovered(next_offset, file_size - segment.size, reason, names_changed=names_changed)
     if found.cut_bytes:
         torn = is_torn(
             file, segment.size, file_size, partial(_may_follow, segment, next_offset),
@@ -101,14 +105,20 @@ def recover(
     return found
 
 
-def _learn_producer(segment: Segment, position: int, header: BatchHeader, producers: ProducerStates) -> None:
+def _learn_producer(
+    segment: Segment,
+    position: int,
+    header: BatchHeader,
+    producers: ProducerStates,
+    aborted: list[AbortedTransaction],
+) -> None:
     if not header.is_control:
         producers.note(header, producers.clock_ms)
         return
     marker = segment.file().read_at(position, header.size)
-    aborted = producers.note_marker(header, marker, producers.clock_ms)
-    if aborted is not None:
-        segment.aborted.append(aborted)
+    ended = producers.note_marker(header, marker, producers.clock_ms)
+    if ended is not None:
+        aborted.append(ended)
 
 
 def _check_order(segment: Segment, header: BatchHeader, next_offset: int, epoch: int) -> None:

@@ -1,5 +1,7 @@
 """The index of aborted transactions: its bytes, its look-ups, and what recovery makes of it."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from errno import EIO
 
 import pytest
@@ -31,6 +33,11 @@ PATH = "t-0/00000000000000000000.txnindex"
 @pytest.fixture
 def disk() -> SimulatedDisk:
     return SimulatedDisk()
+
+
+def keep(count_max: int) -> Callable[[str, int], int]:
+    """What a power failure leaves of unsynced changes."""
+    return lambda path, count: min(count, count_max)
 
 
 def files(disk: SimulatedDisk, suffix: str) -> list[str]:
@@ -417,27 +424,50 @@ class TestRebuilding:
         disk.failing.clear()
         assert log.aborted(0, 100) == before
 
-    def test_a_power_failure_at_each_operation(self, disk: SimulatedDisk) -> None:
-        self.damaged(disk)
-        operations = 0
+    @pytest.mark.parametrize("left", [0, 1, 1 << 30])
+    def test_a_power_failure_at_each_operation(self, left: int) -> None:
         for number in range(1, 100):
-            for left in (0, 1, 1 << 30):
-                disk = SimulatedDisk()
-                log, before = self.damaged(disk)
-                disk.lose_power_at(disk.operations + number)
-                try:
-                    log.aborted(0, 100)
-                except PowerLoss:
-                    operations = number
-                disk.crash(
-                    survive=lambda path, count, left=left: min(count, left),
-                    names=lambda path, count, left=left: min(count, left),
-                )
-                log = open_log(disk, ONE_SEGMENT, recovery_point=7)
+            disk = SimulatedDisk()
+            log, before = self.damaged(disk)
+            disk.lose_power_at(disk.operations + number)
+            with suppress(PowerLoss):
                 assert log.aborted(0, 100) == before
-            if operations < number:
-                break
-        assert operations > 5
+                assert number > 5
+                return
+            disk.crash(keep(left), keep(left))
+            log = open_log(disk, ONE_SEGMENT, recovery_point=7)
+            assert log.aborted(0, 100) == before
+        pytest.fail("the index was not rebuilt")
+
+    @pytest.mark.parametrize("left", [0, 1, 2, 1 << 30])
+    def test_a_power_failure_at_each_operation_of_a_recovery(self, left: int) -> None:
+        """Of a segment before the recovery point, because its index is torn."""
+        for number in range(1, 200):
+            disk = SimulatedDisk()
+            log, before = self.damaged(disk)
+            assert log.close()
+            torn = disk.open(PATH)
+            torn.truncate(ENTRY_SIZE + 5)
+            torn.sync()
+            disk.lose_power_at(disk.operations + number)
+            with suppress(PowerLoss):
+                assert open_log(disk, ONE_SEGMENT, clean=True, recovery_point=7).aborted(0, 100) == before
+                assert number > 5
+                return
+            disk.crash(keep(left), keep(left))
+            log = open_log(disk, ONE_SEGMENT, recovery_point=7)
+            assert log.aborted(0, 100) == before
+        pytest.fail("the log was not opened")
+
+    def test_recovery_leaves_an_index_that_is_complete(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        write(log, 7, "abort")
+        before = disk.operations
+        disk.process_died()
+        log = open_log(disk, ONE_SEGMENT)
+        assert len(log.aborted(0, 100)) == 1
+        assert not [line for line in list(disk.story)[before:] if "txnindex" in line and "read" not in line]
 
     def test_what_is_added_later_survives_with_it(self, disk: SimulatedDisk) -> None:
         """The name of the new file is synced before the recovery point passes what it holds."""
