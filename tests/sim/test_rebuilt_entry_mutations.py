@@ -14,7 +14,7 @@ from tidelog.sim.telling import StoryFailed
 
 def test_an_index_that_is_written_again_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     def replace(self: AbortedIndex, transactions: Sequence[AbortedTransaction]) -> None:
-        self.reset()
+        self._cut(0)
         for aborted in transactions:
             self.append(aborted)
 

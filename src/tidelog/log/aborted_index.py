@@ -18,6 +18,7 @@ memory: its marker is in the log, and readers that do not skip the transaction w
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
@@ -128,11 +129,6 @@ class AbortedIndex:
             raise
         self.size += ENTRY_SIZE
 
-    def reset(self) -> None:
-        """Remove all entries."""
-        self._unwritten.clear()
-        self._cut(0)
-
     def truncate(self, end_offset: int) -> None:
         """Remove the transactions whose marker is at or after ``end_offset``."""
         self._unwritten = [each for each in self._unwritten if each.last_offset < end_offset]
@@ -156,9 +152,10 @@ class AbortedIndex:
 
     def correct(self, transactions: Sequence[AbortedTransaction]) -> bool:
         """Replace the file unless it is exactly this list; returns whether it was replaced."""
-        data = self._open().read_at(0, self.size) if self.exists else b""
-        if data == encode(transactions):
-            return False
+        with suppress(OSError):  # What cannot be read is replaced.
+            data = self._open().read_at(0, self.size) if self.exists else b""
+            if data == encode(transactions):
+                return False
         self.replace(transactions)
         return True
 

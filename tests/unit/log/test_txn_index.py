@@ -25,7 +25,7 @@ from tidelog.protocol.records import (
     decode_batch,
     encode_batch,
 )
-from tidelog.sim.disk import PowerLoss, SimulatedDisk, everything
+from tidelog.sim.disk import PowerLoss, SimulatedDisk, SimulatedFile, everything
 
 PATH = "t-0/00000000000000000000.txnindex"
 
@@ -60,7 +60,6 @@ class TestFile:
         index = self.index(disk)
         assert index.find(0, 1000) == ([], False)
         index.truncate(0)
-        index.reset()
         assert not disk.exists(PATH)
 
     def test_only_what_overlaps_is_found(self, disk: SimulatedDisk) -> None:
@@ -97,7 +96,7 @@ class TestFile:
         assert disk.open(PATH).size() == ENTRY_SIZE
         index.truncate(20)
         assert index.find(0, 40) == ([first, second], False)
-        index.reset()
+        index.truncate(0)
         assert index.is_empty
 
     @pytest.mark.parametrize("operation", ["create", "write"])
@@ -458,6 +457,24 @@ class TestRebuilding:
             log = open_log(disk, ONE_SEGMENT, recovery_point=7)
             assert log.aborted(0, 100) == before
         pytest.fail("the log was not opened")
+
+    def test_recovery_replaces_an_index_that_cannot_be_read(
+        self, disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        write(log, 7, "abort")
+        before = log.aborted(0, 100)
+        disk.process_died()
+        broken, original = disk.open(PATH).inode, SimulatedFile.read_at
+
+        def read_at(file: SimulatedFile, position: int, size: int) -> bytes:
+            if file.inode is broken:
+                raise OSError(EIO, "a sector that cannot be read")
+            return original(file, position, size)
+
+        monkeypatch.setattr(SimulatedFile, "read_at", read_at)
+        assert open_log(disk, ONE_SEGMENT).aborted(0, 100) == before
 
     def test_recovery_leaves_an_index_that_is_complete(self, disk: SimulatedDisk) -> None:
         log = open_log(disk, ONE_SEGMENT)
