@@ -23,6 +23,7 @@ from tidelog.protocol.batch import BatchHeader, Buffer
 from tidelog.protocol.codecs import compress
 from tidelog.protocol.markers import decode_marker
 from tidelog.protocol.records import RawRecord, append_varint, payload_of, scan, varint_size
+from tidelog.types import NO_EPOCH
 
 _logger = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class BatchFilter:
     __slots__ = (
         "_delete_retention_ms",
         "_end_offset",
+        "_epoch",
+        "_epoch_start",
         "_last_written",
         "_newest",
         "_now_ms",
@@ -101,6 +104,8 @@ class BatchFilter:
         self._transactions = transactions
         # An unopened batch may hold an older value of any key, which a later tombstone must continue to hide.
         self._tombstones_stay = False
+        self._epoch = NO_EPOCH  # Of the newest batch so far,
+        self._epoch_start = 0  # and where the first batch with it begins.
         self.records_kept = 0
         self.records_dropped = 0
 
@@ -109,6 +114,8 @@ class BatchFilter:
 
         A batch that ends at one of ``traces`` (exclusive end offsets) stays even without records.
         """
+        if header.leader_epoch > self._epoch:
+            self._epoch, self._epoch_start = header.leader_epoch, header.base_offset
         if header.is_control:
             return self._apply_to_marker(batch, header, traces)
         if self._transactions.is_aborted(header):
@@ -179,6 +186,10 @@ class BatchFilter:
 
     def _must_leave_a_trace(self, header: BatchHeader, traces: Collection[int]) -> bool:
         if header.next_offset in traces:
+            return True
+        # Recovery and followers learn from the batches where an epoch begins. If it seemed to begin later, a
+        # replica with other records of an older epoch would not be found to diverge.
+        if header.base_offset == self._epoch_start and header.leader_epoch > 0:
             return True
         # A live producer will be checked against the sequence of its last batch, or the epoch of its last
         # marker.
