@@ -104,7 +104,7 @@ class BatchFilter:
         self._transactions = transactions
         # An unopened batch may hold an older value of any key, which a later tombstone must continue to hide.
         self._tombstones_stay = False
-        self._epoch = NO_EPOCH  # Of the newest batch so far,
+        self._epoch: int = NO_EPOCH  # Of the newest batch so far,
         self._epoch_start = 0  # and where the first batch with it begins.
         self.records_kept = 0
         self.records_dropped = 0
