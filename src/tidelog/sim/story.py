@@ -160,7 +160,7 @@ class Story(Telling):
         machine, topic = self.machine(letter), self.cluster.checker.metadata.newest.topics[TOPIC]
         path, content = self.segments(letter)[-1 if newest else segment]
         position, header = list(iterate(content))[-1 if newest else 0]
-        where = "in the newest batch" if newest else f"in the {('first', 'second')[segment]} segment"
+        where = "in the newest batch" if newest else f"in the {('first', 'second', 'third')[segment]} segment"
         self.tell(f"a bit flips on the disk of {letter}, {where}")
         machine.disk.flip(path, position + header.size - 1, 0)
         machine.decayed = True

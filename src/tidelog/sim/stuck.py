@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.replica import Role
+from tidelog.sim.checkers.batches import is_intact_from
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.votes import elects_itself
 from tidelog.sim.cluster import SimCluster
@@ -32,10 +33,13 @@ def find(cluster: SimCluster) -> Iterator[Stuck]:
 
 
 def _is_stuck(leader: ReplicaDriver, drivers: dict[int, ReplicaDriver]) -> bool:
-    offset = leader.damage.offset
-    if offset is None or leader.replica.role is not Role.LEADER:
+    """Whether it knows of damage, and damage is ahead of every other replica. One that has only the first of
+    several damaged records cannot fetch the others from the leader, either.
+    """
+    if leader.damage.offset is None or leader.replica.role is not Role.LEADER:
         return False
-    return all(driver is leader or driver.log.end_offset <= offset for driver in drivers.values())
+    others = (driver for driver in drivers.values() if driver is not leader)
+    return not any(is_intact_from(leader.log, driver.log.end_offset) for driver in others)
 
 
 def _name(place: Place) -> tuple[str, int]:

@@ -6,7 +6,8 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.controller.successions import acting_leader
 from tidelog.controller.successions.steps import record_of
 from tidelog.controller.topics import NewTopic
-from tidelog.sim import hanging
+from tidelog.errors import ErrorCode
+from tidelog.sim import hanging, stuck
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.operator import Operator
 from tidelog.sim.stories.hanging import forget_a_transaction
@@ -149,3 +150,50 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
     OldProducer(story).write()
     story.cluster.checker.given_up.add((TOPIC, 0))
     assert hanging.find(story.cluster) == []
+
+
+LEAVERS = {2: "C", 4: "B"}  # by the number of the record after which they leave; a segment holds two
+
+
+def led_by_a_damaged_replica(*segments: int) -> Story:
+    """A leads alone, and some of its segments are damaged. B holds the first two segments, C the first one.
+    One copy is enough to commit.
+    """
+    story = Story(min_insync_replicas="1", segment_bytes="200")
+    for number in range(1, 8):
+        assert story.write() is ErrorCode.NONE
+        if number in LEAVERS:
+            story.kill(LEAVERS[number])
+            story.until(lambda gone=LEAVERS[number]: gone not in story.in_sync(), "a departure")  # type: ignore[misc]
+    story.run(3500)
+    story.kill("A")
+    for segment in segments:
+        story.flip_bit("A", segment=segment)
+    story.start("A")
+    story.until(lambda: story.leader() == "A", "the return of A")
+    story.start("BC")
+    story.run(5000)
+    return story
+
+
+def test_a_leader_whose_damaged_records_nobody_has_is_its_decision() -> None:
+    story = led_by_a_damaged_replica(2)
+    assert [each.node_id for each in stuck.find(story.cluster)] == [1]
+    Operator(story.cluster).start()
+    story.run(10_000)
+    assert (story.all_in_sync(), story.leader()) == (True, "B")
+
+
+def test_a_replica_that_has_only_the_first_damaged_records_does_not_help() -> None:
+    story = led_by_a_damaged_replica(1, 2)
+    assert [each.node_id for each in stuck.find(story.cluster)] == [1]
+    Operator(story.cluster).start()
+    story.run(10_000)
+    assert story.all_in_sync()
+
+
+def test_a_damaged_leader_is_not_replaced_if_another_replica_has_the_damaged_records() -> None:
+    """That replica fetches the rest, and the leader steps aside by itself."""
+    story = led_by_a_damaged_replica(1)
+    assert list(stuck.find(story.cluster)) == []
+    assert story.all_in_sync()

@@ -142,12 +142,15 @@ class FailedLogs:
             self._tell_healed(key)
 
     def _steps_aside(self, driver: ReplicaDriver, partition: PartitionImage) -> bool:
-        """Whether a partition can do without this broker's replica."""
+        """Whether a partition can do without this broker's replica. An eligible replica holds everything that
+        is committed, as a member does. It may be unable to join while this replica leads, because it cannot
+        fetch damaged records.
+        """
         me = self._node_state.me
         if partition.leader != me:
             return partition.leader >= 0 or driver.stand_in.gathers_when_it_leads
         others = self._node_state.unfenced - {me} - set(partition.offline)
-        return driver.successors.steps_aside(others & set(partition.in_sync))
+        return driver.successors.steps_aside(others & {*partition.in_sync, *partition.eligible})
 
     def _tell_healed(self, key: Key) -> None:
         """Report a repaired log until the metadata contains it."""

@@ -45,7 +45,7 @@ class NoSuccessors(Attachment):
         then(True)
 
     def steps_aside(self, able: AbstractSet[int]) -> bool:
-        """This replica leads, and has damaged records to drop; the members in ``able`` can lead. Returns
+        """This replica leads, and has damaged records to drop; the replicas in ``able`` can lead. Returns
         whether the partition can do without this replica now.
 
         No other replica is appointed, so a backup must have all records and writes must stop: dropped records

@@ -112,6 +112,18 @@ def pieces(log: Log, start: int, end: int, *, compacted: bool = False) -> Iterat
         offset = batches[-1][1][0] if batches else end
 
 
+def is_intact_from(log: Log, offset: int) -> bool:
+    """Whether the log can be read from there on to its end."""
+    offset, end = max(offset, log.start_offset), log.end_offset
+    while offset < end:
+        data, intact_to = _read(log, offset, end)
+        batches = _outline(data)
+        if intact_to < end or not batches:
+            return False
+        offset = batches[-1][1][0]
+    return True
+
+
 def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tuple[bytes, int]:
     """The readable content of the log there. Reading must have no side effects: the broker has to find damage
     by itself.

@@ -14,6 +14,7 @@ from tidelog.sim.stories import (
     copied_back,
     damage,
     damaged_cuts,
+    damaged_leaders,
     deceived,
     deceived_leaders,
     deleted_records,
@@ -79,6 +80,7 @@ STORIES: dict[str, Told] = (
     | _named("change", (*changes.STORIES, *change_holders.STORIES))
     | _named("copied_back", copied_back.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
+    | _named("damaged_leader", damaged_leaders.STORIES)
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)
     | _named(

@@ -19,6 +19,7 @@ from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.messages import OfflineAsk, OfflineGot, RegisterAsk
 from tidelog.controller.records import (
+    BrokerFencingChanged,
     BrokerRegistered,
     MetadataRecord,
     PartitionChanged,
@@ -287,6 +288,34 @@ class TestDamage:
         lone.decide(PartitionChanged(TOPIC, 0, ME, 0, [ME, OTHER], [], ME))
         lone.services.advance(1000)
         assert (lone.image.leader, partition.log.end_offset) == (OTHER, 5)
+
+    def test_it_is_repaired_when_somebody_else_is_eligible(self, lone: LoneNode) -> None:
+        """Who is eligible holds what is committed, and cannot join: it cannot fetch what is damaged."""
+        partition = lone.create((ME,))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        read(partition, 5)
+        lone.decide(TopicConfigChanged(TOPIC, {"min.insync.replicas": "2"}))
+        lone.services.advance(1000)
+        assert (lone.image.leader, partition.log.end_offset) == (ME, 12)
+        lone.decide(PartitionChanged(TOPIC, 0, ME, 0, [ME], [OTHER], ME))
+        lone.services.advance(1000)
+        assert (lone.image.leader, lone.image.in_sync, lone.image.eligible) == (OTHER, (OTHER,), ())
+        assert partition.log.end_offset == 5
+
+    def test_who_is_eligible_and_away_is_waited_for(self, lone: LoneNode) -> None:
+        partition = lone.create((ME,))
+        fill(partition)
+        lone.decide(
+            TopicConfigChanged(TOPIC, {"min.insync.replicas": "2"}),
+            PartitionChanged(TOPIC, 0, ME, 0, [ME], [OTHER], ME),
+            BrokerFencingChanged(OTHER, fenced=True),
+        )
+        flip_a_bit(partition, 5, 80)
+        read(partition, 5)
+        lone.services.advance(1000)
+        assert partition.leads
+        assert (lone.image.leader, partition.log.end_offset) == (ME, 12)
 
     def test_more_damage_that_is_found_while_the_repair_is_told(self, lone: LoneNode) -> None:
         partition = lone.create((ME, OTHER))
