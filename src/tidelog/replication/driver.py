@@ -282,10 +282,10 @@ class ReplicaDriver(Slots):
             return False
         end, committed = self.log.end_offset, self.replica.high_watermark
         common_end = common_end_offset(self.log, diverging)
-        # Compaction removes a record because of a newer one. Here the newer one may be among those that are
-        # dropped, and there among those that the leader lacks. So neither log has the newest record of each
-        # key that the other has, even before the divergence.
-        anew = unclean and self.log.is_compacted
+        # Compaction removes a record because of a newer one. That may be among those that are dropped here or
+        # that the leader lacks: even before the divergence, the logs may have different keys. A replica that
+        # is to lead keeps what it can: it may be the last one that has it.
+        anew = unclean and self.log.is_compacted and not self.restorer.gathers
         effects = self.replica.diverged(epoch, diverging, unclean=allowed, anew=anew)
         if not effects:
             return True
