@@ -108,6 +108,11 @@ class LogBase:
         return max(self._clean_mark.offset, 0)
 
     @property
+    def is_compacted(self) -> bool:
+        """Whether records may have been removed because of newer ones with the same key."""
+        return "compact" in self._config.cleanup_policy or self._clean_mark.is_set
+
+    @property
     def dense_from(self) -> int:
         """No offset is missing between two batches after it."""
         return self._dense_mark.dense_from

@@ -17,6 +17,7 @@ from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
 from tidelog.replication.attachments.slots import Slots
 from tidelog.replication.damage import Damage
+from tidelog.replication.divergence import common_end_offset
 from tidelog.replication.effects import (
     BeginEpoch,
     Commit,
@@ -280,12 +281,19 @@ class ReplicaDriver(Slots):
         if not allowed and self.voter.awaits_decision(epoch) and self.replica.cuts_committed(diverging):
             return False
         end, committed = self.log.end_offset, self.replica.high_watermark
-        effects = self.replica.diverged(epoch, diverging, unclean=allowed)
-        if effects:
-            self.run(effects)
-            self._take_last_epoch(diverging[0])
+        common_end = common_end_offset(self.log, diverging)
+        # Compaction removes a record because of a newer one. That may be among those that are dropped here or
+        # that the leader lacks: even before the divergence, the logs may have different keys. A replica that
+        # is to lead keeps what it can: it may be the last one that has it.
+        anew = unclean and self.log.is_compacted and not self.restorer.gathers
+        effects = self.replica.diverged(epoch, diverging, unclean=allowed, anew=anew)
+        if not effects:
+            return True
+        self.run(effects)
+        self._take_last_epoch(diverging[0])
         if unclean or self.replica.high_watermark < committed:
-            self._give_up(end - self.log.end_offset, committed - self.replica.high_watermark)
+            kept = common_end if anew else self.log.end_offset
+            self._give_up(end - kept, max(committed - common_end, 0))
         return True
 
     def _take_last_epoch(self, epoch: int) -> None:

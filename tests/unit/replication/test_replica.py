@@ -410,6 +410,15 @@ class TestDivergence:
         follower.run(follower.replica.diverged(3, (1, 4), unclean=True))
         assert (follower.log.end_offset, follower.replica.high_watermark) == (4, 4)
 
+    def test_what_is_dropped_to_be_fetched_again_stays_committed(self) -> None:
+        follower = Driven(me=2)
+        follower.log.write(1, 8)
+        follower.run(follower.replica.follow(3, 1, (1, 2, 3), 0))
+        follower.run(follower.replica.received(3, 8))
+        follower.run(follower.replica.diverged(3, (1, 4), unclean=True, anew=True))
+        watermark = follower.replica.watermark
+        assert (follower.log.end_offset, watermark.offset, watermark.lacks(0)) == (0, 0, 4)
+
     def test_an_unclean_leader_that_ends_before_our_log_begins_is_followed_from_there(self) -> None:
         follower = Driven(me=2)
         follower.log.write(1, 8)

@@ -83,3 +83,61 @@ def test_a_leader_owes_what_earlier_epochs_committed_only(checker: ReplicaChecke
     assert checker.committed_before(KEY, 6) == 3
     checker.forget(KEY, 1)
     assert checker.committed_before(KEY, 6) == 1
+
+
+class TestCompactedLogs:
+    """After an unclean election, replicas may copy the log of their leader from the start."""
+
+    @pytest.fixture
+    def compacted(self, monkeypatch: pytest.MonkeyPatch) -> ReplicaChecker:
+        monkeypatch.setattr(replicas, "records_between", lambda log, start, end: [])
+        return ReplicaChecker(World(1), is_compacted=lambda key: True)
+
+    @pytest.fixture
+    def follower(self, compacted: ReplicaChecker) -> Seen:
+        lead(compacted, 1, 1, "aaa", 3)
+        follower = Seen(2, Role.FOLLOWER, 1, "aaa")
+        compacted.role_changed(follower)  # type: ignore[arg-type]
+        take(compacted, follower, 3)
+        return follower
+
+    def follow(self, checker: ReplicaChecker, follower: Seen, epoch: int) -> None:
+        follower.replica.epoch = epoch
+        checker.role_changed(follower)  # type: ignore[arg-type]
+
+    def test_a_follower_of_the_new_leader_begins_anew_once(
+        self, compacted: ReplicaChecker, follower: Seen
+    ) -> None:
+        compacted.elected_uncleanly(KEY, 2)
+        self.follow(compacted, follower, 2)
+        take(compacted, follower, 1)
+        take(compacted, follower, 3)
+        with pytest.raises(Violation):
+            take(compacted, follower, 2)
+
+    def test_not_before_it_follows_the_new_leader(self, compacted: ReplicaChecker, follower: Seen) -> None:
+        compacted.elected_uncleanly(KEY, 2)
+        with pytest.raises(Violation):
+            take(compacted, follower, 1)
+
+    def test_not_after_it_has_committed_with_the_new_leader(
+        self, compacted: ReplicaChecker, follower: Seen
+    ) -> None:
+        compacted.elected_uncleanly(KEY, 2)
+        self.follow(compacted, follower, 2)
+        take(compacted, follower, 3)
+        with pytest.raises(Violation):
+            take(compacted, follower, 1)
+
+    def test_not_after_another_election(self, compacted: ReplicaChecker, follower: Seen) -> None:
+        self.follow(compacted, follower, 2)
+        with pytest.raises(Violation):
+            take(compacted, follower, 1)
+
+    def test_not_if_the_log_is_not_compacted(self, checker: ReplicaChecker) -> None:
+        lead(checker, 1, 1, "aaa", 3)
+        checker.elected_uncleanly(KEY, 2)
+        follower = Seen(2, Role.FOLLOWER, 2, "aaa")
+        take(checker, follower, 3)
+        with pytest.raises(Violation):
+            take(checker, follower, 1)

@@ -162,6 +162,8 @@ class ClusterChecker:
     def _decided(self, topic: TopicImage, index: int, before: PartitionImage) -> None:
         place = Place(topic, index)
         self.promise(place).decided(place, before)
+        if place.partition.unclean_epoch > before.unclean_epoch:
+            self.replicas.elected_uncleanly(place.key, place.partition.unclean_epoch)
 
     def _passed(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
         place = Place(topic, index)

@@ -17,7 +17,7 @@ Name = Callable[[PartitionKey], str]
 class Known:
     """What was seen of one partition."""
 
-    __slots__ = ("committed", "damaged", "end", "given_up", "leaders", "led", "seen")
+    __slots__ = ("begin_anew", "committed", "damaged", "end", "given_up", "leaders", "led", "seen")
 
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}  # by epoch
@@ -30,6 +30,15 @@ class Known:
         self.led: dict[int, int] = {}  # by epoch: up to where its leader considered the log committed
         # (last epoch led before, offset): what those leaders had committed from the offset on is given up
         self.given_up: list[tuple[int, int]] = []
+        # By node: since which epoch it may drop its whole log, once, before it commits anything.
+        self.begin_anew: dict[int, int] = {}
+
+    def begins_anew(self, node: int, epoch: int) -> bool:
+        """Whether a commit in this epoch may be the node's first since it dropped its log."""
+        if epoch < self.begin_anew.get(node, ANYWHERE):
+            return False
+        del self.begin_anew[node]
+        return True
 
     def may_go_back(self, node: int, watermark: int) -> bool:
         """Whether records from the high watermark on, or before it, are damaged. All that follow are removed
@@ -102,7 +111,7 @@ class ReplicaChecker:
         watermark = known.watermark_of(driver)
         self._world.note(f"{name}: node {replica.me} watermark {replica.high_watermark}")
         process, _, before = known.last_seen(driver)
-        if process is not driver:
+        if known.begins_anew(replica.me, replica.epoch) or process is not driver:
             before = 0
         elif watermark < before and not known.may_go_back(replica.me, watermark):
             raise Violation(
@@ -123,6 +132,14 @@ class ReplicaChecker:
     def damaged(self, key: PartitionKey, node: int, offset: int) -> None:
         """The node's records from here on are damaged: it may truncate them, once, to fetch them again."""
         self._known(key).damaged.setdefault(node, []).append(offset)
+
+    def elected_uncleanly(self, key: PartitionKey, epoch: int) -> None:
+        """If the log is compacted, the replicas that do not follow this epoch's leader yet may drop what they
+        have, to copy its log from the start.
+        """
+        if self._is_compacted(key):
+            known = self._known(key)
+            known.begin_anew = {node: epoch for node, seen in known.seen.items() if seen[1] < epoch}
 
     def forget(self, key: PartitionKey, floor: int) -> None:
         """Everything from ``floor`` on was given up under a fault that allows it: other records may replace

@@ -69,6 +69,7 @@ class SmallLog:
         self.failure: StorageError | None = None
         self.sync_failed = False  # Nor does any sync fail.
         self.damage = ""  # No damage is found at start here.
+        self.is_compacted = False
         self.closed = False
         self.config: TopicConfig | None = None
         self.producers = _Producers()

@@ -10,6 +10,7 @@ from tidelog.sim.stories import (
     cancelled_moves,
     change_holders,
     changes,
+    compacted_logs,
     controllers,
     copied_back,
     damage,
@@ -78,6 +79,7 @@ STORIES: dict[str, Told] = (
     | _named("begun_anew", begun_anew.STORIES)
     | _named("cancelled_move", cancelled_moves.STORIES)
     | _named("change", (*changes.STORIES, *change_holders.STORIES))
+    | _named("compacted_log", compacted_logs.STORIES)
     | _named("copied_back", copied_back.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
     | _named("damaged_leader", damaged_leaders.STORIES)
