@@ -40,6 +40,7 @@ class Admin:
         self.topics: list[str] = []  # its own, those that should exist
         self.done: dict[str, int] = {}  # how often each kind of change was requested
         self.stopped = False
+        self.pending = 0  # topics to create or delete whose outcome it has not seen
         self.on_created: Callable[[str, NewTopic], None] = lambda name, new: None
         self.on_deleted: Callable[[str], None] = lambda name: None
 
@@ -185,9 +186,11 @@ class Admin:
         self, decide: Decision, is_so: Callable[[ClusterImage], bool], done: Callable[[], None]
     ) -> None:
         """Retry until it is done."""
+        self.pending += 1
 
         def look() -> None:
             if is_so(self._cluster.checker.metadata.newest):
+                self.pending -= 1
                 done()
                 return
             self._cluster.decide(lambda image: [] if is_so(image) else decide(image))
