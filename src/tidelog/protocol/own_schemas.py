@@ -13,6 +13,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from kio.schema.vote.v2 import request as vote_request
 from kio.schema.vote.v2.response import PartitionData, TopicData, VoteResponse
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
 from kio.static.primitive import i64
@@ -48,6 +49,22 @@ class LogEndsResponse(OffsetForLeaderEpochResponse):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VoteForPartition(vote_request.PartitionData):
+    heals: i64 = field(metadata={"kafka_type": "int64", "tag": OWN_TAG}, default=i64(-1))
+    """The loss for which the voter was readmitted. Its own log may not show that yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteForTopic(vote_request.TopicData):
+    partitions: tuple[VoteForPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteForTopicsRequest(vote_request.VoteRequest):
+    topics: tuple[VoteForTopic, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VoteOnPartition(PartitionData):
     start_offset: i64 = field(metadata={"kafka_type": "int64", "tag": OWN_TAG}, default=i64(0))
     """Where the log of the voter begins. A candidate may have missed that records were deleted."""
@@ -63,7 +80,10 @@ class VotesResponse(VoteResponse):
     topics: tuple[VotesOnTopic, ...]
 
 
-_REQUESTS: dict[tuple[int, int], type[Any]] = {(27, 2): OrderedTxnMarkersRequest}
+_REQUESTS: dict[tuple[int, int], type[Any]] = {
+    (27, 2): OrderedTxnMarkersRequest,
+    (52, 2): VoteForTopicsRequest,
+}
 _RESPONSES: dict[tuple[int, int], type[Any]] = {(23, 4): LogEndsResponse, (52, 2): VotesResponse}
 
 

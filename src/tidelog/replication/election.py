@@ -70,6 +70,7 @@ class Election(Machine):
         *,
         hearsay_max: int = 1 << 31,
         forgot: bool = False,
+        loss: int = -1,
     ) -> None:
         """``first_delay_ms``: delay before the first pre-vote; None: random."""
         self.me = me
@@ -84,6 +85,8 @@ class Election(Machine):
         # It may lack records that it acknowledged, or not know how it voted. It neither votes nor stands for
         # election until the other voters have readmitted it.
         self.forgot = forgot
+        # The number of our latest loss; -1: there is none, or it is not numbered yet.
+        self.loss = loss
         # Another process leads under our id, or this replica led before it restarted.
         self.is_mistaken_for_leader = False
         # A leader that another replica names is believed only if its epoch is at most this far ahead of ours.
@@ -227,9 +230,10 @@ class Election(Machine):
         """See the field: a set without this replica was written or committed."""
         self.needed = needed
 
-    def set_forgot(self, forgot: bool) -> None:
-        """See the field: this replica has dropped records, or was readmitted."""
+    def set_forgot(self, forgot: bool, loss: int = -1) -> None:
+        """See the fields: this replica has dropped records, its loss was numbered, or it was readmitted."""
         self.forgot = forgot
+        self.loss = loss
 
     # --- asking for votes -----------------------------------------------------------------------------------
 
@@ -295,8 +299,8 @@ class Election(Machine):
 
     def _ask(self, voter_id: int, epoch: int, tail: Tail, *, pre: bool) -> RequestVote:
         voter = self.voters.get(voter_id)
-        directory = voter.directory if voter is not None else None
-        return RequestVote(voter_id, VoteRequest(epoch, self.me, tail, pre, self.directory, directory))
+        directory, heals = (None, -1) if voter is None else (voter.directory, voter.heals)
+        return RequestVote(voter_id, VoteRequest(epoch, self.me, tail, pre, self.directory, directory, heals))
 
     def vote_responded(
         self, response: VoteResponse, now_ms: int, chance: float, tail: Tail
@@ -376,7 +380,7 @@ class Election(Machine):
         While our log is empty, we may be the voter that lost its data: at first we only help to found a
         cluster, and wait some time for a voter that knows more.
         """
-        if self.retired or self.forgot:
+        if self.retired or (self.forgot and not self._is_readmitted_by(request)):
             return False
         if self.directory is None:
             return True
@@ -385,6 +389,15 @@ class Election(Machine):
         if tail.end_offset > 0:
             return self.is_voter
         return request.tail.end_offset == 0 or now_ms - self._born_ms >= self.timing.founding_ms
+
+    def _is_readmitted_by(self, request: VoteRequest) -> bool:
+        """Whether the candidate's log shows that this replica was readmitted for its latest loss. Our own log
+        may lack that set. The set is in force for the candidate, which may need our vote to get a majority.
+
+        This is safe. The candidate has the set, so it has everything that was committed before it. What we
+        have acknowledged since the loss is in our log, which is compared as always.
+        """
+        return self.loss >= 0 and request.heals == self.loss
 
     def _would_elect(self, request: VoteRequest, now_ms: int, chance: float, tail: Tail) -> bool:
         """Not while we hear a leader: the candidate may only be partitioned from it.

@@ -47,6 +47,8 @@ class VoteRequest(NamedTuple):
     pre: bool
     candidate_directory: UUID | None = None
     voter_directory: UUID | None = None  # of the intended voter; None: whichever it has
+    # The loss for which the intended voter was readmitted, according to the candidate's log; -1: none.
+    heals: int = -1
 
 
 class VoteResponse(NamedTuple):

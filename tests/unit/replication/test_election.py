@@ -442,7 +442,45 @@ class TestVoters:
         assert not answer.response.granted
         assert election.ballot == Ballot(5)
 
-    def test_nor_does_it_ask(self) -> None:
+    @pytest.mark.parametrize("pre", [True, False], ids=["pre-vote", "vote"])
+    @pytest.mark.parametrize(
+        ("loss", "heals", "granted"),
+        [(7, 7, True), (7, -1, False), (8, 7, False), (7, 8, False), (-1, 7, False), (-1, -1, False)],
+    )
+    def test_one_that_forgot_votes_for_a_candidate_that_knows_of_its_readmission(
+        self, loss: int, heals: int, granted: bool, pre: bool
+    ) -> None:
+        """For the latest loss, and not for one that has no number yet."""
+        election = voter(Ballot(5))
+        election.set_forgot(True, loss)
+        answer = election.vote_requested(VoteRequest(5, 2, TAIL, pre, heals=heals), 1000, 0.0, TAIL)[-1]
+        assert isinstance(answer, RespondToVote)
+        assert answer.response.granted is granted
+        assert not election.may_stand
+
+    def test_a_further_loss_ends_that(self) -> None:
+        election = voter(Ballot(4))
+        election.set_forgot(True, 7)
+        election.set_forgot(True)
+        answer = election.vote_requested(VoteRequest(5, 2, TAIL, False, heals=7), 1000, 0.0, TAIL)[-1]
+        assert isinstance(answer, RespondToVote)
+        assert not answer.response.granted
+
+    def test_not_for_one_that_has_less(self) -> None:
+        election = voter(Ballot(4))
+        election.set_forgot(True, 7)
+        shorter = TAIL._replace(end_offset=TAIL.end_offset - 1)
+        answer = election.vote_requested(VoteRequest(5, 2, shorter, False, heals=7), 1000, 0.0, TAIL)[-1]
+        assert isinstance(answer, RespondToVote)
+        assert not answer.response.granted
+
+    def test_a_candidate_says_for_which_loss_a_voter_was_readmitted(self) -> None:
+        election = voter(Ballot(4), VoterSet([Voter(1), Voter(2, heals=7), Voter(3)]))
+        asks = {effect.voter: effect.request for effect in after_silence(election)}
+        assert asks[2].heals == 7
+        assert asks[3].heals == -1
+
+    def test_a_voter_with_another_disk_does_not_ask(self) -> None:
         voters = VoterSet([Voter(1, OLD_DISK), Voter(2), Voter(3)])
         election = voter(Ballot(4), voters, directory=NEW_DISK)
         assert not election.is_voter

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from tidelog.broker.quorum.hand_over import HandOver
-from tidelog.broker.quorum.voters import FORGOT, PartitionVoters, forgot, informed
+from tidelog.broker.quorum.voters import FORGOT, PartitionVoters, forgot, informed, loss_number
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
@@ -164,6 +164,7 @@ class QuorumPartitions:
         is_new = partition.leader_epoch == partition.mode_epoch and (
             saved is None or saved.epoch < partition.mode_epoch
         )
+        unnumbered = self._has_unnumbered_loss(driver)
         election = Election(
             self._me,
             history.latest,
@@ -174,7 +175,8 @@ class QuorumPartitions:
             self._book.name,
             self._first_delay_ms(partition) if is_new else None,
             hearsay_max=EPOCHS_AHEAD // 2,
-            forgot=driver.damage.is_cut or key in self._lost or forgot(partition, history.latest, self._me),
+            forgot=unnumbered or forgot(partition, history.latest, self._me),
+            loss=-1 if unnumbered else loss_number(partition, self._me),
         )
         ballots = PartitionBallots(self._book, key)
         voter = Elected(
@@ -195,6 +197,10 @@ class QuorumPartitions:
         self._host.voting.add(driver)
         if not is_new:
             self._name_leader(voter, partition)
+
+    def _has_unnumbered_loss(self, driver: ReplicaDriver) -> bool:
+        """Whether the replica lost data, and the number of its latest loss in the metadata is not of that."""
+        return driver.damage.is_cut or _key(driver) in self._lost
 
     def _replace_damaged(
         self, key: Key, file: VoterFile, history: VoterHistory, error: DamagedVoters

@@ -116,7 +116,7 @@ class PartitionVoters(LogVoters):
             or (election.forgot and self._me in partition.damaged)
         ):
             return  # It has lost records, and the controllers have not numbered the loss yet.
-        election.set_forgot(forgot(partition, self.latest, self._me))
+        election.set_forgot(forgot(partition, self.latest, self._me), loss_number(partition, self._me))
 
     def cut(self, end_offset: int) -> None:
         self._arriving.clear()
@@ -228,8 +228,7 @@ class PartitionVoters(LogVoters):
         """The voter with its latest loss. It may have lost data again since it was removed, but it has not
         voted since.
         """
-        loss = partition.loss_of(voter_id)
-        return Voter(voter_id, self._directory_of(voter_id), heals=-1 if loss is None else loss.number)
+        return Voter(voter_id, self._directory_of(voter_id), heals=loss_number(partition, voter_id))
 
     def _directory_of(self, voter_id: int) -> UUID | None:
         seen = self._driver.voter.seen.get(voter_id)
@@ -258,6 +257,9 @@ def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
     every election includes a voter that has them and compares logs. The first replica that joins a lone voter
     votes as well. The set of two is in the log of the lone voter first. If that voter stops leading before
     the other has the set, only the other can elect it.
+
+    A replica whose own log does not show its readmission yet may still vote for a candidate whose log does:
+    see :class:`~tidelog.replication.election.Election`.
     """
     if replica in partition.remember:
         return False
@@ -271,6 +273,12 @@ def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
     tails = [each for each in partition.losses if _is_tail(each, voters)]
     enough = 2 * len(tails) > len(voters) or len(voters) == 2
     return loss not in tails or not enough
+
+
+def loss_number(partition: PartitionImage, replica: int) -> int:
+    """The number of a replica's latest loss; -1: it has none."""
+    loss = partition.loss_of(replica)
+    return -1 if loss is None else loss.number
 
 
 def informed(partition: PartitionImage, replica: int) -> frozenset[int]:

@@ -42,6 +42,7 @@ class VoteExchange(Exchange[VoteRequested, VoteResponded]):
                 "last_offset_epoch": request.tail.last_epoch,
                 "last_offset": request.tail.end_offset,
                 "pre_vote": request.pre,
+                "heals": request.heals,
             }
 
         topics = by_topic(asks, lambda requested: requested.key, partition)
@@ -63,6 +64,7 @@ class VoteExchange(Exchange[VoteRequested, VoteResponded]):
                     part.pre_vote,
                     part.replica_directory_id,
                     part.voter_directory_id,
+                    part.heals,
                 ),
             )
             for topic in request.topics

@@ -6,6 +6,7 @@ A story is a function that tells one: its docstring is the title, its module the
 from collections.abc import Callable, Sequence
 
 from tidelog.sim.stories import (
+    admitted_voters,
     begun_anew,
     cancelled_moves,
     change_holders,
@@ -76,6 +77,7 @@ STORIES: dict[str, Told] = (
     | _named("primary_backup", (*primary_backup_async.STORIES, *primary_backup.STORIES))
     | _named("controllers", controllers.STORIES)
     | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
+    | _named("admitted_voters", admitted_voters.STORIES)
     | _named("begun_anew", begun_anew.STORIES)
     | _named("cancelled_move", cancelled_moves.STORIES)
     | _named("change", (*changes.STORIES, *change_holders.STORIES))

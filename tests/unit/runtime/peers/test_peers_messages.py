@@ -94,6 +94,10 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             VoteRequested(me, (TOPIC, 3), VoteRequest(10, me, Tail(-1, 0), False)),
             VoteResponded(other, (TOPIC, 3), VoteResponse(other, 12, False, 3, False)),
         ),
+        "vote of a readmitted voter": (
+            VoteRequested(me, (TOPIC, 3), VoteRequest(10, me, Tail(4, 90), False, heals=70_000)),
+            VoteResponded(other, (TOPIC, 3), VoteResponse(other, 10, True, -1, False)),
+        ),
         "vote of a voter whose log begins later": (
             VoteRequested(me, (TOPIC, 3), VoteRequest(10, me, Tail(4, 90), False)),
             VoteResponded(other, (TOPIC, 3), VoteResponse(other, 10, True, -1, False, 70)),
@@ -354,6 +358,7 @@ def test_every_message_has_a_way() -> None:
                 st.booleans(),
                 st.none() | st.just(DISK),
                 st.none() | st.just(TOPIC),
+                st.integers(-1, 1 << 60),
             ),
         ),
         min_size=1,
