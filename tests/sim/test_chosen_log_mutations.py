@@ -1,4 +1,4 @@
-"""What readers get when an operator has chosen a log: each mutation takes one rule out, and a story notices."""
+"""Readers when an operator has chosen a log: each mutation takes one rule out, and a story notices."""
 
 from collections.abc import Callable
 
