@@ -146,6 +146,7 @@ class _Read(PendingFetch):
                 self._call.number, told.error, -1, -1, records, start, diverging, aborted=aborted,
                 process=self._replica() or self._broker, watermark=told.high_watermark,
                 stable=told.last_stable_offset, agreed_epoch=self._agreed_epoch(),
+                follower_epoch=self._follower_epoch(),
             )
         )  # fmt: skip
 
@@ -160,6 +161,12 @@ class _Read(PendingFetch):
         replica = partition.replica
         led = replica.epoch if replica.role is Role.LEADER else -1
         return max(led, replica.watermark.agreed[0], replica.last_epoch)
+
+    def _follower_epoch(self) -> int | None:
+        partition = self._replica()
+        if partition is None or partition.replica.role is Role.LEADER:
+            return None
+        return partition.replica.epoch
 
 
 def _request(broker: Broker, call: RequestCall, answer: Answer) -> None:

@@ -354,6 +354,8 @@ class Partition:
     def _serves_beside(self, follower: bool, rack: str) -> bool:
         if self.driver.restorer.gathers:
             return False  # It may lack records that consumers have already read.
+        if self.driver.stand_in.is_outdated:
+            return False
         if self.stands_in:
             return True
         return follower and (bool(rack) or not self.driver.stand_in.sends_readers_back)

@@ -27,6 +27,11 @@ class NoStandIn(Attachment):
         """Whether this replica serves readers while there is no leader."""
         return False
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether readers must not read here, because records known to be committed may be given up."""
+        return False
+
     def told(self, serves: bool) -> None:
         """The metadata says whether this replica is the stand-in."""
 
@@ -84,6 +89,15 @@ class AnyVoter(NoStandIn):
     def serves(self) -> bool:
         replica = self._driver.replica
         return replica.role is Role.FOLLOWER and replica.leader == NO_BROKER
+
+    @property
+    def is_outdated(self) -> bool:
+        """An operator has chosen another log, and no leader that came after that has confirmed ours: nobody
+        knows which of our records it contains. Every elected leader writes a record of its epoch, so the log
+        itself shows the confirmation, also after a restart.
+        """
+        replica = self._driver.replica
+        return max(replica.last_epoch, replica.watermark.agreed[0]) < self._driver.unclean_epoch
 
 
 class Backup(NoStandIn):

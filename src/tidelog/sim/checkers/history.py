@@ -180,6 +180,10 @@ class PartitionHistory:
         """A record that was given up may still be in the log of a follower that does not know of it."""
         return entry.offset >= self._forgiven_from and entry.epoch <= self._forgiven_epoch
 
+    def is_unaware(self, follower_epoch: int | None) -> bool:
+        """Whether a replica does not lead and has heard of no leader since records were given up."""
+        return follower_epoch is not None and follower_epoch <= self._forgiven_epoch
+
     def forgive(self, floor: int, leader_epoch: int, now_ms: float) -> None:
         """Everything from ``floor`` on may be lost and replaced. ``leader_epoch``: up to which epoch it was
         written.

@@ -128,12 +128,16 @@ class Reader:
                 self._client.client_id, reply.process, broker, reply.watermark, reply.stable,
                 reply.agreed_epoch,
             )  # fmt: skip
-            self._take(reply.records, reply.aborted, at_leader=at_leader)
+            # A partition without a leader is read from a stand-in, which metadata name as if it led: it is a
+            # follower like any other, and may not have heard yet that an operator gave up what it serves.
+            haunted = not at_leader or self._history.is_unaware(reply.follower_epoch)
+            self._take(reply.records, reply.aborted, haunted=haunted)
             if self._maybe_commit():
                 return
         self.start()
 
-    def _take(self, records: bytes, aborted: Sequence[tuple[int, int]], *, at_leader: bool) -> None:
+    def _take(self, records: bytes, aborted: Sequence[tuple[int, int]], *, haunted: bool) -> None:
+        """``haunted``: there may be records that were given up."""
         aborting = AbortedBatches(aborted)
         for position, header in iterate(records):
             if header.next_offset <= self._position:
@@ -144,7 +148,7 @@ class Reader:
                 name = f"{self.topic}-{self.partition}"
                 raise Violation(f"{name}: {damage.message}, and it reached a reader") from damage
             found = [entry for entry in batch if entry.offset >= self._position]
-            if not at_leader and any(map(self._history.is_ghost, found)):
+            if haunted and any(map(self._history.is_ghost, found)):
                 self._doubts = True
                 return
             hidden = aborting.contain(header)

@@ -11,6 +11,7 @@ from tidelog.sim.stories import (
     cancelled_moves,
     change_holders,
     changes,
+    chosen_logs,
     compacted_logs,
     controllers,
     copied_back,
@@ -109,6 +110,7 @@ STORIES: dict[str, Told] = (
     | _named("moved_voters", moved_voters.STORIES)
     | _named("old_mail", old_mail.STORIES)
     | _named("stand_in", stand_ins.STORIES)
+    | _named("chosen_log", chosen_logs.STORIES)
     | _named("proposal", proposals.STORIES)
     | _named("seam", (*seams.STORIES, *seams_two.STORIES))
     | _named("operation", operations.STORIES)
