@@ -14,13 +14,14 @@ mode                what is decided
 
 In any mode, a replica whose leader lost records that it knows to be committed is started again, without its
 log if the leader still lacks them (:mod:`tidelog.sim.contradicted`). A leader with damaged records that no
-other replica has is replaced (:mod:`tidelog.sim.stuck`). A transaction that hangs in a partition
-because records were given up is aborted there (:mod:`tidelog.sim.hanging`).
+other replica has is replaced; a primary, by a promoted backup (:mod:`tidelog.sim.stuck`). A transaction that
+hangs in a partition because records were given up is aborted there (:mod:`tidelog.sim.hanging`).
 
 Whether a decision is due follows from the losses that the checkers saw, not from those that the cluster
 assumes (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
 """
 
+from tidelog.config.promises import by_hand
 from tidelog.controller import leadership, reassignment
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -97,7 +98,7 @@ class Operator:
                 self._cluster.machines[each.node_id].start()
             elif place.partition.leader < 0:
                 self._cluster.checker.may_force(place)
-                self._force(place)
+                self._force(place, promotes=by_hand(place.partition.mode) == "promote")
 
     def _place(self, replica: Stuck) -> Place:
         return Place(self._cluster.checker.metadata.newest.topics[replica.topic], replica.partition)
@@ -109,10 +110,11 @@ class Operator:
                 self._client = self._client or self._cluster.client()
                 hanging.abort(self._client, each)
 
-    def _force(self, place: Place) -> None:
+    def _force(self, place: Place, *, promotes: bool = False) -> None:
+        """``promotes``: the first replica is down, and no other one leads before it is the first."""
         name, index = place.topic.name, place.number
         self._cluster.world.note(f"operator: {name}-{index} goes on with what there is")
-        order = self._longest_first(place) if elects_itself(place.partition) else []
+        order = self._longest_first(place) if promotes or elects_itself(place.partition) else []
 
         def decide(image: ClusterImage) -> list[MetadataRecord]:
             rules = self._rules.at(image)

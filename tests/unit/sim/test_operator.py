@@ -1,16 +1,19 @@
 """The operator of a simulation decides what the documentation leaves to one."""
 
+import pytest
+
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leader_assignment import without_memory
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.successions import acting_leader
 from tidelog.controller.successions.steps import record_of
 from tidelog.controller.topics import NewTopic
-from tidelog.sim import hanging
+from tidelog.sim import hanging, stuck
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.operator import Operator
 from tidelog.sim.stories.hanging import forget_a_transaction
 from tidelog.sim.stories.late_markers import OldProducer
+from tidelog.sim.stories.only_copies import leader_is_damaged
 from tidelog.sim.story import TOPIC, Story
 
 
@@ -126,6 +129,19 @@ def test_members_that_are_all_gone_with_their_disks_are_its_decision() -> None:
     Operator(cluster).start()
     cluster.world.run_until(cluster.world.now_ms + 8000)
     assert cluster.checker.metadata.newest.topics["t"].partitions[0].leader > 0
+
+
+@pytest.mark.parametrize("mode", ["isr", "primary-backup"])
+def test_damaged_records_that_only_the_leader_has_are_its_decision(mode: str) -> None:
+    """In ``primary-backup`` the stopped leader is the first replica, and no other one can be forced to lead
+    before it is promoted.
+    """
+    story = leader_is_damaged(Story(replication_mode=mode, min_insync_replicas="1", segment_bytes="200"))
+    assert [each.node_id for each in stuck.find(story.cluster)] == [story.machine("A").node_id]
+    Operator(story.cluster).start()
+    story.run(12_000)
+    assert story.all_in_sync()
+    assert story.leader() != "A"
 
 
 def test_a_transaction_that_its_coordinator_has_lost_is_its_decision() -> None:
