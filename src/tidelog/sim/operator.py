@@ -22,10 +22,12 @@ assumes (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`
 """
 
 from tidelog.config.promises import by_hand
-from tidelog.controller import leadership, reassignment
+from tidelog.config.topic import REPLICATION_MODE, mode_of
+from tidelog.controller import configs, leadership, reassignment
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
+from tidelog.controller.successions import mode_changes
 from tidelog.errors import TidelogError
 from tidelog.sim import contradicted, hanging, stuck
 from tidelog.sim.checkers.promises import Place
@@ -97,8 +99,27 @@ class Operator:
                 del self._replaced[each]
                 self._cluster.machines[each.node_id].start()
             elif place.partition.leader < 0:
-                self._cluster.checker.may_force(place)
-                self._force(place, promotes=by_hand(place.partition.mode) == "promote")
+                self._have_another_lead(place)
+
+    def _have_another_lead(self, place: Place) -> None:
+        promotes = by_hand(place.partition.mode) == "promote"
+        if promotes and mode_changes.under_way(place.topic):
+            self._withdraw_change(place)  # No backup can be promoted while the mode changes.
+            return
+        self._cluster.checker.may_force(place)
+        self._force(place, promotes=promotes)
+
+    def _withdraw_change(self, place: Place) -> None:
+        """Other partitions may have changed already. They return by themselves."""
+        name, mode = place.topic.name, place.partition.mode
+        if mode_of(place.topic.configs) == mode:
+            return
+        self._cluster.world.note(f"operator: {name} stays in mode {mode}")
+        self._cluster.decide(
+            lambda image: configs.change_topic(
+                image, name, {**image.topics[name].configs, REPLICATION_MODE: mode}, self._rules
+            )
+        )
 
     def _place(self, replica: Stuck) -> Place:
         return Place(self._cluster.checker.metadata.newest.topics[replica.topic], replica.partition)
