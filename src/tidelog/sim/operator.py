@@ -14,17 +14,20 @@ mode                what is decided
 
 In any mode, a replica whose leader lost records that it knows to be committed is started again, without its
 log if the leader still lacks them (:mod:`tidelog.sim.contradicted`). A leader with damaged records that no
-other replica has is replaced (:mod:`tidelog.sim.stuck`). A transaction that hangs in a partition
-because records were given up is aborted there (:mod:`tidelog.sim.hanging`).
+other replica has is replaced; a primary, by a promoted backup (:mod:`tidelog.sim.stuck`). A transaction that
+hangs in a partition because records were given up is aborted there (:mod:`tidelog.sim.hanging`).
 
 Whether a decision is due follows from the losses that the checkers saw, not from those that the cluster
 assumes (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
 """
 
-from tidelog.controller import leadership, reassignment
+from tidelog.config.promises import by_hand
+from tidelog.config.topic import REPLICATION_MODE, mode_of
+from tidelog.controller import configs, leadership, reassignment
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
+from tidelog.controller.successions import mode_changes
 from tidelog.errors import TidelogError
 from tidelog.sim import contradicted, hanging, stuck
 from tidelog.sim.checkers.promises import Place
@@ -96,8 +99,27 @@ class Operator:
                 del self._replaced[each]
                 self._cluster.machines[each.node_id].start()
             elif place.partition.leader < 0:
-                self._cluster.checker.may_force(place)
-                self._force(place)
+                self._have_another_lead(place)
+
+    def _have_another_lead(self, place: Place) -> None:
+        promotes = by_hand(place.partition.mode) == "promote"
+        if promotes and mode_changes.under_way(place.topic):
+            self._withdraw_change(place)  # No backup can be promoted while the mode changes.
+            return
+        self._cluster.checker.may_force(place)
+        self._force(place, promotes=promotes)
+
+    def _withdraw_change(self, place: Place) -> None:
+        """Other partitions may have changed already. They return by themselves."""
+        name, mode = place.topic.name, place.partition.mode
+        if mode_of(place.topic.configs) == mode:
+            return
+        self._cluster.world.note(f"operator: {name} stays in mode {mode}")
+        self._cluster.decide(
+            lambda image: configs.change_topic(
+                image, name, {**image.topics[name].configs, REPLICATION_MODE: mode}, self._rules
+            )
+        )
 
     def _place(self, replica: Stuck) -> Place:
         return Place(self._cluster.checker.metadata.newest.topics[replica.topic], replica.partition)
@@ -109,10 +131,11 @@ class Operator:
                 self._client = self._client or self._cluster.client()
                 hanging.abort(self._client, each)
 
-    def _force(self, place: Place) -> None:
+    def _force(self, place: Place, *, promotes: bool = False) -> None:
+        """``promotes``: the first replica is down, and no other one leads before it is the first."""
         name, index = place.topic.name, place.number
         self._cluster.world.note(f"operator: {name}-{index} goes on with what there is")
-        order = self._longest_first(place) if elects_itself(place.partition) else []
+        order = self._longest_first(place) if promotes or elects_itself(place.partition) else []
 
         def decide(image: ClusterImage) -> list[MetadataRecord]:
             rules = self._rules.at(image)

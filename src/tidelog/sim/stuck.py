@@ -2,7 +2,8 @@
 
 Such a leader serves what is intact, and its followers stop before the damage. It does not give up records by
 itself: another replica that has them may return. An operator may, as the documentation says: stop the
-leader's broker, force another replica to lead, and start the broker again.
+leader's broker, force another replica to lead, and start the broker again. In ``primary-backup`` only the
+first replica can be forced to lead: a backup is promoted.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """The operator of a simulation decides what the documentation leaves to one."""
 
+import pytest
+
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leader_assignment import without_memory
 from tidelog.controller.records import MetadataRecord
@@ -10,8 +12,10 @@ from tidelog.errors import ErrorCode
 from tidelog.sim import hanging, stuck
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.operator import Operator
+from tidelog.sim.stories.changes import ChangeStory
 from tidelog.sim.stories.hanging import forget_a_transaction
 from tidelog.sim.stories.late_markers import OldProducer
+from tidelog.sim.stories.only_copies import leader_is_damaged
 from tidelog.sim.story import TOPIC, Story
 
 
@@ -127,6 +131,44 @@ def test_members_that_are_all_gone_with_their_disks_are_its_decision() -> None:
     Operator(cluster).start()
     cluster.world.run_until(cluster.world.now_ms + 8000)
     assert cluster.checker.metadata.newest.topics["t"].partitions[0].leader > 0
+
+
+@pytest.mark.parametrize("mode", ["isr", "primary-backup"])
+def test_damaged_records_that_only_the_leader_has_are_its_decision(mode: str) -> None:
+    """In ``primary-backup`` the stopped leader is the first replica, and no other one can be forced to lead
+    before it is promoted.
+    """
+    story = leader_is_damaged(Story(replication_mode=mode, min_insync_replicas="1", segment_bytes="200"))
+    assert [each.node_id for each in stuck.find(story.cluster)] == [story.machine("A").node_id]
+    Operator(story.cluster).start()
+    story.run(12_000)
+    assert story.all_in_sync()
+    assert story.leader() != "A"
+
+
+@pytest.mark.parametrize("mode", ["isr", "quorum"])
+def test_a_change_that_waits_for_a_damaged_primary_is_withdrawn(mode: str) -> None:
+    """The change waits for backups that hold the whole log, and no backup can be promoted meanwhile."""
+    story = ChangeStory(replication_mode="primary-backup", min_insync_replicas="2", segment_bytes="200")
+    story.write()
+    story.kill("BC")
+    for _ in range(4):
+        story.send()
+    story.run(3500)
+    story.kill("A")
+    story.flip_bit("A", segment=1)
+    story.start("A")
+    story.until(lambda: story.leader() == "A", "the return of A")
+    story.start("BC")
+    story.run(3000)
+    story.change(mode)
+    story.run(1000)
+    assert not story.has_changed()
+    Operator(story.cluster).start()
+    story.run(12_000)
+    assert story.has_changed()
+    assert story.all_in_sync()
+    assert story.partition().mode == "primary-backup"
 
 
 def test_a_transaction_that_its_coordinator_has_lost_is_its_decision() -> None:
