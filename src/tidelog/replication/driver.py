@@ -285,14 +285,14 @@ class ReplicaDriver(Slots):
         # Compaction removes a record because of a newer one. That may be among those that are dropped here or
         # that the leader lacks: even before the divergence, the logs may have different keys. A replica that
         # is to lead keeps what it can: it may be the last one that has it.
-        anew = unclean and self.log.is_compacted and not self.restorer.gathers
-        effects = self.replica.diverged(epoch, diverging, unclean=allowed, anew=anew)
+        from_start = unclean and self.log.is_compacted and not self.restorer.gathers
+        effects = self.replica.diverged(epoch, diverging, unclean=allowed, from_start=from_start)
         if not effects:
             return True
         self.run(effects)
         self._take_last_epoch(diverging[0])
         if unclean or self.replica.high_watermark < committed:
-            kept = common_end if anew else self.log.end_offset
+            kept = common_end if from_start else self.log.end_offset
             self._give_up(end - kept, max(committed - common_end, 0))
         return True
 

@@ -574,13 +574,18 @@ class Replica(Machine):
         return last_epoch_of(self.log, self.base_epoch)
 
     def diverged(
-        self, epoch: int, leader_epoch_end: tuple[int, int], *, unclean: bool = False, anew: bool = False
+        self,
+        epoch: int,
+        leader_epoch_end: tuple[int, int],
+        *,
+        unclean: bool = False,
+        from_start: bool = False,
     ) -> Effects:
         """The leader reports that our newest record is not in its history, and where its own epoch ended.
 
         Up to there both logs are equal in that epoch; what we have beyond is dropped. If we do not have the
-        reported epoch either, the next fetch finds an older one. ``anew``: what both have is dropped, too,
-        and fetched again. It stays committed.
+        reported epoch either, the next fetch finds an older one. ``from_start``: what both have is dropped,
+        too, and fetched again. It stays committed.
         """
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
@@ -590,7 +595,7 @@ class Replica(Machine):
             CUTS_COMMITTED, self.me, target, self.watermark.offset, self.epoch,
         )  # fmt: skip
         self.watermark.diverged(target, unclean=unclean)
-        if anew:
+        if from_start:
             target = min(target, self.log.start_offset)
             self.watermark.log_damaged_from(target)
         return [Truncate(target)]

@@ -415,7 +415,7 @@ class TestDivergence:
         follower.log.write(1, 8)
         follower.run(follower.replica.follow(3, 1, (1, 2, 3), 0))
         follower.run(follower.replica.received(3, 8))
-        follower.run(follower.replica.diverged(3, (1, 4), unclean=True, anew=True))
+        follower.run(follower.replica.diverged(3, (1, 4), unclean=True, from_start=True))
         watermark = follower.replica.watermark
         assert (follower.log.end_offset, watermark.offset, watermark.lacks(0)) == (0, 0, 4)
 

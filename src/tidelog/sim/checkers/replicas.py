@@ -17,7 +17,7 @@ Name = Callable[[PartitionKey], str]
 class Known:
     """What was seen of one partition."""
 
-    __slots__ = ("begin_anew", "committed", "damaged", "end", "given_up", "leaders", "led", "seen")
+    __slots__ = ("committed", "damaged", "end", "given_up", "leaders", "led", "may_restart_log", "seen")
 
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}  # by epoch
@@ -31,13 +31,13 @@ class Known:
         # (last epoch led before, offset): what those leaders had committed from the offset on is given up
         self.given_up: list[tuple[int, int]] = []
         # By node: since which epoch it may drop its whole log, once, before it commits anything.
-        self.begin_anew: dict[int, int] = {}
+        self.may_restart_log: dict[int, int] = {}
 
-    def begins_anew(self, node: int, epoch: int) -> bool:
+    def restarts_log(self, node: int, epoch: int) -> bool:
         """Whether a commit in this epoch may be the node's first since it dropped its log."""
-        if epoch < self.begin_anew.get(node, ANYWHERE):
+        if epoch < self.may_restart_log.get(node, ANYWHERE):
             return False
-        del self.begin_anew[node]
+        del self.may_restart_log[node]
         return True
 
     def may_go_back(self, node: int, watermark: int) -> bool:
@@ -111,7 +111,7 @@ class ReplicaChecker:
         watermark = known.watermark_of(driver)
         self._world.note(f"{name}: node {replica.me} watermark {replica.high_watermark}")
         process, _, before = known.last_seen(driver)
-        if known.begins_anew(replica.me, replica.epoch) or process is not driver:
+        if known.restarts_log(replica.me, replica.epoch) or process is not driver:
             before = 0
         elif watermark < before and not known.may_go_back(replica.me, watermark):
             raise Violation(
@@ -139,7 +139,7 @@ class ReplicaChecker:
         """
         if self._is_compacted(key):
             known = self._known(key)
-            known.begin_anew = {node: epoch for node, seen in known.seen.items() if seen[1] < epoch}
+            known.may_restart_log = {node: epoch for node, seen in known.seen.items() if seen[1] < epoch}
 
     def forget(self, key: PartitionKey, floor: int) -> None:
         """Everything from ``floor`` on was given up under a fault that allows it: other records may replace
