@@ -16,6 +16,7 @@ from tidelog.controller.successions import BY_MODE, quorum
 from tidelog.errors import InvariantViolation
 from tidelog.replication.damage import Damage
 from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.election import Election
 from tidelog.replication.fetch_server import FetchServer
 from tidelog.replication.voters import VoterSet
 from tidelog.sim.checkers.violation import Violation
@@ -91,8 +92,11 @@ def count_replicas_that_do_not_vote_yet(patch: pytest.MonkeyPatch) -> None:
 
 
 def believe_only_the_own_log(patch: pytest.MonkeyPatch) -> None:
-    """That a replica was readmitted it learns from its own log, whatever the controllers say."""
+    """That a replica was readmitted it learns from its own log, whatever the controllers or candidates
+    say.
+    """
     patch.setattr(quorum_partitions.QuorumPartitions, "_recall", lambda self, driver: None)
+    patch.setattr(Election, "_is_readmitted_by", lambda self, request: False)
 
 
 def overlook_who_waits(patch: pytest.MonkeyPatch) -> None:
