@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tidelog.broker.quorum.partitions import QuorumPartitions
+from tidelog.broker.quorum.voters import PartitionVoters
 from tidelog.replication.election import Election
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.stories import admitted_voters
@@ -31,9 +32,15 @@ def take_the_number_of_an_earlier_loss(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuorumPartitions, "_recall", lambda self, driver: None)
 
 
+def readmit_by_old_metadata(patch: pytest.MonkeyPatch) -> None:
+    """A leader removes a voter that has led since its loss."""
+    patch.setattr(PartitionVoters, "_is_recorded", lambda self, partition: True)
+
+
 MUTATIONS: list[tuple[Patch, Callable[[], object], type[Exception]]] = [
     (rely_on_the_own_log, admitted_voters.added_voter_lacks_the_set, StoryFailed),
     (rely_on_the_own_log, admitted_voters.readmitted_voter_lacks_the_set, StoryFailed),
+    (readmit_by_old_metadata, admitted_voters.leader_with_old_metadata, StoryFailed),
     (take_any_readmission, admitted_voters.readmitted_for_an_earlier_loss, Violation),
     (take_the_number_of_an_earlier_loss, admitted_voters.readmitted_for_an_earlier_loss, Violation),
 ]

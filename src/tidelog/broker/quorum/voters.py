@@ -9,8 +9,9 @@ a voter is added       a reassignment adds it, it has all committed records, and
                        current set
 a voter is removed     a reassignment removes it, and all replicas of the target vote; the leader itself is
                        removed last, after it has handed over to one that stays
-a voter lost data      the controllers have numbered the loss: it is removed and then, when that is committed
-                       and it has caught up, added with the number of the loss (``heals``)
+a voter lost data      the controllers have numbered the loss, and recorded this leader's election: it is
+                       removed and then, when that is committed and it has caught up, added with the number of
+                       the loss (``heals``)
 a voter was late       it has lost nothing: it is marked as healed when it has caught up
 ====================== =======================================================================================
 
@@ -188,7 +189,7 @@ class PartitionVoters(LogVoters):
         for voter in latest.returning:
             if voter.voter_id in target and self._has_caught_up(voter.voter_id):
                 return latest.including(self._fresh_voter(voter.voter_id, partition))
-        forgotten = _forgotten(latest, partition, image, self._me)
+        forgotten = _forgotten(latest, partition, image, self._me) if self._is_recorded(partition) else []
         # First those that were only late: they need not be removed, and without them the leader may have no
         # other voters.
         for voter_id in sorted(forgotten, key=lambda each: not _is_late(partition, each)):
@@ -198,6 +199,13 @@ class PartitionVoters(LogVoters):
                 return latest.including(fresh) if late else latest.without(voter_id, fresh)
         # If an operator has to intervene, the controllers must know the voters.
         return self._next_of_move(partition) if self.is_known(partition) else None
+
+    def _is_recorded(self, partition: PartitionImage) -> bool:
+        """Whether the metadata contains this leader's election. Older metadata may name a loss of a voter
+        that has led since, and so has everything. The controllers count that voter: if it were removed, they
+        might refuse an operator although no leader can be elected.
+        """
+        return partition.leader_epoch >= self._driver.replica.epoch
 
     def _next_of_move(self, partition: PartitionImage) -> VoterSet | None:
         latest, target = self.latest, partition.target

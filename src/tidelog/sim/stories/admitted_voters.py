@@ -85,4 +85,39 @@ def readmitted_for_an_earlier_loss() -> Memory:
     return story
 
 
-STORIES = (added_voter_lacks_the_set, readmitted_voter_lacks_the_set, readmitted_for_an_earlier_loss)
+def leader_with_old_metadata() -> Memory:
+    """Without syncing, A and B lose power, and A is elected with what they have: that heals its loss. C does
+    not hear of it from the controllers, and leads next. It does not remove A from the voters because of the
+    old loss. B loses power again: A and C are a majority of the voters, and elect a leader.
+    """
+    story = Memory(flush_messages="1000")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.power_off("AB")
+    story.start("AB")
+    story.until(lambda: len(story.partition().losses) == 2, "the numbers of both losses")
+    story.run(100)
+    story.cut("C", "XYZ")
+    story.await_return("A and B")
+    story.kill("A")
+    expect(story.await_leader(), "C")
+    story.start("A")
+    story.until(lambda: story.has_opened("A") and story.driver("A").replica.leader >= 0, "A's return")
+    story.cut("B", "AC")
+    story.run(300)
+    story.power_off("B")
+    story.kill("C")
+    story.heal()
+    story.start("BC")
+    story.await_leader(not_by="")
+    story.await_return("B")
+    expect(story.read(at=story.elected()), ["r1"])
+    return story
+
+
+STORIES = (
+    added_voter_lacks_the_set,
+    readmitted_voter_lacks_the_set,
+    readmitted_for_an_earlier_loss,
+    leader_with_old_metadata,
+)
