@@ -218,7 +218,10 @@ class FetchServer:
         # The high watermark of a follower from an earlier epoch refers to records from before we began to
         # lead. Records that we have written since do not replace them.
         is_old = item.last_epoch < driver.replica.epoch
-        reached = driver.replica.epoch_start_offset if is_old else driver.log.end_offset
+        # Records before the start of our log are deleted, not missing. A follower whose log is empty has no
+        # epoch, and looks like one from an earlier epoch.
+        from_before = max(driver.replica.epoch_start_offset, driver.log.start_offset)
+        reached = from_before if is_old else driver.log.end_offset
         # A later epoch than ours says nothing about us: somebody may have led in between.
         is_known = item.epoch <= driver.replica.epoch
         has_more = is_known and item.high_watermark > reached
