@@ -72,6 +72,17 @@ def test_it_leads_on_when_another_one_may_have_led_in_between() -> None:
     assert (deceived.leader.replica.role, deceived.damaged) == (Role.FOLLOWER, [1])
 
 
+def test_it_leads_on_for_one_whose_log_is_empty_where_records_were_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has dropped everything, so it knows no epoch, and its high watermark is the start of its log."""
+    deceived = Deceived()
+    deceived.trust(LEADER, FOLLOWER)
+    monkeypatch.setattr(type(deceived.leader.log), "start_offset", 3)
+    deceived.ask(epoch=0, last_epoch=-1)
+    assert (deceived.leader.replica.role, deceived.damaged) == (Role.LEADER, [])
+
+
 def test_what_was_committed_since_it_stepped_back_is_not_dropped() -> None:
     deceived = Deceived()
     deceived.trust(LEADER, FOLLOWER)
