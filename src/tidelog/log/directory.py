@@ -103,6 +103,8 @@ class DataDirectory:
         # Whether the machine has been on since the last process used the directory: then everything written
         # is still there. The caller knows.
         self.same_boot = False
+        # The same for the metadata log, which is checked before the others.
+        self.same_boot_for_metadata = False
         self.is_new = False  # Whether this is the first process that uses it.
         # Whether the log of a replica is confirmed up to its high watermark, for the next process.
         self.is_log_confirmed: Callable[[TopicPartition], bool] = lambda name: False
@@ -275,11 +277,12 @@ class DataDirectory:
                 self._forget_claims(name)
                 self.checkpoint()
             clean = self.was_clean and name not in self._opened
+            same_boot = self.same_boot or (name == METADATA_PARTITION and self.same_boot_for_metadata)
             log = Log.open(
                 self._storage, directory, config, clean=clean,
                 recovery_point=self._recovery_points.get(name, 0),
                 log_start_offset=self._start_offsets.get(name, 0), now_ms=now_ms, handles=self.handles,
-                high_watermark=self._high_watermarks.get(name, 0), same_boot=self.same_boot,
+                high_watermark=self._high_watermarks.get(name, 0), same_boot=same_boot,
                 existed=name in self._notes or name in self._unnoted,
             )  # fmt: skip
             self.checked_logs += known and not clean

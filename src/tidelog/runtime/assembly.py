@@ -49,6 +49,7 @@ class Assembly:
         self._config = config
         self._data = data
         directory.same_boot = boot.stayed_on(data)
+        directory.same_boot_for_metadata = boot.stayed_on_since_metadata(data)
         self.peers = WirePeers(
             config.node_id,
             loop,
@@ -73,6 +74,7 @@ class Assembly:
             SessionTiming(session_ms=config.broker_session_timeout_ms),
             NodePorts(
                 on_metadata=self._metadata_changed,
+                on_metadata_checked=lambda: boot.note_metadata(data),
                 on_registered=lambda: boot.note_use(data),
                 on_sync_failed=lambda: boot.doubt(data),
                 on_turned_away=turn_away,

@@ -8,6 +8,9 @@ The kernel gives every boot an id. The data directory contains the id of its las
 know that records may be missing, the file contains ``in doubt`` instead; a clean stop in between does not
 restore the records. A missing file counts as ``in doubt``. After a failed sync the file is removed, because
 the kernel may drop what it could not write.
+
+The metadata log has a file of its own. It is open, checked and synced before this node votes. The other logs
+are checked later, or never: a node that is only a controller does not register.
 """
 
 import contextlib
@@ -15,6 +18,7 @@ import os
 from pathlib import Path
 
 BOOT_FILE = "boot.id"
+METADATA_BOOT_FILE = "metadata-boot.id"
 IN_DOUBT = "in doubt"
 _KERNEL_FILE = Path("/proc/sys/kernel/random/boot_id")
 
@@ -31,9 +35,18 @@ def stayed_on(directory: Path) -> bool:
     """Whether the machine has been on since the directory was last used, so that everything written is still
     there. False in case of doubt.
     """
+    return _names_this_boot(directory / BOOT_FILE)
+
+
+def stayed_on_since_metadata(directory: Path) -> bool:
+    """Whether the machine has been on since a process checked the metadata log. False in case of doubt."""
+    return _names_this_boot(directory / METADATA_BOOT_FILE)
+
+
+def _names_this_boot(path: Path) -> bool:
     now = boot_id()
     try:
-        return now is not None and (directory / BOOT_FILE).read_text().strip() == now
+        return now is not None and path.read_text().strip() == now
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -68,18 +81,26 @@ def note_use(directory: Path) -> None:
     _write(directory, boot_id() or "")
 
 
+def note_metadata(directory: Path) -> None:
+    """Record that the metadata log was checked and synced in this boot. Before this node votes or acknowledges
+    metadata: otherwise damage to what it acknowledges could be taken for the effect of a power failure.
+    """
+    _write(directory, boot_id() or "", METADATA_BOOT_FILE)
+
+
 def doubt(directory: Path) -> None:
     """A sync has failed: the kernel may drop what was written, although the machine stays on. The next
     process must act as if the machine had been off.
 
     Removing a file survives the end of this process without a sync. A sync could fail as well.
     """
-    with contextlib.suppress(OSError):
-        (directory / BOOT_FILE).unlink(missing_ok=True)
+    for name in (BOOT_FILE, METADATA_BOOT_FILE):
+        with contextlib.suppress(OSError):
+            (directory / name).unlink(missing_ok=True)
 
 
-def _write(directory: Path, text: str) -> None:
-    path = directory / BOOT_FILE
+def _write(directory: Path, text: str, name: str = BOOT_FILE) -> None:
+    path = directory / name
     temporary = path.with_suffix(".tmp")
     with contextlib.suppress(OSError):
         with temporary.open("w") as file:

@@ -73,8 +73,9 @@ class BrokerMachine(Machine):
             handles_max=config.log_open_files_max,
         )  # fmt: skip
         if self.doubtful:
-            self.forgot = self.rebooted = True
+            self.forgot = self.rebooted = self.metadata_unchecked = True
         directory.same_boot = not self.rebooted
+        directory.same_boot_for_metadata = not self.metadata_unchecked
         self._look_at_name(directory)
         try:
             self.disk.sync_directory("")
@@ -121,6 +122,7 @@ class BrokerMachine(Machine):
             NodePorts(
                 on_metadata=self._metadata_changed,
                 on_applied=self._applied,
+                on_metadata_checked=self._metadata_checked,
                 on_registered=self._came_back,
                 on_sync_failed=self._doubt,
                 on_contradiction=self._contradicted,
@@ -148,6 +150,9 @@ class BrokerMachine(Machine):
             if self._directory is not None and not self._settled:
                 self._settled = True
                 self.broker.partitions.when_open(self._forget_strays)
+
+    def _metadata_checked(self) -> None:
+        self.metadata_unchecked = False
 
     def _came_back(self) -> None:
         self.rebooted = self.must_stay_on = False

@@ -33,6 +33,7 @@ class Machine:
         self.services: SimServices | None = None  # None: no process runs
         self.forgot = False  # unsynced data is lost, and not reported yet
         self.rebooted = False  # it was off, and some log was not checked since
+        self.metadata_unchecked = False  # it was off, and its metadata log was not checked since
         self.doubtful = False  # a sync of the last process has failed: what was not synced may be lost
         self.dropped: set[str] = set()  # files that lack what a process before could not sync
         self.wiped = False  # everything is lost, and not reported yet
@@ -141,7 +142,7 @@ class Machine:
             self.network.leave(self.node_id, noticed=False)
         survive = survive or (lambda _, unsynced: self.world.chance.randint(0, unsynced))
         self.disk.crash(survive, survive)
-        self.forgot = self.rebooted = True
+        self.forgot = self.rebooted = self.metadata_unchecked = True
 
     def lose_disk(self) -> None:
         """The machine returns with an empty disk."""

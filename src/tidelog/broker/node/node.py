@@ -176,6 +176,7 @@ class Node:
         return self.sightings.lost
 
     def start(self) -> None:
+        self.ports.on_metadata_checked()
         self.host.start()
         if self.is_broker:
             self.membership.start()

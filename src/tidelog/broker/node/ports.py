@@ -55,6 +55,7 @@ class NodePorts(NamedTuple):
 
     on_metadata: Callable[[ClusterImage], None]  # applies the metadata to settings and partitions
     on_applied: Callable[[ClusterImage], None] = ignore  # new metadata; called before the node acts on it
+    on_metadata_checked: Callable[[], None] = ignore  # its log is open and synced; before this node votes
     on_registered: Callable[[], None] = ignore  # registered, all logs are open, none has failed
     # Written records may be missing after a restart of the process, even without a power failure.
     on_sync_failed: Callable[[], None] = ignore
