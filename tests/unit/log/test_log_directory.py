@@ -302,6 +302,26 @@ def test_the_metadata_log_keeps_everything(disk: SimulatedDisk) -> None:
     assert directory.forget_strays() == []
 
 
+@pytest.mark.parametrize("same_boot", [False, True])
+def test_damage_to_the_metadata_log_shows_once_it_was_checked_on_this_boot(
+    disk: SimulatedDisk, same_boot: bool
+) -> None:
+    """Also if other logs were not."""
+    directory = open_directory(disk)
+    metadata, other = directory.open_metadata_log(1000), directory.open_log(ORDERS, ID, SMALL, 1000)
+    paths = []
+    for log in (metadata, other):
+        append_many(log, 2)
+        paths.append(f"{log.directory}/00000000000000000000.log")
+    disk.crash(survive=everything, names=everything)
+    for path in paths:
+        disk.flip(path, disk.size(path) - 1, 0)
+    directory = open_directory(disk)
+    directory.same_boot_for_metadata = same_boot
+    assert bool(directory.open_metadata_log(1000).damage) is same_boot
+    assert not directory.open_log(ORDERS, ID, SMALL, 1000).damage
+
+
 def test_reopening_a_log_in_the_same_process_checks_it(disk: SimulatedDisk) -> None:
     open_directory(disk).close()
     directory = open_directory(disk)

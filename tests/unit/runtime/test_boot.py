@@ -104,3 +104,27 @@ def test_the_machine_stayed_on_only_if_it_says_so(tmp_path: Path, machine: list[
     machine.append(None)
     boot.note_use(tmp_path)
     assert not boot.stayed_on(tmp_path)
+
+
+def test_the_metadata_log_has_a_mark_of_its_own(tmp_path: Path, machine: list[str | None]) -> None:
+    """It is checked before the other logs; a node that is only a controller never has others."""
+    assert not boot.stayed_on_since_metadata(tmp_path)
+    boot.note_metadata(tmp_path)
+    assert boot.stayed_on_since_metadata(tmp_path)
+    assert not boot.stayed_on(tmp_path)
+    machine.append("second")
+    assert not boot.stayed_on_since_metadata(tmp_path)
+
+
+def test_the_mark_of_the_metadata_log_ends_no_doubt(tmp_path: Path, machine: list[str | None]) -> None:
+    boot.note_use(tmp_path)
+    machine.append("second")
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
+    boot.note_metadata(tmp_path)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
+
+
+def test_after_a_failed_sync_the_metadata_log_may_lack_records_too(tmp_path: Path) -> None:
+    boot.note_metadata(tmp_path)
+    boot.doubt(tmp_path)
+    assert not boot.stayed_on_since_metadata(tmp_path)

@@ -16,6 +16,7 @@ from tidelog.sim.stories import (
     controllers,
     copied_back,
     damage,
+    damaged_controllers,
     damaged_cuts,
     damaged_leaders,
     deceived,
@@ -85,6 +86,7 @@ STORIES: dict[str, Told] = (
     | _named("compacted_log", compacted_logs.STORIES)
     | _named("copied_back", copied_back.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
+    | _named("damaged_controller", damaged_controllers.STORIES)
     | _named("damaged_leader", damaged_leaders.STORIES)
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)

@@ -48,6 +48,7 @@ class LoneNode:
         self.services = FakeServices()
         self.disk = SimulatedDisk()
         self.said: list[tuple[int, NodeMessage]] = []
+        self.checked: list[str] = []
         config = BrokerConfig.parse({"node.id": ME})
         directory = DataDirectory.open(
             self.disk, "data", node_id=ME, now_ms=NOW_MS, new_id=self.services.new_uuid
@@ -63,10 +64,16 @@ class LoneNode:
             self,
             lambda: 0.5,
             SessionTiming(),
-            NodePorts(on_metadata=lambda image: self.node.partitions.follow(image, config)),
+            NodePorts(
+                on_metadata=lambda image: self.node.partitions.follow(image, config),
+                on_metadata_checked=lambda: self.checked.append("metadata"),
+                on_registered=lambda: self.checked.append("all"),
+            ),
         )
         self.node.start()
+        assert self.checked == ["metadata"]  # Before it votes, and before it is registered.
         self.services.advance(1000)
+        assert self.checked == ["metadata", "all"]
         assert self.node.ready
         self.decide(BrokerRegistered(OTHER, UUID(int=5), "there", 9092, broker_epoch=9))
 
