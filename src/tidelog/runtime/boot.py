@@ -82,8 +82,9 @@ def note_use(directory: Path) -> None:
 
 
 def note_metadata(directory: Path) -> None:
-    """Record that the metadata log was checked and synced in this boot. Before this node votes or acknowledges
-    metadata: otherwise damage to what it acknowledges could be taken for the effect of a power failure.
+    """Record that the metadata log was checked and synced in this boot. Before this node votes or
+    acknowledges metadata: otherwise damage to what it acknowledges would count as the effect of a power
+    failure.
     """
     _write(directory, boot_id() or "", METADATA_BOOT_FILE)
 
