@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.log.checkpoints import RECOVERY_POINTS_FILE
 from tidelog.testing import Broker, BrokerError, Cluster, running_cluster
 
 from .calls import eventually
@@ -73,3 +74,23 @@ def test_a_damaged_list_of_voters_is_written_anew(tmp_path: Path) -> None:
         cluster.leader_of(TOPIC).kill()
         assert ledger.write(30) == set()
         ledger.check()
+
+
+def test_a_killed_controller_tells_damage_from_a_torn_write(tmp_path: Path) -> None:
+    """It is no broker, and never registers; its machine stayed on all the same."""
+    controller = Broker(tmp_path, {"process.roles": "controller"})
+    controller.settings["controller.quorum.voters"] = f"1@{controller.bootstrap}"
+    data = controller.data_directory
+    log = data / "__cluster_metadata-0" / f"{0:020}.log"
+    try:
+        controller.start()
+        eventually(lambda: log.exists() and log.stat().st_size > 0, "the cluster is founded")
+        controller.kill()
+        (data / RECOVERY_POINTS_FILE).unlink(missing_ok=True)  # As before the first checkpoint.
+        content = bytearray(log.read_bytes())
+        content[-1] ^= 1
+        log.write_bytes(content)
+        controller.start()
+        assert "the metadata log lost records that this node had acknowledged" in controller.log_text()
+    finally:
+        controller.kill()
