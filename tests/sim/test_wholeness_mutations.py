@@ -14,6 +14,7 @@ from tidelog.controller import leader_assignment
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions import BY_MODE, quorum, steps
 from tidelog.errors import InvariantViolation
+from tidelog.replication.election import Election
 from tidelog.replication.voters import VoterSet
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.stories import wholeness as stories
@@ -33,8 +34,9 @@ def silence_late_voters(patch: pytest.MonkeyPatch) -> None:
 
 
 def silence_the_first_newcomer(patch: pytest.MonkeyPatch) -> None:
-    """Who comes to a lone voter votes only when it has the set that says so."""
+    """Who comes to a lone voter votes only when it has the set that says so, whatever a candidate's log says."""
     patch.setattr(quorum_voters, "is_lone", lambda partition: False)
+    patch.setattr(Election, "_is_readmitted_by", lambda self, request: False)
 
 
 def stay_late_without_data(patch: pytest.MonkeyPatch) -> None:
