@@ -34,7 +34,7 @@ def silence_late_voters(patch: pytest.MonkeyPatch) -> None:
 
 
 def silence_the_first_newcomer(patch: pytest.MonkeyPatch) -> None:
-    """Who comes to a lone voter votes only when it has the set that says so, whatever a candidate's log says."""
+    """Who comes to a lone voter votes only when it has the set that says so, whatever a candidate says."""
     patch.setattr(quorum_voters, "is_lone", lambda partition: False)
     patch.setattr(Election, "_is_readmitted_by", lambda self, request: False)
 
