@@ -1,4 +1,4 @@
-"""A leader with damaged records does not step aside for a replica that can lead: a story notices."""
+"""Replicas with damaged records step aside for none that can lead, or all at once: a story notices."""
 
 from collections.abc import Callable
 
@@ -25,8 +25,23 @@ def wait_for_a_member(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FailedLogs, "_steps_aside", steps_aside)
 
 
+def keep_reports(patch: pytest.MonkeyPatch) -> None:
+    """A report is made until it is recorded, though the partition has lost its leader."""
+    original = FailedLogs._tell_or_hold
+
+    def tell(self: FailedLogs, driver: ReplicaDriver, partition: PartitionImage) -> None:
+        self._optional.clear()
+        original(self, driver, partition)
+
+    patch.setattr(FailedLogs, "_tell_or_hold", tell)
+
+
 @pytest.mark.parametrize(
-    ("mutation", "story"), [(wait_for_a_member, damaged_leaders.eligible_follower_takes_over)]
+    ("mutation", "story"),
+    [
+        (wait_for_a_member, damaged_leaders.eligible_follower_takes_over),
+        (keep_reports, damaged_leaders.last_members_do_not_both_step_aside),
+    ],
 )
 def test_mutation_is_noticed(mutation: Patch, story: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)

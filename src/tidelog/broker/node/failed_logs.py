@@ -9,6 +9,10 @@ damaged as well. The broker stays fenced until such reports have been recorded.
 Reports are repeated, so a duplicate can arrive after the repair. A report of damage therefore contains the
 partition epoch that the broker knows, and is refused if the partition has changed since. If a duplicate is
 recorded nevertheless, the broker reports the log as healed again.
+
+Damage that is found while a log is in use is only reported if the partition can do without this replica. If
+the partition loses its leader before the report is recorded, the report waits for the next leader. Otherwise
+the last complete replicas could all go offline, and none would lead, although each could serve what it has.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,6 +26,7 @@ from tidelog.controller.messages import ControllerAsk, OfflineAsk, OfflineGot
 from tidelog.errors import ErrorCode
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.services import Services
+from tidelog.types import NO_BROKER
 
 REPEAT_MS = 500
 
@@ -52,6 +57,8 @@ class FailedLogs:
         self._ask_controller = ask_controller
         self._before_drop = before_drop
         self._untold: dict[Key, bool] = {}  # To be reported; whether as damaged.
+        self._optional: set[Key] = set()  # Those of them that need a leader.
+        self._held: set[Key] = set()  # Those of these that wait for one.
         self._told_in: dict[Key, int] = {}  # The partition epoch in the last report of each.
         self._damaged: dict[ReplicaDriver, None] = {}  # To be repaired, after another replica leads.
         self._repaired: set[Key] = set()
@@ -64,7 +71,11 @@ class FailedLogs:
         """Report the log until the controllers have recorded it, so that another replica leads. ``damaged``:
         synced records are missing or will be dropped.
         """
-        key = topic_id, index
+        self._optional.discard((topic_id, index))
+        self._held.discard((topic_id, index))
+        self._note_untold((topic_id, index), damaged=damaged)
+
+    def _note_untold(self, key: Key, *, damaged: bool) -> None:
         self._repaired.discard(key)
         if not self._untold:
             self._services.soon(self._tell_offline)
@@ -84,8 +95,10 @@ class FailedLogs:
 
     @property
     def have_told(self) -> bool:
-        """Whether the controllers know of every log that failed or lost records."""
-        return not self._untold and not any(driver.damage.is_cut for driver in self._damaged)
+        """Whether the controllers know of every log that failed or lost records. A report that waits for a
+        leader does not count: this replica may have to lead.
+        """
+        return self._untold.keys() <= self._held and not any(driver.damage.is_cut for driver in self._damaged)
 
     def answered(self, got: OfflineGot) -> None:
         if got.error is not ErrorCode.NONE or got.healed:
@@ -120,11 +133,25 @@ class FailedLogs:
             if topic is None or driver.closed:
                 del self._damaged[driver]
             elif self._node_state.me not in topic.partitions[index].damaged:
-                if driver.damage.is_cut or self._steps_aside(driver, topic.partitions[index]):
+                if driver.damage.is_cut:
                     self.went_offline(topic_id, index, damaged=True)
+                else:
+                    self._tell_or_hold(driver, topic.partitions[index])
             elif driver.damage.is_cut or driver.has_leader or driver.stand_in.gathers_when_it_leads:
                 del self._damaged[driver]
                 self._before_drop(driver, lambda driver=driver: self._drop(driver))  # type: ignore[misc]
+
+    def _tell_or_hold(self, driver: ReplicaDriver, partition: PartitionImage) -> None:
+        key = cast(Key, driver.key)
+        if self._steps_aside(driver, partition):
+            if key not in self._untold:
+                self._optional.add(key)
+            self._held.discard(key)
+            self._note_untold(key, damaged=True)
+        elif key in self._optional and partition.leader == NO_BROKER:
+            self._held.add(key)
+        else:
+            self._held.discard(key)  # If this replica leads, it goes on leading while it is offline.
 
     def _drop(self, driver: ReplicaDriver) -> None:
         if driver.damage.is_cut:
@@ -179,8 +206,11 @@ class FailedLogs:
     def _report(self) -> None:
         if self._node_state.broker_epoch < 0:
             return
+        # Until the roles are known, it is not decided which of the reports wait.
+        waiting = self._held if self._node_state.roles_are_current else self._optional
         for damaged in (True, False):
-            keys = tuple(sorted(key for key, is_damaged in self._untold.items() if is_damaged is damaged))
+            untold = (key for key, is_damaged in self._untold.items() if is_damaged is damaged)
+            keys = tuple(sorted(key for key in untold if key not in waiting))
             if keys:
                 me, epoch = self._node_state.me, self._node_state.broker_epoch
                 known = tuple(self._partition_epoch(key) for key in keys) if damaged else ()

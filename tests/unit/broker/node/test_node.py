@@ -4,6 +4,7 @@ from errno import EIO
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from fakes import ME, NOW_MS, FakeServices
 
@@ -445,6 +446,40 @@ class TestDamage:
         assert {ask.unwritable for ask in asked} == {False}
         lone.services.advance(1000)
         assert partition.log.end_offset == 5
+
+    def test_a_report_waits_while_there_is_no_leader(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A log that also failed is reported all the same."""
+        partition = lone.create((ME, OTHER))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        told = lone.node._failed_logs
+        monkeypatch.setattr(told, "_ask_controller", lambda ask: None)
+        read(partition, 5)
+        assert not told.have_told
+        leaderless = msgspec.structs.replace(lone.image, leader=-1)
+        told._tell_or_hold(partition.driver, leaderless)
+        assert told.have_told
+        told.failed(partition.driver)
+        told._tell_or_hold(partition.driver, leaderless)
+        assert not told.have_told
+
+    def test_a_report_that_needs_a_leader_waits_until_the_roles_are_known(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        partition = lone.create((ME, OTHER))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        told, asked = lone.node._failed_logs, list[OfflineAsk]()
+        monkeypatch.setattr(told, "_ask_controller", asked.append)
+        read(partition, 5)
+        with monkeypatch.context() as patch:
+            patch.setattr(Node, "roles_are_current", False)
+            lone.services.advance(2 * REPEAT_MS)
+            assert not asked
+        lone.services.advance(REPEAT_MS)
+        assert asked
 
     def test_a_repair_that_fails_is_not_told(self, lone: LoneNode) -> None:
         partition = lone.create((ME, OTHER))
