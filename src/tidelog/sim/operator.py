@@ -7,8 +7,8 @@ mode                what is decided
 ``primary-backup``  a primary whose disk was replaced, where one copy was enough for an acknowledgement, leads
                     with what the others have (``tidelog topic promote``); so does one whose disk lied about
                     syncs, if a backup has other records at the same offsets
-``isr``             no replica is complete, and the last one that was has a new disk, or damaged records: any
-                    replica may lead (``tidelog topic elect --unclean``)
+``isr``             no replica is complete, and the last one that was has a new disk, damaged records, or a
+                    disk that lied about syncs: any replica may lead (``tidelog topic elect --unclean``)
 ``quorum``          a majority of the voters lost data: the longest log continues (``tidelog topic recover``)
 =================== ==========================================================================================
 

@@ -44,3 +44,14 @@ def test_a_confirmation_brings_no_lost_disk_back(losses: Losses) -> None:
     losses.note(KEY, 3, 0, for_good=True)
     losses.confirmed(KEY, 3)
     assert losses.confessed(KEY, 3, synced=True)
+
+
+def test_a_lie_about_syncs_is_more_than_a_lost_tail(losses: Losses) -> None:
+    """Although the controllers need not know of it: the node may notice."""
+    losses.note(KEY, 1, 4, for_good=False)
+    losses.note(KEY, 2, 4, for_good=False, lied=True)
+    losses.note(KEY, 3, 4, for_good=True)
+    assert losses.more_than_tails(KEY) == {2, 3}
+    losses.healed(KEY, 2)
+    losses.note(KEY, 2, 6, for_good=False)
+    assert losses.more_than_tails(KEY) == {3}

@@ -11,6 +11,7 @@ from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode
 from tidelog.sim import hanging, stuck
 from tidelog.sim.cluster import SimCluster
+from tidelog.sim.faults import is_segment
 from tidelog.sim.operator import Operator
 from tidelog.sim.stories.changes import ChangeStory
 from tidelog.sim.stories.hanging import forget_a_transaction
@@ -131,6 +132,24 @@ def test_members_that_are_all_gone_with_their_disks_are_its_decision() -> None:
     Operator(cluster).start()
     cluster.world.run_until(cluster.world.now_ms + 8000)
     assert cluster.checker.metadata.newest.topics["t"].partitions[0].leader > 0
+
+
+def test_a_last_member_that_lacks_what_its_disk_called_synced_is_its_decision() -> None:
+    """It notices, and others may hold more."""
+    story = Story(min_insync_replicas="1", flush_messages="1")
+    story.write()
+    story.kill("BC")
+    story.until(lambda: story.in_sync() == "A", "the departure of B and C")
+    story.machine("A").lie(is_segment)
+    story.write()
+    story.run(3500)
+    story.power_off("A")
+    story.start("ABC")
+    story.run(5000)
+    assert (story.leader(), story.in_sync()) == ("nobody", "")
+    Operator(story.cluster).start()
+    story.run(8000)
+    assert story.all_in_sync()
 
 
 @pytest.mark.parametrize("mode", ["isr", "primary-backup"])

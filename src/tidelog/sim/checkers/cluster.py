@@ -307,7 +307,7 @@ class ClusterChecker:
             self._deceptions[place.key, node_id] = held
             floor, _ = self._unnoticed.get(place.key, (end, -1))
             self._unnoticed[place.key] = min(floor, end), self.replicas.last_epoch_led(place.key)
-            self.losses.note(place.key, node_id, end, for_good=False)
+            self.losses.note(place.key, node_id, end, for_good=False, lied=True)
             self.replicas.damaged(place.key, node_id, end)
             self.promise(place).judge(place)
             self._world.note(f"{place.name}: node {node_id} was deceived by its disk, from {end} on")

@@ -8,7 +8,8 @@ by default             every member of the in-sync set (and every eligible forme
 ``flush.messages=1``   every member has lost its disk
 unclean elections on   none of them is alive, and another replica is elected: what it does not hold
 an operator forces it  the elected one lacks them (in the seeds: only when no replica is complete any more,
-                       and the last one that was returned with a new disk, or had damaged records)
+                       and the last one that was returned with a new disk, had damaged records, or
+                       lacks what its disk had reported as synced)
 ====================== ====================================================================================
 
 Tracked from outside: which machines lost power, what was left on their disks, and which replicas rejoined
@@ -45,12 +46,14 @@ class IsrPromise(Promise):
         return len(place.partition.in_sync) > 1
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
-        """No replica is complete any more, and the last one that was has a new or damaged disk."""
+        """No replica is complete any more, and the last one that was has a new or damaged disk, or one that
+        lied about syncs.
+        """
         partition, last = place.partition, self._last.get(place.key, set())
         nobody = partition.leader < 0 and partition.last_leader < 0 and not trusted(partition)
         losses = self._around.losses
         real = losses.real(place.key).keys()
-        gone = replaced | (real - losses.tails(place.key).keys())
+        gone = replaced | losses.more_than_tails(place.key)
         return nobody and bool(last) and last <= real and not last.isdisjoint(gone)
 
     # --- losses ---------------------------------------------------------------------------------------------

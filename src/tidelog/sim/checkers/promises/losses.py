@@ -17,11 +17,13 @@ class Losses:
         # By node: its log end at that time; NOTHING_LOST if the controllers may not know.
         self._unsound: dict[Key, dict[int, int]] = {}
         self._for_good: dict[Key, set[int]] = {}  # those of them that also lost what they had synced
+        self._deceived: dict[Key, set[int]] = {}  # those whose disk had reported syncs that it had not done
         # Those of them that are not members: joining heals. A further loss leaves them here: a member that
         # joins before it is back had caught up before that loss.
         self._out: dict[Key, set[int]] = {}
-        # Lost since the controllers last registered a process there: the log end, and whether for good.
-        self._latest: dict[tuple[Key, int], tuple[int, bool]] = {}
+        # Lost since the controllers last registered a process there: the log end, whether for good, and
+        # whether the disk had lied.
+        self._latest: dict[tuple[Key, int], tuple[int, bool, bool]] = {}
         self._count: dict[Key, int] = {}
         # Not yet known to the controllers: whether it is lost permanently, or only if it was not synced.
         self._unheard: dict[tuple[Key, int], bool] = {}
@@ -43,18 +45,27 @@ class Losses:
         gone = self._for_good.get(key, set())
         return {node: end for node, end in self.real(key).items() if node not in gone}
 
+    def more_than_tails(self, key: Key) -> set[int]:
+        """Those that lost what they had synced, or had been told was synced. They may notice that."""
+        gone = self._for_good.get(key, set()) | self._deceived.get(key, set())
+        return gone & self.real(key).keys()
+
     def count(self, key: Key) -> int:
         """The number of losses so far: a judgement is repeated after the next one."""
         return self._count.get(key, 0)
 
-    def note(self, key: Key, node: int, end: int, *, for_good: bool) -> None:
-        """A replica may have lost everything from ``end`` on; ``for_good``: also what it had synced."""
-        self._lacks(key, node, end, for_good=for_good)
-        before, gone = self._latest.get((key, node), (NOTHING_LOST, False))
-        self._latest[key, node] = min(before, end), gone or for_good
+    def note(self, key: Key, node: int, end: int, *, for_good: bool, lied: bool = False) -> None:
+        """A replica may have lost everything from ``end`` on; ``for_good``: also what it had synced.
+        ``lied``: its disk had reported syncs that it had not done.
+        """
+        self._lacks(key, node, end, for_good=for_good, lied=lied)
+        before, gone, deceived = self._latest.get((key, node), (NOTHING_LOST, False, False))
+        self._latest[key, node] = min(before, end), gone or for_good, deceived or lied
         self._count[key] = self.count(key) + 1
 
-    def _lacks(self, key: Key, node: int, end: int, *, for_good: bool) -> None:
+    def _lacks(self, key: Key, node: int, end: int, *, for_good: bool, lied: bool) -> None:
+        if lied:
+            self._deceived.setdefault(key, set()).add(node)
         if for_good:
             self._for_good.setdefault(key, set()).add(node)
         if end < NOTHING_LOST:
@@ -82,6 +93,7 @@ class Losses:
         """It has fetched again what it had lost, and the loss was never known."""
         self.of(key).pop(node, None)
         self._for_good.get(key, set()).discard(node)
+        self._deceived.get(key, set()).discard(node)
         self._unheard.pop((key, node), None)
 
     def note_joined(self, place: Place, damaged: Container[int], not_back: Container[int]) -> None:
@@ -108,8 +120,8 @@ class Losses:
         latest = self._latest.get((key, node))
         self.healed(key, node)
         if latest is not None:
-            end, for_good = latest
-            self._lacks(key, node, end, for_good=for_good)
+            end, for_good, lied = latest
+            self._lacks(key, node, end, for_good=for_good, lied=lied)
 
 
 def trusted(partition: PartitionImage) -> set[int]:
