@@ -228,7 +228,7 @@ def test_the_broker_comes_back(broker: Broker, group: str, how: str) -> None:
         for partition in range(4):
             produce(broker.bootstrap, topic, partition, 5)
         calls.eventually(lambda: sum(len(each.records) for each in started) == 40, "members read on")
-        administrator.cache_clear()  # The test is about the members, not about this client's broken connection.
+        administrator.cache_clear()  # This is about the members, not about a client's broken connection.
         assert {member.member_id for member in describe(broker.bootstrap, group).members} == before
         assert [each.count("assigned") for each in started] == assigned
         assert [each.count("refused") for each in started] == [0, 0]
