@@ -17,6 +17,7 @@ Pure: the timer comes from the services.
 from collections.abc import Mapping
 from struct import Struct
 
+from tidelog.controller.topics import MAX_NAME_LENGTH
 from tidelog.errors import ErrorCode
 from tidelog.log.producers import BATCHES_REMEMBERED
 from tidelog.protocol.batch import HEADER_SIZE
@@ -62,7 +63,7 @@ class RefusedBatches:
 
     def note(self, key: TopicKey, index: int, records: memoryview | None, error: ErrorCode) -> None:
         """A batch was not appended."""
-        if records is None or len(records) < HEADER_SIZE:
+        if records is None or len(records) < HEADER_SIZE or _is_no_topic(key):
             return
         producer_id, epoch, sequence = _numbers(records)
         if producer_id < 0 or sequence < 0:
@@ -100,6 +101,11 @@ class RefusedBatches:
         self.any = bool(self._noted_before)
         if self.any:
             self._services.later(NOTED_MS, self._drop_old)
+
+
+def _is_no_topic(key: TopicKey) -> bool:
+    """No topic can have this name. A client may send 32 KB of it, and notes keep names."""
+    return isinstance(key, str) and len(key) > MAX_NAME_LENGTH
 
 
 def told_to_later_ones(error: ErrorCode) -> ErrorCode:

@@ -44,6 +44,13 @@ def test_only_numbered_batches_are_noted(refused: RefusedBatches, records: memor
     assert not refused.any
 
 
+def test_a_name_that_no_topic_can_have_is_not_kept(refused: RefusedBatches) -> None:
+    refused.note("t" * 250, 0, sent(), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert not refused.any
+    refused.note("t" * 249, 0, sent(), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert refused.any
+
+
 def test_a_short_batch_has_no_producer(refused: RefusedBatches) -> None:
     assert refused.before("t", 0, memoryview(b"short")) is None
 
