@@ -207,10 +207,10 @@ class FailedLogs:
         if self._node_state.broker_epoch < 0:
             return
         # Until the roles are known, it is not decided which of the reports wait.
-        waiting = self._held if self._node_state.roles_are_current else self._optional
+        withheld = self._held if self._node_state.roles_are_current else self._optional
         for damaged in (True, False):
             untold = (key for key, is_damaged in self._untold.items() if is_damaged is damaged)
-            keys = tuple(sorted(key for key in untold if key not in waiting))
+            keys = tuple(sorted(key for key in untold if key not in withheld))
             if keys:
                 me, epoch = self._node_state.me, self._node_state.broker_epoch
                 known = tuple(self._partition_epoch(key) for key in keys) if damaged else ()
