@@ -53,7 +53,7 @@ class Housekeeping:
         self._timed: list[Partition] = []  # Those with a `flush.ms`, updated by `_flush_names`.
         self._timers: dict[str, Timer] = {}
         self._removing = False
-        self._capturing = False
+        self._checkpointing = False
         self.removals = 0  # number of times that files were removed in a thread
         self._stopped = False
 
@@ -174,9 +174,9 @@ class Housekeeping:
 
     def _checkpoint(self) -> None:
         """Capture the offsets of all logs, a slice in a turn, and write them in a thread."""
-        if self._capturing:
+        if self._checkpointing:
             return
-        self._capturing = True
+        self._checkpointing = True
         self._directory.has_new_logs = False
         names = list(self._directory.logs)
         services = self._broker.services
@@ -198,7 +198,6 @@ class Housekeeping:
         capture_slice(0)
 
     def _write_captured(self) -> None:
-        self._capturing = False
         checkpoint = self._directory.captured()
         self._broker.services.offload(checkpoint.run, lambda _: self._checkpointed(checkpoint))
 
@@ -207,6 +206,7 @@ class Housekeeping:
         return {partition.name: partition.high_watermark for partition in found if partition is not None}
 
     def _checkpointed(self, checkpoint: Checkpoint) -> None:
+        self._checkpointing = False
         try:
             self._directory.finish_checkpoint(checkpoint)
         except StorageError as error:
