@@ -58,8 +58,8 @@ class RequestMemory:
             self._loop.call_soon(other.memory_freed)
 
     def _make_room(self) -> None:
-        """Others have waited for a while: close the oldest requests that are still incomplete. Otherwise three
-        clients that send the end of their requests byte by byte could stop the writes of all others.
+        """Others have waited for a while: close the oldest requests that are still incomplete. Otherwise
+        three clients that send the end of their requests byte by byte could stop the writes of all others.
         """
         self._timer = None
         limit = self._broker.config.queued_max_request_bytes
@@ -70,9 +70,7 @@ class RequestMemory:
                 break
             if connection.in_the_middle:
                 left -= connection.held_bytes
-                connection.close(
-                    f"an incomplete request used memory for {SCARCE_S:.0f} s, others wait for it"
-                )
+                connection.close(f"an incomplete request held memory for {SCARCE_S:.0f} s, others wait")
         if left > limit >= 0:
             self._timer = self._loop.call_later(SCARCE_S, self._make_room)
 

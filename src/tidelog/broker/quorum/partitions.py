@@ -39,9 +39,7 @@ logger = logging.getLogger(__name__)
 Key = tuple[UUID, int]
 
 REPEAT_MS = 500
-HEARD_MAX = (
-    100_000  # elections of partitions without a replica here; a limit, because clients can invent more
-)
+HEARD_MAX = 100_000  # elections of partitions without a replica here; clients can invent more
 STEP_MS = 50
 FIRST_STAND_MS = 250  # between the first elections of the replicas of a new partition
 

@@ -1,4 +1,4 @@
-"""Clients that say that they are nodes: what they send is limited, and what is remembered of them is forgotten."""
+"""Clients that say that they are nodes: what they send is limited, and nothing is remembered of them."""
 
 import asyncio
 import struct
