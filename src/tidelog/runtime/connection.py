@@ -88,7 +88,6 @@ class Connection(asyncio.BufferedProtocol):
         "_receiver",
         "_sender",
         "_server",
-        "_short_of_memory",
         "_stopped_reading",
         "_transport",
         "_turn_has_come",
@@ -99,6 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         "last_active",
         "node",
         "peer",
+        "short_of_memory",
         "slots",
     )
 
@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._receiver = Receiver(server.max_request_bytes)
         self._memory = server.client_memory
         self.held_bytes = 0  # of the memory that the broker reserves for large requests
-        self._short_of_memory = False  # waits until other connections release memory
+        self.short_of_memory = False  # waits until other connections release memory
         self._turn_has_come = False  # for the large request that is handled next
         self._huge = False  # Others wait until the last request is handled.
         self._produce_shape: produce.Shape | None = None  # of the last produce request
@@ -207,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._receiver.received(count):
             self._take_requests()
         elif not self._hold(count):
-            self._short_of_memory = True
+            self.short_of_memory = True
             self._stop_reading()
 
     def eof_received(self) -> bool:
@@ -252,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
             self._busy = False
 
     def _must_wait(self) -> bool:
-        if self._short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
+        if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
         if self._awaited or self._opening or len(self._ready) >= READY_MAX:
             return True
@@ -265,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def memory_freed(self) -> None:
         """Other connections have released memory."""
-        self._short_of_memory = False
+        self.short_of_memory = False
         self._resume_if_possible()
 
     def _release_memory(self) -> None:

@@ -68,7 +68,7 @@ class RequestMemory:
         for connection, began in list(self._receiving.items()):
             if left <= limit // 2 or began > began_before:
                 break
-            if connection.in_the_middle:
+            if connection.in_the_middle and not connection.short_of_memory:
                 left -= connection.held_bytes
                 connection.close(f"an incomplete request held memory for {SCARCE_S:.0f} s, others wait")
         if left > limit >= 0:

@@ -23,8 +23,8 @@ class Loop:
     def call_soon(self, callback: Any) -> None:
         callback()
 
-    def pass_time(self) -> None:
-        self.now += SCARCE_S
+    def pass_time(self, seconds: float = SCARCE_S) -> None:
+        self.now += seconds
         timers, self.timers = self.timers, []
         for timer in timers:
             timer()
@@ -38,19 +38,19 @@ class Sender:
         self.held_bytes = 0
         self.in_the_middle = True
         self.closed = False
-        self.may_send = True
+        self.short_of_memory = False
 
     def send(self, count: int) -> bool:
         self.held_bytes += count
-        self.may_send = self._memory.hold(count, cast(Any, self))
-        return self.may_send
+        self.short_of_memory = not self._memory.hold(count, cast(Any, self))
+        return not self.short_of_memory
 
     def close(self, reason: str) -> None:
         self.closed = True
         self._memory.release(self.held_bytes, cast(Any, self))
 
     def memory_freed(self) -> None:
-        self.may_send = True
+        self.short_of_memory = False
 
 
 def memory(limit: int = 100) -> tuple[Loop, RequestMemory]:
@@ -67,7 +67,7 @@ def test_slow_requests_are_closed_while_others_wait() -> None:
     assert not victim.send(2)
     loop.pass_time()
     assert [each.closed for each in slow] == [True, True, False]
-    assert victim.may_send
+    assert not victim.short_of_memory
     assert not victim.closed
 
 
@@ -91,18 +91,16 @@ def test_complete_requests_are_not_closed() -> None:
 
 
 def test_the_next_ones_are_closed_later() -> None:
+    """Each has its time, however long others have waited."""
     loop, shared = memory()
-    first = Sender(shared)
-    first.send(90)
+    slow, next_slow = Sender(shared), Sender(shared)
+    slow.send(60)
+    next_slow.send(30)
     assert not Sender(shared).send(20)
-    first.close("done")
+    slow.close("done")
     loop.now += SCARCE_S / 2
-    slow = Sender(shared)
-    assert not slow.send(90)
-    loop.pass_time()
-    loop.pass_time()
-    victim = Sender(shared)
-    victim.send(2)
-    loop.pass_time()
-    assert slow.closed
-    assert not victim.closed
+    late = Sender(shared)
+    late.send(50)
+    assert not Sender(shared).send(20)
+    loop.pass_time(SCARCE_S / 2)
+    assert (next_slow.closed, late.closed) == (True, False)

@@ -128,13 +128,15 @@ async def test_nothing_is_kept_of_a_node_without_an_address() -> None:
 async def test_the_memory_for_requests_of_nodes_is_limited() -> None:
     """They do not wait for clients, but for each other."""
     async with LoopbackCluster(2) as (_, two), Stranger(two) as first, Stranger(two) as second:
-        two.broker.config = BrokerConfig.parse({"node.id": 2, "queued.max.request.bytes": 100_000})
+        two.broker.config = BrokerConfig.parse(
+            {"node.id": 2, "queued.max.request.bytes": 100_000, "socket.request.max.bytes": 100_000}
+        )
         for stranger in (first, second):
             stranger.vote(names.client_id(7, 2), 7)
         await until(lambda: len(two.received) == 2)
         for stranger in (first, second):
             stranger._writer.write(struct.pack(">ihhi", PLAIN_BYTES_MAX, 52, 2, 1) + b"\0" * 500_000)
-        await until(lambda: any(connection._short_of_memory for connection in two.server.connections))
+        await until(lambda: any(connection.short_of_memory for connection in two.server.connections))
 
 
 @on_loop
