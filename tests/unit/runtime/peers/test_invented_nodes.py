@@ -111,15 +111,19 @@ async def test_what_nodes_do_send_is_received() -> None:
         assert isinstance(two.received[-1], FetchAsk)
 
 
+async def come_and_go(node: LoopbackNode, invented: int) -> None:
+    async with Stranger(node) as stranger:
+        stranger.vote(names.client_id(invented, node.node_id), invented)
+        await until(lambda: any(message.sender == invented for message in node.received))
+    await until(lambda: invented in node.lost)
+
+
 @on_loop
 async def test_nothing_is_kept_of_a_node_without_an_address() -> None:
     """Clients can invent any number of them."""
     async with LoopbackCluster(2) as (_, two):
         for invented in range(100, 110):
-            async with Stranger(two) as stranger:
-                stranger.vote(names.client_id(invented, 2), invented)
-                await until(lambda: two.received)
-            await until(lambda: len(two.lost) == len(two.received))
+            await come_and_go(two, invented)
         presence = two.peers.presence
         assert not {**presence._open, **presence._told_ms, **presence._logged, **presence._failed_attempts}
 
