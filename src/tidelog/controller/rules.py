@@ -46,7 +46,8 @@ class _Chapter:
             rules = self._known[key] = self._rules_for(topic.configs)
         # During a change of mode, some partitions may not have the new mode's syncs yet. Only then are the
         # partitions looked at: there may be thousands, and these are the rules of every single decision.
-        if rules.synced and not all(partition.mode in rules.synced_modes for partition in topic.partitions):
+        modes = (partition.mode for partition in topic.partitions)
+        if rules.synced and not rules.synced_modes.issuperset(modes):
             return rules._replace(synced=False)
         return rules
 
@@ -56,7 +57,7 @@ class _Chapter:
         return Rules(
             settings.min_insync_replicas,
             settings.unclean_leader_election_enable,
-            synced=settings.replication_mode in synced,
+            synced=synced >= {settings.replication_mode},
             mode=settings.replication_mode,
             synced_modes=synced,
             degrades=settings.replication_degrade_after_ms >= 0,
