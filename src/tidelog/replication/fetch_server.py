@@ -228,7 +228,7 @@ class FetchServer:
         if has_more and driver.stand_in.is_behind(ask.sender, item.last_epoch):
             driver.damage.step_back(item.high_watermark)
         if driver.lends_to(ask.sender):
-            response = driver.replica.lent(item.epoch, item.offset, item.last_epoch)
+            response = driver.replica.lent(item.epoch, item.offset, item.last_epoch, item.log_start_offset)
         else:
             response = driver.replica.fetched(
                 follower, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
