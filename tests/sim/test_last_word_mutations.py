@@ -1,4 +1,4 @@
-"""Which of two logs that differ a promoted backup takes: the mutation takes the rule out, and the story notices."""
+"""Which of two logs a promoted backup takes: the mutation takes the rule out, and the story notices."""
 
 import pytest
 

@@ -12,9 +12,9 @@ continues ours           we follow it, in our own epoch, until we have what it h
 diverges from ours       we stop and report the divergence: an operator decides which log is kept
 ======================== =====================================================================================
 
-The last leader decides this itself, if it has kept everything that it held. Every acknowledged record is in its
-log, so where another log differs from it, ours included, that log has records that were never acknowledged. We
-copy the last leader's log.
+The last leader decides this itself, if it has kept everything that it held. Every acknowledged record is in
+its log, so where another log differs from it, ours included, that log has records that were never
+acknowledged. We copy the last leader's log.
 
 Where the controllers choose among members (``newest_log_wins``), every leader began with everything that was
 committed before it. So the log whose last record has the highest epoch, and among those the longest, lacks no
