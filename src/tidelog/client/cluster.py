@@ -133,6 +133,10 @@ class Cluster:
         except OSError:
             return None
 
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        """The addresses of all live brokers."""
+        return dict(self._metadata([], self.patience()).brokers)
+
     def forget(self, topic: str, partition: int) -> None:
         """Ask again for its leader: the last one did not respond, or is not the leader."""
         self._leaders.pop((topic, partition), None)
