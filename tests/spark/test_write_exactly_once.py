@@ -321,7 +321,7 @@ def test_a_crash_before_or_after_any_request_adds_and_loses_nothing(
             left[0] = 0
             query.started_again().run(0, rows)
         expected.update(row for part in rows for row in part)
-    assert point > 60
+    assert point > 50
     assert held_back(bootstrap, topic) == []
     assert Counter(values(bootstrap, topic)) == expected
 

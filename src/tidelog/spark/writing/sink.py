@@ -16,9 +16,9 @@ How a micro-batch is written:
 After a failure or a stop Spark asks the driver to abort: the run is marked as ended, what it decided is
 committed, and the rest is fenced.
 
-Why nothing is missed: a task first takes its name (InitProducerId) and then reads the ledger. Before names are
-fenced, the run is marked as ended there, or the batch as decided; then the brokers are asked for the names.
-So either the name is in the list, or the task sees the mark and writes nothing.
+Why nothing is missed: a task first takes its name (InitProducerId) and then reads the ledger. Before names
+are fenced, the run is marked as ended there, or the batch as decided; then the brokers are asked for the
+names. So either the name is in the list, or the task sees the mark and writes nothing.
 
 What a crash leaves behind, and what the next run finds:
 

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from tidelog.client.cluster import Cluster
 from tidelog.client.errors import ClientError
+from tidelog.spark.writing import detached
 from tidelog.spark.writing.columns import first_topic
 from tidelog.spark.writing.encoder import NULL_TOPIC, Producer, Unwritable
 from tidelog.spark.writing.job import Job
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 _RUN_ID = "spark.jobGroup.id"  # the jobs of a run are one group
+
+ABORT_PATIENCE_MS = 15_000  # stopping a query must not wait long for a cluster that is gone
 
 
 class RolledBack(ClientError):
@@ -111,7 +114,7 @@ class BatchWriter(DataSourceArrowWriter):
                 written = transaction.write(rows)
             except TimedOut:
                 # Other tasks and attempts would only find out when their own time is up.
-                job.give_up()
+                job.time_out()
                 raise
             return _told(written, Participant(task, attempt, written.producer), sink=self._name)
 
@@ -129,8 +132,14 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Best effort: what cannot be reached is aborted by its timeout."""
         if self._settings.exactly_once:
-            with Cluster(self._settings.client) as cluster, contextlib.suppress(ClientError, OSError):
-                self._job(cluster).end()
+            detached.finish(self._end)
+
+    def _end(self) -> None:
+        with (
+            Cluster(self._settings.client, ABORT_PATIENCE_MS) as cluster,
+            contextlib.suppress(ClientError, OSError),
+        ):
+            self._job(cluster).end()
 
     def _job(self, cluster: Cluster) -> Job:
         return Job(cluster, self._name, self._created_s)
@@ -221,9 +230,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not self._settings.exactly_once:
             return
         told = [one for one in messages if isinstance(one, Written) and one.sink]
-        with Cluster(self._settings.client) as cluster, contextlib.suppress(ClientError, OSError):
-            if told:
-                Sink(cluster, self._settings, told[0].sink).end_run(told[0].run)
+        detached.finish(lambda: self._end_run(told[0] if told else None))
+
+    def _end_run(self, told: Written | None) -> None:
+        with (
+            Cluster(self._settings.client, ABORT_PATIENCE_MS) as cluster,
+            contextlib.suppress(ClientError, OSError),
+        ):
+            if told is not None:
+                Sink(cluster, self._settings, told.sink).end_run(told.run)
             elif found := run_of_driver(cluster, self._settings):
                 sink, run = found
                 sink.end_run(run)
