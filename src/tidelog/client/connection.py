@@ -63,7 +63,7 @@ class BrokerConnection:
         if settings.sasl is not None:
             from tidelog.client.sasl import authenticate
 
-            authenticate(self.call, settings.sasl)
+            authenticate(self.call, settings.sasl, settings.tls)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

@@ -18,10 +18,26 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthSettings:
+    """Where tokens come from; hashable, because a process keeps them by this."""
+
+    token_url: str = ""  # of the provider; file: a file that has the token
+    client_id: str = ""
+    client_secret: str = ""
+    scope: str = ""
+    extensions: tuple[tuple[str, str], ...] = ()  # for the broker, such as logicalCluster
+    subject: str | None = None  # of a token without a signature: for trials only
+
+    def __repr__(self) -> str:
+        return f"OAuthSettings({self.token_url}, {self.client_id})"
+
+
+@dataclass(frozen=True, slots=True)
 class SaslSettings:
     mechanism: str
     username: str
     password: str
+    oauth: OAuthSettings | None = None  # of the mechanism OAUTHBEARER
 
     def __repr__(self) -> str:
         # Settings end up in logs and error messages.
