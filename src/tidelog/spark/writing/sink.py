@@ -76,9 +76,10 @@ class Sink:
         not get in each other's way.
         """
         state = self.ledger.read()
-        if state.run != run:
-            self._cluster.topics([topic])  # its absence has an error of its own
-            time.sleep(min(turn, _TURNS) * _TURN_S)
+        if state.run == run:
+            return state
+        self._cluster.topics([topic])  # its absence has an error of its own
+        time.sleep(min(turn, _TURNS) * _TURN_S)
         patience = self._cluster.patience()
         while (state := self.ledger.read()).run != run:
             if run in state.ended:
