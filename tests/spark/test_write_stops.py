@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,51 +78,68 @@ def test_a_failing_task_and_those_beside_it_do_not_hold_back_readers(
 
 
 @on_request
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("ends", ["exit", "term", "kill"])
 def test_a_driver_that_ends_in_a_batch(
-    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path, checkpoint: str, ends: str
-) -> None:
+    request: pytest.FixtureRequest, bootstrap: str, create_topic: CreateTopic, tmp_path: Path, checkpoint: str,
+    ends: str,
+) -> None:  # fmt: skip
     """At its exit it cleans up. Killed with -9 it cannot; the next start does."""
     topic, source = create_topic(2), tmp_path / "in"
     input_file(source, "a", "last")
-    words = [sys.executable, "-m", "spark.test_write_stops", str(source), bootstrap, topic, checkpoint, ends]
-    environment = os.environ | {
-        "PYTHONPATH": f"{Path(__file__).parents[1]}:{os.environ.get('PYTHONPATH', '')}"
-    }
-    driver = subprocess.Popen(words, env=environment, start_new_session=True)
+    driver = Driver(source, bootstrap, topic, checkpoint)
     try:
-        wait_until(lambda: len(consume(bootstrap, topic)) > ROWS or driver.poll() is not None)
+        driver.wait_for(lambda: len(consume(bootstrap, topic)) > ROWS)
         input_file(source, "b", HANGS)
-        wait_until(
-            lambda: len(consume(bootstrap, topic, committed=False)) > ROWS + 1 or driver.poll() is not None
-        )
-        (source.parent / "enough").touch()
-        if ends == "exit":
-            assert driver.wait(120) == 0
-        else:
-            assert driver.poll() is None
-            os.killpg(driver.pid, signal.SIGTERM if ends == "term" else signal.SIGKILL)
-            driver.wait(120)
+        driver.wait_for(lambda: len(consume(bootstrap, topic, committed=False)) > ROWS + 1)
+        driver.end(ends)
     finally:
-        if driver.poll() is None:
-            os.killpg(driver.pid, signal.SIGKILL)
+        driver.end("kill")
     if ends == "kill":
         assert held_back(bootstrap, topic, within_s=0) != []
         input_file(source, "b", "last")
-        query = start(spark, source, bootstrap, topic, checkpoint)
+        query = start(request.getfixturevalue("spark"), source, bootstrap, topic, checkpoint)
         query.processAllAvailable()
         query.stop()
         assert len(consume(bootstrap, topic)) == 2 * (ROWS + 1)
     assert held_back(bootstrap, topic) == []
 
 
+class Driver:
+    """This module as a process of its own, with its JVM and its Python workers."""
+
+    def __init__(self, source: Path, bootstrap: str, topic: str, checkpoint: str) -> None:
+        words = [sys.executable, "-m", "spark.test_write_stops", str(source), bootstrap, topic, checkpoint]
+        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        self._enough = enough(source)
+        self._process = subprocess.Popen(words, env=os.environ | {"PYTHONPATH": path}, start_new_session=True)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        wait_until(lambda: self._process.poll() is not None or condition())
+        assert self._process.poll() is None
+
+    def end(self, how: str) -> None:
+        if self._process.poll() is not None:
+            return
+        if how == "exit":
+            self._enough.touch()
+        else:
+            os.killpg(self._process.pid, signal.SIGTERM if how == "term" else signal.SIGKILL)
+        self._process.wait(300)
+
+
+def enough(source: Path) -> Path:
+    """A file that makes the driver exit."""
+    return source.parent / "enough"
+
+
 def main() -> None:
-    source, bootstrap, topic, checkpoint, _ = sys.argv[1:]
+    source, bootstrap, topic, checkpoint = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     session = builder.config("spark.driver.memory", "600m").getOrCreate()
     query = start(session, Path(source), bootstrap, topic, checkpoint)
-    wait_until((Path(source).parent / "enough").exists)
+    wait_until(enough(Path(source)).exists)
     assert query.isActive
 
 
