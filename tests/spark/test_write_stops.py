@@ -81,8 +81,8 @@ def test_a_failing_task_and_those_beside_it_do_not_hold_back_readers(
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("ends", ["exit", "term", "kill"])
 def test_a_driver_that_ends_in_a_batch(
-    request: pytest.FixtureRequest, bootstrap: str, create_topic: CreateTopic, tmp_path: Path, checkpoint: str,
-    ends: str,
+    request: pytest.FixtureRequest, bootstrap: str, create_topic: CreateTopic, tmp_path: Path,
+    checkpoint: str, ends: str,
 ) -> None:  # fmt: skip
     """At its exit it cleans up. Killed with -9 it cannot; the next start does."""
     topic, source = create_topic(2), tmp_path / "in"
