@@ -67,10 +67,10 @@ def _new_token(oauth: OAuthSettings, tls: TlsSettings | None) -> _Token:
     if url.scheme == "file":
         # Whoever writes the file decides when the token is replaced.
         return _Token(_from_file(Path(urllib.request.url2pathname(url.path))), time.monotonic())
-    answer = _asked(oauth, tls)
-    text, lifetime_s = answer.get("access_token"), answer.get("expires_in", _LIFETIME_S)
+    response = _asked(oauth, tls)
+    text, lifetime_s = response.get("access_token"), response.get("expires_in", _LIFETIME_S)
     if not isinstance(text, str) or not text:
-        raise NoToken(f"The answer of {oauth.token_url} has no access_token.")
+        raise NoToken(f"The response of {oauth.token_url} has no access_token.")
     if not isinstance(lifetime_s, int | float):
         lifetime_s = _LIFETIME_S
     return _Token(text, time.monotonic() + _USED_SHARE * lifetime_s)
@@ -93,9 +93,9 @@ def _asked(oauth: OAuthSettings, tls: TlsSettings | None) -> dict[str, Any]:
         if attempt:
             time.sleep(0.1 * 2**attempt)
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=_context(tls)) as response:
-                answer = json.loads(response.read())
-                return answer if isinstance(answer, dict) else {}
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=_context(tls)) as file:
+                response = json.loads(file.read())
+                return response if isinstance(response, dict) else {}
         except urllib.error.HTTPError as error:
             failure = f"{error.code} {error.reason}"
             if error.code < 500:
