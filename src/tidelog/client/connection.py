@@ -142,7 +142,10 @@ class BrokerConnection:
     def _fill(self, view: memoryview) -> None:
         receive = self._socket.recv_into
         while view:
-            count = receive(view)
+            try:
+                count = receive(view)
+            except ConnectionResetError:
+                count = 0
             if not count:
                 raise self._closed()
             view = view[count:]

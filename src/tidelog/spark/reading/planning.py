@@ -77,6 +77,10 @@ class Planner:
         wanted = dict.fromkeys(partitions, LATEST)
         return self._cluster.list_offsets(wanted, read_committed=self._read_committed)
 
+    def written(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Ends that ignore open transactions."""
+        return self._cluster.list_offsets(dict.fromkeys(partitions, LATEST))
+
     def start(self, partitions: list[TopicPartition]) -> Offsets:
         edge = self._settings.start
         offsets, too_young = self._resolve(edge, partitions)
