@@ -59,6 +59,7 @@ class Door:
             if self._context is not None:
                 client = self._context.wrap_socket(client, server_side=True)
             if self._mechanism is not None and not self._authenticated(client):
+                client.close()
                 return
         except OSError:
             client.close()
@@ -79,8 +80,10 @@ class Door:
 
     def _authenticated(self, client: socket.socket) -> bool:
         api, body, answer = self._request(client)
+        if api != 17:
+            return False
         (size,) = struct.unpack_from(">h", body)
-        known = api == 17 and body[2 : 2 + size].decode() == self._mechanism
+        known = body[2 : 2 + size].decode() == self._mechanism
         answer(struct.pack(">hi", 0 if known else 33, 0))
         if not known:
             return False

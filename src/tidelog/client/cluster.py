@@ -297,7 +297,7 @@ def _described(broker: BrokerConnection, names: Collection[str] | None) -> Metad
     if versions.serves(Api.METADATA, messages_by_id.METADATA_VERSION):
         body = messages_by_id.metadata_request(names)
         return messages_by_id.metadata(broker.call(Api.METADATA, messages_by_id.METADATA_VERSION, body))
-    versions.require(Api.METADATA, messages.METADATA_VERSION, "Tidelog's client")
+    versions.require(Api.METADATA, messages.METADATA_VERSION, "a client")
     body = messages.metadata_request(names)
     return messages.metadata(broker.call(Api.METADATA, messages.METADATA_VERSION, body))
 

@@ -139,9 +139,9 @@ def test_a_broker_that_is_too_old(ranges: Ranges, message: str) -> None:
 
 
 def test_a_port_that_closes_every_connection() -> None:
-    with broker({}) as running, client(running) as cluster:
-        with pytest.raises(ClusterUnreachable, match="another security protocol than PLAINTEXT"):
-            cluster.topics(["orders"])
+    expected = pytest.raises(ClusterUnreachable, match="another security protocol than PLAINTEXT")
+    with broker({}) as running, client(running) as cluster, expected:
+        cluster.topics(["orders"])
 
 
 def test_topic_ids_as_kafka_prints_them() -> None:
