@@ -211,6 +211,7 @@ def test_filters_whether_they_are_pushed_down_or_not(
 def half_open(bootstrap: str, create_topic: CreateTopic, base_ms: int) -> Iterator[str]:
     """A topic of five committed records and three more of a transaction that stays open."""
     name = create_topic(1)
+    messages: list[dict[str, Any]]
     messages = [{"value": b"%d" % n, "timestamp": base_ms + 1000 * n} for n in range(8)]
     produce(bootstrap, name, messages[:5])
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})

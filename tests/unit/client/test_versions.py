@@ -20,10 +20,20 @@ from tidelog.client.settings import ClientSettings
 ID, OTHER_ID = id_text(bytes(range(16))), id_text(bytes(range(1, 17)))
 
 Ranges = dict[int, tuple[int, int]]
-KAFKA_1 = {Api.FETCH: (0, 6), Api.LIST_OFFSETS: (0, 2), Api.METADATA: (0, 5), Api.API_VERSIONS: (0, 1)}
-KAFKA_2_2 = {Api.FETCH: (0, 10), Api.LIST_OFFSETS: (0, 5), Api.METADATA: (0, 7), Api.API_VERSIONS: (0, 2)}
-KAFKA_2_3 = KAFKA_2_2 | {Api.FETCH: (0, 11)}
-KAFKA_2_8 = KAFKA_2_3 | {Api.FETCH: (0, 12), Api.METADATA: (0, 11)}
+KAFKA_1: Ranges = {
+    Api.FETCH: (0, 6),
+    Api.LIST_OFFSETS: (0, 2),
+    Api.METADATA: (0, 5),
+    Api.API_VERSIONS: (0, 1),
+}
+KAFKA_2_2: Ranges = {
+    Api.FETCH: (0, 10),
+    Api.LIST_OFFSETS: (0, 5),
+    Api.METADATA: (0, 7),
+    Api.API_VERSIONS: (0, 2),
+}
+KAFKA_2_3: Ranges = KAFKA_2_2 | {Api.FETCH: (0, 11)}
+KAFKA_2_8: Ranges = KAFKA_2_3 | {Api.FETCH: (0, 12), Api.METADATA: (0, 11)}
 
 
 class FakeBroker:
@@ -124,7 +134,7 @@ def test_a_broker_that_learns_late_of_a_new_topic() -> None:
     [
         (
             KAFKA_1,
-            "serves METADATA up to version 5, and Tidelog's client needs version 7, Kafka 2.1 or newer",
+            "serves METADATA up to version 5, and a client needs version 7, Kafka 2.1 or newer",
         ),
         (KAFKA_2_2, "serves FETCH up to version 10, and reading needs version 11, Kafka 2.3 or newer"),
     ],

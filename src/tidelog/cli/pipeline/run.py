@@ -110,12 +110,12 @@ def _explained() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     from tidelog.client.errors import ClientError
-    from tidelog.spark import JavaMissing, OptionError
+    from tidelog.spark import OptionError, SetupError
     from tidelog.spark.pipelines.running import MachineTooBusy
 
     try:
         yield
-    except (JavaMissing, MachineTooBusy, OptionError, ClientError) as error:
+    except (SetupError, MachineTooBusy, OptionError, ClientError) as error:
         raise CommandFailed(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None
