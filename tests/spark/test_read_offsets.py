@@ -1,6 +1,7 @@
 """Where a read begins and ends, how it is cut into tasks, which columns it has, which filters go down."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -205,6 +206,20 @@ def test_filters_whether_they_are_pushed_down_or_not(
         assert frame.rdd.getNumPartitions() == (1 if pushed else 2)
     finally:
         spark.conf.set(FILTERS, "false")
+
+
+def test_a_topic_of_many_small_partitions_takes_few_tasks(bootstrap: str, create_topic: CreateTopic) -> None:
+    count = 8 * (os.cpu_count() or 1) + 40
+    name = create_topic(count)
+    messages = [{"value": b"x", "partition": number} for number in range(count) for _ in range(3)]
+    produce(bootstrap, name, messages)
+    for options, most in (({}, 2 * (os.cpu_count() or 1) + 8), ({"maxPartitions": 3}, 3)):
+        reader, tasks = planned(bootstrap, subscribe=name, columns="partition,offset", **options)
+        assert len(tasks) <= most
+        batches = [batch for task in tasks for batch in reader.read(task)]
+        assert len(batches) == len(tasks)
+        rows = [pair for one in batches for pair in zip(*one.to_pydict().values(), strict=True)]
+        assert sorted(rows) == every(*((number, 0, 3) for number in range(count)))
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planner = self._planner()
         # With a target, those that existed when the query began: later requests may find fewer, never more.
         found = self._ends(planner) if self._target is None else self._target
-        begin, found = self._after_replacements(planner, from_wire(start), found)
+        begin, found = self._after_replacements(planner, self._position(start), found)
         self._latest = found
         end = self._after_losses(planner, begin.offsets, found.offsets)
         begin = self._with_fresh(planner, begin, end)
@@ -90,8 +90,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def partitions(self, start: Wire, end: Wire) -> list[InputPartition]:
-        stop = from_wire(end)
-        begin = from_wire(start)
+        begin, stop = self._position(start), self._position(end)
         begin = begin.without(begin.others_than(stop))  # told when the end was chosen
         planner = self._planner()
         replaced = planner.replaced(stop.topic_ids)
@@ -120,6 +119,10 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             task = self._settings.task
             self._cluster = Cluster(task.client, task.patience_ms)
         return Planner(self._cluster, self._settings)
+
+    def _position(self, wire: Wire) -> Position:
+        position = from_wire(wire)
+        return position if self._settings.check_topic_ids else Position(position.offsets)
 
     def _ends(self, planner: Planner) -> Position:
         try:

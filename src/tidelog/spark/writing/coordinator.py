@@ -39,7 +39,9 @@ class Coordinators:
         while True:
             address = self.address(kind, key, patience)
             try:
-                response = parse(self._cluster.connection(address).call(api, messages.VERSIONS[api], body))
+                connection = self._cluster.connection(address)
+                connection.versions().require(api, messages.VERSIONS[api], "writing exactly once")
+                response = parse(connection.call(api, messages.VERSIONS[api], body))
             except OSError as error:
                 self._forget(address)
                 patience.pause(error)
