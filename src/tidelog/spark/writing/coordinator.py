@@ -39,9 +39,7 @@ class Coordinators:
         while True:
             address = self.address(kind, key, patience)
             try:
-                connection = self._cluster.connection(address)
-                connection.versions().require(api, messages.VERSIONS[api], "writing exactly once")
-                response = parse(connection.call(api, messages.VERSIONS[api], body))
+                response = parse(self._cluster.connection(address).call(api, messages.VERSIONS[api], body))
             except OSError as error:
                 self._forget(address)
                 patience.pause(error)
