@@ -27,17 +27,17 @@ class Planner:
         unless only the existing ones are asked for.
         """
         choice = self._settings.choice
-        if existing:
-            named = choice.topics or dict.fromkeys(topic for topic, _ in choice.assigned)
-            known = self._cluster.known_topics(list(named))
-            there = {(name, index) for name, topic in known.items() for index in topic.partitions}
-            return sorted(there if choice.topics else there & set(choice.assigned))
         if choice.pattern is not None:
             known = self._cluster.known_topics(None)
             found = {
                 name: topic for name, topic in known.items() if not topic.is_internal and choice.matches(name)
             }
             return sorted((name, index) for name, topic in found.items() for index in topic.partitions)
+        if existing:
+            named = choice.topics or dict.fromkeys(topic for topic, _ in choice.assigned)
+            known = self._cluster.known_topics(list(named))
+            there = {(name, index) for name, topic in known.items() for index in topic.partitions}
+            return sorted(there if choice.topics else there & set(choice.assigned))
         if choice.topics:
             topics = self._cluster.topics(choice.topics)
             return sorted((name, index) for name in choice.topics for index in topics[name].partitions)

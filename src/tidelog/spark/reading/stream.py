@@ -66,7 +66,8 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._ends(self._planner())
+        # A topic that is missing is told when it is known whether it was there before.
+        self._target = self._ends(self._planner(), existing=True)
 
     @plainly
     def latestOffset(self, start: Wire, limit: ReadLimit) -> Wire:  # noqa: N802
@@ -124,9 +125,9 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = from_wire(wire)
         return position if self._settings.check_topic_ids else Position(position.offsets)
 
-    def _ends(self, planner: Planner) -> Position:
+    def _ends(self, planner: Planner, *, existing: bool = False) -> Position:
         try:
-            found = planner.partitions()
+            found = planner.partitions(existing=existing)
         except UnknownTopic as error:
             self._tell_loss(str(error).rstrip("."), error)
             found = planner.partitions(existing=True)
@@ -142,7 +143,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return begin, end
         replaced = planner.replaced({topic: begin.topic_ids[topic] for topic in others})
         for error in replaced.values():
-            self._tell_loss(f"{error}; it is read from its beginning if failOnDataLoss is false", error)
+            self._tell_loss(str(error), error, "at the beginning of the new topic")
         # The end may be that of a topic between the two, or come from a broker that knew an older one.
         end = self._ends(planner)
         if self._target is not None:
@@ -170,8 +171,8 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._tell_loss(what)
         return end | {one: min(now[one], begin[one]) for one in behind}
 
-    def _tell_loss(self, what: str, error: Exception | None = None) -> None:
-        tell_loss(what, self._settings.task.fail_on_data_loss, error)
+    def _tell_loss(self, what: str, error: Exception | None = None, then: str = "with what there is") -> None:
+        tell_loss(what, self._settings.task.fail_on_data_loss, error, then)
 
     def _delays(self, begin: Offsets, end: Offsets) -> bool:
         """Whether to wait for more, for minOffsetsPerTrigger and maxTriggerDelay."""
