@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import tidelog
-from tidelog.spark import packages, workers
+from tidelog.spark import workers
 from tidelog.spark.packages import PackageMissing, require_packages
 from tidelog.spark.progress import BacklogListener, backlogs, estimated_bytes
 from tidelog.spark.workers import WrongPython, check_python, choose_python
@@ -124,7 +124,7 @@ def test_missing_and_old_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(pyarrow, "__version__", "9.0.0")
     with pytest.raises(PackageMissing, match=r"PyArrow.*9\.0\.0.* Upgrade it: pip install"):
         require_packages()
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None if name == "numba" else 1)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "numba" else 1)
     with pytest.raises(PackageMissing, match="needs numba, not installed here: pip install 'tidelog"):
         require_packages()
 

@@ -67,7 +67,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         # A topic that is missing is told when it is known whether it was there before.
-        self._target = self._ends(self._planner(), existing=True)
+        self._target = self._ends(self._planner(), tells=False)
 
     @plainly
     def latestOffset(self, start: Wire, limit: ReadLimit) -> Wire:  # noqa: N802
@@ -125,11 +125,12 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = from_wire(wire)
         return position if self._settings.check_topic_ids else Position(position.offsets)
 
-    def _ends(self, planner: Planner, *, existing: bool = False) -> Position:
+    def _ends(self, planner: Planner, *, tells: bool = True) -> Position:
         try:
-            found = planner.partitions(existing=existing)
+            found = planner.partitions()
         except UnknownTopic as error:
-            self._tell_loss(str(error).rstrip("."), error)
+            if tells:
+                self._tell_loss(str(error).rstrip("."), error)
             found = planner.partitions(existing=True)
         ids = planner.topic_ids(found)
         return Position(planner.latest(found), ids)
