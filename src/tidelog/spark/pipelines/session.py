@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidelog.spark import require_java
+from tidelog.spark.packages import require_packages
 from tidelog.spark.workers import choose_python
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def open_session(
 
     ``settings`` are Spark's own and override the defaults.
     """
+    require_packages()
     from pyspark.sql import SparkSession
 
     if remote is not None:
