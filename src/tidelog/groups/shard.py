@@ -1,6 +1,6 @@
 """One partition of ``__consumer_offsets``: all its groups and offsets.
 
-Requests are methods; requests that may wait pass a token. Timers run in :meth:`GroupShard.pass_to`, which
+Requests are methods; requests that may wait pass a waiter. Timers run in :meth:`GroupShard.pass_to`, which
 must be called at :attr:`GroupShard.next_ms`.
 """
 

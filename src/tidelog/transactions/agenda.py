@@ -15,7 +15,7 @@ class TimerKind(Enum):
     EXPIRY = "expiry"  # Unused ids are removed.
 
 
-class Timer(NamedTuple):
+class ShardTimer(NamedTuple):
     at_ms: int
     number: int  # Timers with the same time fire in the order in which they were added.
     kind: TimerKind
@@ -26,18 +26,18 @@ class Agenda:
     __slots__ = ("_added", "_timers")
 
     def __init__(self) -> None:
-        self._timers: list[Timer] = []
+        self._timers: list[ShardTimer] = []
         self._added = 0
 
     def add(self, at_ms: int, kind: TimerKind, transactional_id: str = "") -> None:
         self._added += 1
-        heapq.heappush(self._timers, Timer(at_ms, self._added, kind, transactional_id))
+        heapq.heappush(self._timers, ShardTimer(at_ms, self._added, kind, transactional_id))
 
     @property
     def next_ms(self) -> int | None:
         return self._timers[0].at_ms if self._timers else None
 
-    def due(self, uptime_ms: int) -> Iterator[Timer]:
+    def due(self, uptime_ms: int) -> Iterator[ShardTimer]:
         """Timers that fire now, with those that are added meanwhile."""
         while self._timers and self._timers[0].at_ms <= uptime_ms:
             yield heapq.heappop(self._timers)

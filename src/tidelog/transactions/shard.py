@@ -19,7 +19,7 @@ from typing import Any
 from tidelog.errors import ErrorCode, InvariantViolation, TidelogError
 from tidelog.machine import Machine
 from tidelog.transactions import records, rules
-from tidelog.transactions.agenda import Agenda, Timer, TimerKind
+from tidelog.transactions.agenda import Agenda, ShardTimer, TimerKind
 from tidelog.transactions.effects import (
     AppendRecords,
     Effects,
@@ -121,7 +121,7 @@ class TransactionShard(Machine):
                 effects += self._fire(timer, now)
         return effects
 
-    def _fire(self, timer: Timer, now: Now) -> Effects:
+    def _fire(self, timer: ShardTimer, now: Now) -> Effects:
         if timer.kind is TimerKind.EXPIRY:
             return self._expire(now)
         entry = self._entries.get(timer.transactional_id)
