@@ -25,11 +25,14 @@ PARTITION_COLUMNS = ("topic", "date")  # Of both tables; date is the day of the 
 IDENTITY_COLUMNS = ("topic", "topicId", "partition", "offset")
 
 
+MARK = "undecodable"
+
+
 class Place(NamedTuple):
     """One partition of one incarnation of a topic: a topic that is deleted and created again has a new id."""
 
     topic: str
-    topic_id: str  # As a UUID with hyphens; empty if the cluster does not tell ids.
+    topic_id: str  # As Kafka writes it; empty if the cluster does not report ids.
     partition: int
 
     def __str__(self) -> str:
@@ -88,6 +91,8 @@ class Step:
     number: int  # Counts the steps of one run, from 0; for progress and file names only.
     before: Position  # What the table must contain, or nothing is added.
     after: Position
+    # Called after the rows were read and before they are committed, where a format can; raises to give up.
+    confirm: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,8 @@ class Rows:
 
     records: "DataFrame"
     undecodable: "DataFrame | None" = None  # None: nothing is decoded.
+    # Both, told apart by the column MARK, for a format that can write them in one pass.
+    marked: "DataFrame | None" = None
 
 
 @dataclass(frozen=True, slots=True)
