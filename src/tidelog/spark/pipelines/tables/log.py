@@ -34,7 +34,7 @@ class Entry:
     number: int = 0
     position: str = ""  # Whatever says how far the table is; empty in a new table.
     schemas: dict[str, str] = field(default_factory=dict)  # By directory: all columns that files in it have.
-    totals: Totals = Totals()
+    totals: Totals = field(default_factory=Totals)
     staging: str = ""  # Empty: there are no moves.
     moves: dict[str, str] = field(default_factory=dict)  # From the staging directory to the place.
     removes: list[str] = field(default_factory=list)
@@ -67,6 +67,9 @@ class Log:
         """Append a change to the state ``after`` and carry it out; :class:`PositionMoved` if there is a newer
         state.
         """
+        if self.is_pending(after):
+            # Only the last entry is ever finished: what it says must be true before there is another.
+            self._carry_out(after)
         entry = replace(change, number=after.number + 1)
         name = _name(entry.number)
         if not self._files.create(name, entry.to_json()):
