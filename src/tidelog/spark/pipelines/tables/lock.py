@@ -14,7 +14,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,11 +99,13 @@ def read_owner(files: Files) -> Owner | None:
 
 def _renew(files: Files, owner: Owner, done: Event) -> None:
     while not done.wait(RENEWAL_S):
-        found = read_owner(files)
-        if found is None or found.run != owner.run:
-            return  # broken; changes are conditional, so nothing is wrong with going on
-        renewed = asdict(owner) | {"renewed": time.time()}
-        files.write(LOCK, json.dumps(renewed).encode())
+        # A file system that fails now may answer the next time; the lock lasts for many renewals.
+        with suppress(Exception):
+            found = read_owner(files)
+            if found is None or found.run != owner.run:
+                return  # broken; changes are conditional, so nothing is wrong with going on
+            renewed = asdict(owner) | {"renewed": time.time()}
+            files.write(LOCK, json.dumps(renewed).encode())
 
 
 def _release(files: Files, owner: Owner) -> None:
