@@ -68,6 +68,13 @@ def _merged(known: DataType, added: DataType, where: str, table: str) -> DataTyp
 
 def _fields(known: StructType, added: StructType, where: str, table: str) -> list[StructField]:
     fresh = {one.name: one.dataType for one in added}
+    spellings = {one.name.lower(): one.name for one in known}
+    for name in fresh:
+        if spellings.get(name.lower(), name) != name:
+            raise SchemaMisfit(
+                f"{table} has a column {spellings[name.lower()]}, and the new records have {name}, which Spark "
+                "does not tell apart: give the field another name, or archive to another target."
+            )
     fields = []
     for one in known:
         name = f"{where}.{one.name}" if where else one.name
