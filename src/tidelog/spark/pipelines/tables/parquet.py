@@ -139,8 +139,8 @@ class ParquetTable:
     # -- merging ---------------------------------------------------------------------------
 
     def compact(self, *, target_bytes: int, say: Say) -> Compacted:
-        """Concatenated without sorting: the rows of each file are already in the order of their partition, and
-        a sort would cost more than all the rest.
+        """Concatenated without sorting: the rows of each file are already in the order of their partition,
+        and a sort would cost more than all the rest.
         """
         done = Compacted()
         groups = [group for part in (RECORDS, UNDECODABLE) for group in self._mergeable(part, target_bytes)]
@@ -209,19 +209,14 @@ class ParquetTable:
         return self._load(schema, part, names)
 
     def _visible(self, part: str, entry: Entry | None = None) -> list[FileInfo]:
-        """Each record in one file: a change that is being carried out counts as a whole."""
+        """Each record in one file: of a change that is being carried out all or nothing counts."""
         entry = entry or self.log.last()
-        moved = {target: source for source, target in entry.moves.items() if target.startswith(f"{part}/")}
-        gone = set(entry.removes) | set(moved)
-        placed_files = [one for one in self.files.files(part, recursive=True) if _is_data(one.name)]
-        sizes = {one.name: one.size for one in self.log.staged(entry.staging)} if entry.staging else {}
-        here = {one.name for one in placed_files}
-        waiting = [
-            FileInfo(source, sizes[source])
-            for target, source in moved.items()
-            if target not in here and source in sizes
-        ]
-        return [one for one in placed_files if one.name not in gone or one.name in moved] + waiting
+        found = [one for one in self.files.files(part, recursive=True) if _is_data(one.name)]
+        targets = {target for target in entry.moves.values() if target.startswith(f"{part}/")}
+        # Old files are removed only when all new ones are in place.
+        is_moved = targets <= {one.name for one in found}
+        hidden = set(entry.removes) if is_moved else targets
+        return [one for one in found if one.name not in hidden]
 
     def _load(self, schema: "StructType | None", part: str, names: list[str]) -> "DataFrame":
         """With all columns that any file has. A file that lacks one has null there."""

@@ -72,8 +72,8 @@ def _fields(known: StructType, added: StructType, where: str, table: str) -> lis
     for name in fresh:
         if spellings.get(name.lower(), name) != name:
             raise SchemaMisfit(
-                f"{table} has a column {spellings[name.lower()]}, and the new records have {name}, which Spark "
-                "does not tell apart: give the field another name, or archive to another target."
+                f"{table} has a column {spellings[name.lower()]}, and the new records have {name}, which "
+                "Spark does not tell apart: give the field another name, or archive to another target."
             )
     fields = []
     for one in known:
