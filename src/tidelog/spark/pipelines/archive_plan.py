@@ -91,14 +91,14 @@ def plan(position: Position, view: View) -> Plan:
     """Raises :class:`OptionError` for topics that never existed and times that would leave a gap."""
     made = Plan(position)
     by_partition: dict[tuple[str, int], dict[str, Span]] = {}
-    for place, span in position.spans.items():
-        by_partition.setdefault((place.topic, place.partition), {})[place.topic_id] = span
+    for one, offsets in position.spans.items():
+        by_partition.setdefault((one.topic, one.partition), {})[one.topic_id] = offsets
     archived_topics = {place.topic for place in position.spans}
     adopted: set[Place] = set()
     for seen in view.partitions:
         place = seen.place
         known = dict(by_partition.get((place.topic, place.partition), {}))
-        span = known.pop(place.topic_id, None)
+        span: Span | None = known.pop(place.topic_id) if place.topic_id in known else None
         if span is None and (unnamed := known.get("")) is not None and _continues(unnamed, seen):
             # From a time when ids were not recorded; it fits, so it is the same topic.
             span = unnamed
@@ -107,8 +107,8 @@ def plan(position: Position, view: View) -> Plan:
             made.goals[place] = _begin(made, seen, is_known=place.topic in archived_topics, earlier=known)
         else:
             made.goals[place] = _continue(made, seen, span)
-    gone = {place: span for place, span in position.spans.items() if place not in made.goals}
-    made.others = {place: span for place, span in gone.items() if place not in adopted}
+    others = position.spans.keys() - made.goals.keys() - adopted
+    made.others = {place: position.spans[place] for place in others}
     _tell_missing(made, view, archived_topics)
     return made
 
@@ -182,6 +182,8 @@ def _tell_missing(made: Plan, view: View, archived_topics: set[str]) -> None:
         else:
             also = f"; there is {', '.join(similar)}" if similar else ""
             raise OptionError(f"There is no topic {topic} to archive{also}.")
+    for topic in view.gone:
+        made.notes.append(f"The topic {topic}, which the pattern matches, is not there any more")
 
 
 def _shares(ranges: Ranges, rows: int) -> dict[Place, int]:

@@ -46,9 +46,9 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class View:
     partitions: list[Seen] = field(default_factory=list)
-    missing: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # Named topics that do not exist; similar ones.
+    # Named topics that do not exist, with similar names; and archived ones that a pattern does not find now.
+    missing: dict[str, list[str]] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -57,7 +57,7 @@ class View:
     def from_json(cls, text: str) -> "View":
         fields = json.loads(text)
         seen = [Seen(**(one | {"place": Place(*one["place"])})) for one in fields["partitions"]]
-        return cls(seen, fields["missing"])
+        return cls(seen, fields["missing"], fields["gone"])
 
 
 def look(spark: "SparkSession", asked: Asked) -> View:
@@ -81,7 +81,9 @@ def _look(asked: Asked) -> View:
             return View([], missing)
         planner = Planner(cluster, chosen)
         found = planner.partitions()
-        return View(_partitions(cluster, planner, found, asked), missing)
+        there = {topic for topic, _ in found}
+        gone = [name for name in asked.archived_topics if settings.choice.matches(name) and name not in there]
+        return View(_partitions(cluster, planner, found, asked), missing, gone)
 
 
 def _existing(cluster: Cluster, settings: ReadSettings) -> tuple[ReadSettings | None, dict[str, list[str]]]:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.tables import Table
+from tidelog.spark.pipelines.tables.filesystem import files_at
+from tidelog.spark.pipelines.tables.log import LOG
+from tidelog.spark.pipelines.tables.parquet import ParquetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,9 +21,15 @@ Options = Mapping[str, str]
 class Format(NamedTuple):
     open: "Callable[[SparkSession, str, Options], Table]"
     recognise: "Callable[[SparkSession, str], bool]"
+    # Whether a step's rows are evaluated once, by Rows.marked. Other formats get rows that are kept.
+    single_pass: bool = False
 
 
-FORMATS: dict[str, Format] = {}
+def _is_parquet(spark: "SparkSession", target: str) -> bool:
+    return files_at(spark, target).exists(LOG)
+
+
+FORMATS: dict[str, Format] = {"parquet": Format(ParquetTable, _is_parquet, single_pass=True)}
 
 
 def open_table(
