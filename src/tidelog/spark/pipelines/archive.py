@@ -19,12 +19,13 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.pipelines.decoding import Decoding, marked, split
+from tidelog.spark.pipelines.decoding import DECODED, Decoding, marked
 from tidelog.spark.pipelines.delta import misfits_explained
 from tidelog.spark.pipelines.running import Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.stepping import ROWS_PER_STEP, Outcome, Pace, Stepper, seconds_of
 from tidelog.spark.pipelines.tables import MARK, PARTITION_COLUMNS, Rows, Totals
+from tidelog.spark.pipelines.tables.filesystem import files_at
 from tidelog.spark.pipelines.tables.opening import FORMATS, open_existing, open_table
 
 if TYPE_CHECKING:
@@ -131,7 +132,6 @@ def archive(
         times_ms=(job.from_ms, job.to_ms),
         allows_loss=job.allows_loss,
         compact_bytes=job.merge_bytes,
-        keeps_rows=not FORMATS[job.table_format].single_pass,
         stop=asked,
         tell=tell,
     )
@@ -162,6 +162,8 @@ def _report(
 
 def read_archive(spark: "SparkSession", target: str, options: Mapping[str, str] | None = None) -> "DataFrame":
     """The records of an archive in any format, with all fields that any of them has."""
+    if "delta" not in FORMATS and files_at(spark, target).exists("records/_delta_log"):
+        return spark.read.format("delta").load(f"{target}/records")
     return open_existing(spark, target, options).read()
 
 
@@ -174,15 +176,13 @@ def rows_of(
     dated = records.withColumn("topicId", _topic_id(ids)).withColumn("date", functions.expr(_UTC_DAY))
     if decoding is None:
         return Rows(dated)
-    decoded = decoding.apply(dated)
-    good, broken = split(decoded)
-    everything = marked(decoded, MARK)
+    everything = marked(decoding.apply(dated), MARK)
     if not keeps_value:
-        good = good.drop("value")
         # One pass writes both tables: the value is there only where it is kept.
-        everything = everything.withColumn(
-            "value", functions.when(functions.col(MARK), functions.col("value"))
-        )
+        kept = functions.when(functions.col(MARK), functions.col("value"))
+        everything = everything.withColumn("value", kept)
+    good = everything.where(~functions.col(MARK)).drop(MARK, *([] if keeps_value else ["value"]))
+    broken = everything.where(functions.col(MARK)).drop(MARK, DECODED)
     return Rows(good, broken, everything)
 
 

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -143,14 +144,12 @@ class Stepper:
         times_ms: tuple[int | None, int | None] = (None, None),
         allows_loss: bool = False,
         compact_bytes: int = 0,
-        keeps_rows: bool = False,
         stop: Event,
         tell: Tell,
     ) -> None:
         self._spark, self._table, self._topics, self._rows_of = spark, table, topics, rows_of
         self._pace, self._allows_loss, self._compact_bytes = pace, allows_loss, compact_bytes
         self._from_ms, self._to_ms = times_ms
-        self._keeps_rows = keeps_rows  # For a format that evaluates the rows of a step more than once.
         self._stop, self._tell = stop, tell
         self._restarts = Restarts(stop)
         self._compacted_at = time.monotonic()
@@ -179,7 +178,8 @@ class Stepper:
             before = made.before
             ranges = made.take(self._pace.step_rows)
             try:
-                added = self._add(ranges, Step(self.outcome.steps, before, made.position))
+                confirm = partial(self._confirm, before, ranges)
+                added = self._add(ranges, Step(self.outcome.steps, before, made.position, confirm))
             except _PlanOutdated as outdated:
                 conflicts += 1
                 if conflicts > _CONFLICTS_MAX:
@@ -197,7 +197,6 @@ class Stepper:
         ids = {place.topic: place.topic_id for place in ranges}
         while not self._stop.is_set():
             rows = self._rows_of(read_ranges(self._spark, self._topics, ranges), ids)
-            kept = rows.marked.persist() if self._keeps_rows and rows.marked is not None else None
             try:
                 return self._table.append(rows, step)
             except PositionMoved as moved:
@@ -206,10 +205,16 @@ class Stepper:
                 if any(word in str(failure) for word in _LOST_IN_TASK):
                     raise _PlanOutdated(failure) from None
                 self._restarts.allow_after(failure)
-            finally:
-                if kept is not None:
-                    kept.unpersist()
         return None
+
+    def _confirm(self, position: Position, ranges: Ranges) -> None:
+        """The rows were read by the names of their topics from some brokers: another topic may have them
+        now.
+        """
+        there = {seen.place for seen in self._look(position).partitions}
+        for place in ranges:
+            if place.topic_id and place not in there:
+                raise _PlanOutdated(RecordsLost(f"The topic {place.topic} was deleted while it was read."))
 
     def _count(self, added: Added, began: float) -> None:
         so_far = self.outcome.added

@@ -73,6 +73,8 @@ class Step:
     number: int  # Counts the steps of one run, from 0; for progress and file names only.
     before: Position  # What the table must contain, or nothing is added.
     after: Position
+    # Called when the rows have been read, before they are committed: raises if they must not be.
+    confirm: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class Rows:
 
     records: "DataFrame"
     undecodable: "DataFrame | None" = None  # None: nothing is decoded.
-    # Both, told apart by the column MARK, for a format that can write them in one pass.
+    # What both are parts of, told apart by the column MARK. Decoding a value again may give another result,
+    # and the record would be in both tables or in none: formats write this in one pass, or persist it.
     marked: "DataFrame | None" = None
 
 

@@ -21,15 +21,13 @@ Options = Mapping[str, str]
 class Format(NamedTuple):
     open: "Callable[[SparkSession, str, Options], Table]"
     recognise: "Callable[[SparkSession, str], bool]"
-    # Whether a step's rows are evaluated once, by Rows.marked. Other formats get rows that are kept.
-    single_pass: bool = False
 
 
 def _is_parquet(spark: "SparkSession", target: str) -> bool:
     return files_at(spark, target).exists(LOG)
 
 
-FORMATS: dict[str, Format] = {"parquet": Format(ParquetTable, _is_parquet, single_pass=True)}
+FORMATS: dict[str, Format] = {"parquet": Format(ParquetTable, _is_parquet)}
 
 
 def open_table(

@@ -102,6 +102,7 @@ class ParquetTable:
         records, undecodable = self._write(rows, staging)
         staged = self.log.staged(staging)
         added = Added(records, undecodable, len(staged), sum(one.size for one in staged))
+        step.confirm()
         change = Entry(
             position=step.after.to_json(),
             schemas=schemas,
