@@ -112,10 +112,11 @@ def _explained() -> Iterator[None]:
     from tidelog.client.errors import ClientError
     from tidelog.spark import JavaMissing, OptionError
     from tidelog.spark.pipelines.running import MachineTooBusy
+    from tidelog.spark.pipelines.tables import TableError
 
     try:
         yield
-    except (JavaMissing, MachineTooBusy, OptionError, ClientError) as error:
+    except (JavaMissing, MachineTooBusy, OptionError, ClientError, TableError) as error:
         raise CommandFailed(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None
