@@ -21,20 +21,16 @@ from tidelog.spark.pipelines.stepping import RecordsLost
 from tidelog.spark.pipelines.tables import TableLocked
 from tidelog.spark.pipelines.tables.filesystem import HadoopFiles, files_at
 from tidelog.spark.pipelines.tables.lock import locked
+from tidelog.spark.pipelines.tables.log import Log
 from tidelog.spark.pipelines.tables.opening import open_table
 
 from .conftest import CreateTopic
 
 
-def produce(bootstrap: str, topic: str, *values: str, partition: int = 0, **more: object) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, **more})
-    if "transactional.id" in more:
-        producer.init_transactions(30)
-        producer.begin_transaction()
+def produce(bootstrap: str, topic: str, *values: str, partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
     for value in values:
         producer.produce(topic, value=value, partition=partition)
-    if "transactional.id" in more:
-        producer.commit_transaction(30)
     assert producer.flush(60) == 0
 
 
@@ -125,8 +121,12 @@ def test_a_range_that_ends_in_control_records_is_passed(
 ) -> None:
     topic = create_topic(1)
     job = Archive(Topics(bootstrap, topic), str(tmp_path / "archive"), rows_per_step=2, merge_bytes=0)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-t"})
+    producer.init_transactions(30)
     for number in range(3):
-        produce(bootstrap, topic, str(number), **{"transactional.id": f"{topic}-t"})
+        producer.begin_transaction()
+        producer.produce(topic, value=str(number), partition=0)
+        producer.commit_transaction(30)
     report = archive(spark, job)
     assert (report.records, report.steps, report.lag) == (3, 3, {topic: 0})
     assert archive(spark, job).steps == 0
@@ -195,7 +195,7 @@ def test_runs_that_overlap_without_a_lock_add_every_record_once(
     from tidelog.spark.pipelines.tables import parquet
 
     monkeypatch.setattr(parquet, "locked", lambda *args, **more: nullcontext())
-    monkeypatch.setattr(parquet.Log, "recover", lambda self: self.last())
+    monkeypatch.setattr(Log, "recover", lambda self: self.last())
     topic = create_topic(2)
     produce(bootstrap, topic, *numbers(0, 40))
     produce(bootstrap, topic, *numbers(40, 80), partition=1)
