@@ -284,7 +284,11 @@ class Stepper:
         if self._pace.every_s is not None and now - self._compacted_at < COMPACT_EVERY_S:
             return
         self._compacted_at = now
-        done = self._table.compact(target_bytes=self._compact_bytes, say=self._say_progress)
+        try:
+            done = self._table.compact(target_bytes=self._compact_bytes, say=self._say_progress)
+        except PositionMoved:
+            self._note("Small files were not merged, because another run changed the table at the same time.")
+            return
         self.outcome.merged_files += done.removed_files - done.added_files
 
     def _say_progress(self, text: str) -> None:
