@@ -41,7 +41,8 @@ def test_ids_and_offsets(bootstrap: str, create_topic: CreateTopic) -> None:
     assert offsets(_look(latest)) == [(0, 30, 30), (0, 0, 0)]
     assert offsets(_look(Asked(latest.options, [topic]))) == [(0, 30, 0), (0, 0, 0)]
 
-    AdminClient({"bootstrap.servers": bootstrap}).delete_topics([topic])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
     create_topic(1, name=topic)
     again = _look(asked(bootstrap, topic, topic)).partitions
     assert len(again) == 1 and again[0].place.topic_id not in ("", topic_id)
