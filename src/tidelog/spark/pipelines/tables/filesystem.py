@@ -320,7 +320,7 @@ def files_at(spark: "SparkSession", root: str) -> Files:
     """
     if not hasattr(spark, "_jsparkSession"):  # Spark Connect
         return ArrowFiles(root) if ":/" in root else LocalFiles(root)
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 
     try:
         found = HadoopFiles(spark, root)
