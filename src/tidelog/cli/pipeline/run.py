@@ -113,10 +113,11 @@ def _explained() -> Iterator[None]:
     from tidelog.client.errors import ClientError
     from tidelog.spark import OptionError, SetupError
     from tidelog.spark.pipelines.running import MachineTooBusy
+    from tidelog.spark.pipelines.tables import TableError
 
     try:
         yield
-    except (SetupError, MachineTooBusy, OptionError, ClientError) as error:
+    except (SetupError, MachineTooBusy, OptionError, ClientError, TableError) as error:
         raise CommandFailed(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.pipelines.files import ParquetFiles
+from tidelog.spark.pipelines.tables.filesystem import files_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,14 +78,14 @@ class DeltaTable:
 
     def row_total(self, spark: "SparkSession") -> int:
         """From Delta's own log: no file is opened."""
-        return self._load(spark).count() if self._exists() else 0
+        return self._load(spark).count() if self._exists(spark) else 0
 
     def file_total(self, spark: "SparkSession") -> int:
-        return len(self._load(spark).inputFiles()) if self._exists() else 0
+        return len(self._load(spark).inputFiles()) if self._exists(spark) else 0
 
     def merge(self, spark: "SparkSession", *, target_bytes: int) -> int:
         """Merge files smaller than half of ``target_bytes``; returns how many are gone."""
-        if not self._exists():
+        if not self._exists(spark):
             return 0
         spark.conf.set("spark.databricks.delta.optimize.minFileSize", target_bytes // 2)
         spark.conf.set("spark.databricks.delta.optimize.maxFileSize", target_bytes)
@@ -95,8 +95,8 @@ class DeltaTable:
     def _load(self, spark: "SparkSession") -> "DataFrame":
         return spark.read.format("delta").load(self.path)
 
-    def _exists(self) -> bool:
-        return ParquetFiles(self.path).is_delta()
+    def _exists(self, spark: "SparkSession") -> bool:
+        return files_at(spark, self.path).exists("_delta_log")
 
 
 @contextmanager

@@ -1,0 +1,47 @@
+"""Which module implements the format of an archive.
+
+A format has one entry in :data:`FORMATS`: how to open an archive of it, and how to recognise one that exists.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.spark.options import OptionError
+from tidelog.spark.pipelines.tables import Table
+from tidelog.spark.pipelines.tables.filesystem import files_at
+from tidelog.spark.pipelines.tables.log import LOG
+from tidelog.spark.pipelines.tables.parquet import ParquetTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Options = Mapping[str, str]
+
+
+class Format(NamedTuple):
+    open: "Callable[[SparkSession, str, Options], Table]"
+    recognise: "Callable[[SparkSession, str], bool]"
+
+
+def _is_parquet(spark: "SparkSession", target: str) -> bool:
+    return files_at(spark, target).exists(LOG)
+
+
+FORMATS: dict[str, Format] = {"parquet": Format(ParquetTable, _is_parquet)}
+
+
+def open_table(
+    spark: "SparkSession", target: str, table_format: str, options: Options | None = None
+) -> Table:
+    """``options`` are the format's own, such as a catalog."""
+    if table_format not in FORMATS:
+        raise OptionError(f"The table format is {table_format!r}; allowed: {', '.join(FORMATS)}.")
+    return FORMATS[table_format].open(spark, target, options or {})
+
+
+def open_existing(spark: "SparkSession", target: str, options: Options | None = None) -> Table:
+    """An archive of any format; plain Parquet, which needs no metadata, if none claims it."""
+    for name, one in FORMATS.items():
+        if one.recognise(spark, target):
+            return open_table(spark, target, name, options)
+    return open_table(spark, target, "parquet", options)
