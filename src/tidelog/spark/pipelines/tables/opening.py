@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.pipelines.tables import Table
+from tidelog.spark.pipelines.tables import Table, optional
+from tidelog.spark.pipelines.tables.parquet import ParquetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Options = Mapping[str, str]
+
+CATALOG = "catalog"  # The option that names a catalog of Iceberg, in which the target is a namespace.
 
 
 class Format(NamedTuple):
@@ -20,7 +23,15 @@ class Format(NamedTuple):
     recognise: "Callable[[SparkSession, str], bool]"
 
 
-FORMATS: dict[str, Format] = {}
+def _is_parquet(spark: "SparkSession", target: str) -> bool:
+    return False  # It needs no metadata: see open_existing().
+
+
+FORMATS: dict[str, Format] = {
+    "parquet": Format(ParquetTable, _is_parquet),
+    "iceberg": Format(optional.open_iceberg, optional.is_iceberg),
+    "delta": Format(optional.open_delta, optional.is_delta),
+}
 
 
 def open_table(
@@ -34,6 +45,8 @@ def open_table(
 
 def open_existing(spark: "SparkSession", target: str, options: Options | None = None) -> Table:
     """An archive of any format; plain Parquet, which needs no metadata, if none claims it."""
+    if options and CATALOG in options:
+        return open_table(spark, target, "iceberg", options)
     for name, one in FORMATS.items():
         if one.recognise(spark, target):
             return open_table(spark, target, name, options)

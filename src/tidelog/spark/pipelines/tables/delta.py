@@ -1,0 +1,389 @@
+"""Archives as Delta tables: files that Spark writes and the package deltalake commits, so no jar is needed.
+
+Owns what an archive's table looks like in Delta and where its mark lies. The log, its checkpoints and the
+conditions of commits are Delta's.
+
+The mark of a commit is a set of *transaction actions*, Delta's own means for programs that must not add
+anything twice. They are part of the commit, and every checkpoint and clean-up of the log keeps the latest of
+each name:
+
+==================================  =======================================================================
+``tidelog/attempt``                 names the files of the commit; two commits that set it conflict
+``tidelog/undecodable-files``       see :mod:`tidelog.spark.pipelines.tables.two_tables`
+``tidelog/start/TOPIC/ID/N``        the first offset of partition N that the table has
+``tidelog/end/TOPIC/ID/N``          the next offset to add
+==================================  =======================================================================
+
+A transaction action is found by its name only, so the table's property ``tidelog.topics`` lists the topics. It
+is set before the first commit with records of a topic.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import DeltaTable as Delta
+from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction
+
+from tidelog.spark.pipelines.tables import (
+    PARTITION_COLUMNS,
+    Compacted,
+    Place,
+    Position,
+    PositionMoved,
+    Say,
+    Span,
+    TableError,
+)
+from tidelog.spark.pipelines.tables.staging import (
+    UNCOMMITTED_MS,
+    Written,
+    arrow_schema,
+    attempt_name,
+    for_spark,
+    read_parquet,
+    write_parquet,
+)
+from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TOPICS = "tidelog.topics"
+ATTEMPT, APART = "tidelog/attempt", "tidelog/undecodable-files"
+STAGING = "_staging"  # Readers and Delta's own clean-up leave such names alone.
+COMMITS_MAX = 20  # Commits that others may make while we try to make one.
+
+_HOUR_MS = 3_600_000
+_SUMMARIZED = ("partition", "offset")  # Columns whose range the log has for each file.
+
+
+def open_delta(spark: "SparkSession", target: str, options: Mapping[str, str]) -> TwoTables:
+    chosen = dict(options)
+    if chosen.pop("partition-by", "day") != "day":
+        raise TableError("A Delta table keeps its partitions, and an archive's are days: use --partition-by day.")
+    root = target.rstrip("/")
+    return TwoTables(
+        target,
+        DeltaCommits(spark, f"{root}/records", chosen),
+        DeltaCommits(spark, f"{root}/undecodable", chosen),
+    )
+
+
+def is_delta(spark: "SparkSession", target: str) -> bool:
+    return Delta.is_deltatable(_for_delta(f"{target.rstrip('/')}/records"))
+
+
+class DeltaCommits:
+    """One table; implements :class:`tidelog.spark.pipelines.tables.two_tables.Commits`."""
+
+    def __init__(self, spark: "SparkSession", path: str, storage: Mapping[str, str]) -> None:
+        self.path = path
+        self._spark = spark
+        self._storage = dict(storage)  # deltalake's storage_options
+
+    def load(self) -> Delta | None:
+        try:
+            return Delta(_for_delta(self.path), storage_options=self._storage)
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError, ValueError) as failure:
+            raise TableError(f"The Delta table {self.path} cannot be read: {_reason(failure)}.") from failure
+
+    def usable(self) -> None:
+        self.load()
+
+    def mark(self) -> Mark:
+        found = self.load()
+        return read_mark(found) if found else Mark()
+
+    # -- adding ----------------------------------------------------------------------------
+
+    def write(self, rows: "DataFrame", attempt: int) -> list[Written]:
+        self._ready_for(self.schema_of(rows))
+        name = attempt_name(attempt)
+        self.write_files(rows, f"{self.path}/{STAGING}/{name}")
+        files, root = self._files(), f"{STAGING}/{name}"
+        for number, source in enumerate(_parquet(files, root)):
+            directory = source.path.removeprefix(f"{root}/").rpartition("/")[0]
+            files.move(source.path, f"{directory}/{name}-{number:05}.parquet")
+        return self.written(attempt)
+
+    def schema_of(self, rows: "DataFrame") -> pa.Schema:
+        return arrow_schema(rows)
+
+    def write_files(self, rows: "DataFrame", directory: str) -> None:
+        write_parquet(rows, directory, PARTITION_COLUMNS)
+
+    def written(self, attempt: int) -> list[Written]:
+        files, name = self._files(), f"/{attempt_name(attempt)}-"
+        found = [one for one in _parquet(files, "") if name in one.path]
+        return [Written(one.path, pq.read_metadata(one.path, filesystem=files).num_rows, one.size) for one in found]
+
+    def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
+        actions = [self._add(one) for one in files]
+
+        def change(table: Delta) -> None:
+            found = read_mark(table)
+            if found != expected:
+                raise PositionMoved(f"{self.path} has another position: another run added records.")
+            if _topics(mark.position, table) != _known_topics(table):
+                table.alter.set_table_properties(
+                    {TOPICS: json.dumps(_topics(mark.position, table))}, raise_if_not_exists=False
+                )
+                table = self._existing()
+            # Two commits with the attempt conflict, so this one cannot be added on top of another run's.
+            properties = CommitProperties(
+                custom_metadata={"userMetadata": mark.position.to_json()},
+                app_transactions=[Transaction(name, value) for name, value in _said(mark, found)],
+            )
+            table.create_write_transaction(
+                actions, "append", table.schema(), list(PARTITION_COLUMNS), commit_properties=properties
+            )
+
+        self._change(change)
+
+    def _change(self, change: Callable[[Delta], None]) -> None:
+        for _ in range(COMMITS_MAX):
+            try:
+                change(self._existing())
+            except CommitFailedError:
+                continue
+            return
+        raise TableError(f"{self.path} changes too often to commit to it: run this again later.")
+
+    def _add(self, file: Written) -> AddAction:
+        files = self._files()
+        metadata = pq.read_metadata(file.path, filesystem=files)
+        return AddAction(
+            path=file.path,
+            size=file.bytes,
+            partition_values=_partition_values(file.path),
+            modification_time=time.time_ns() // 1_000_000,
+            data_change=True,
+            stats=json.dumps({"numRecords": file.rows, **_ranges(metadata)}),
+        )
+
+    def _ready_for(self, schema: pa.Schema) -> None:
+        """The table has all columns that new files need."""
+        if self.load() is None:
+            Delta.create(
+                _for_delta(self.path),
+                schema,
+                mode="ignore",
+                partition_by=list(PARTITION_COLUMNS),
+                storage_options=self._storage,
+            )
+        self._change(lambda table: self._evolve(table, schema))
+
+    def _evolve(self, table: Delta, schema: pa.Schema) -> None:
+        known = pa.schema(table.schema().to_arrow())
+        if _contains(known, schema):
+            return
+        try:
+            write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge")
+        except (SchemaMismatchError, DeltaError, pa.ArrowException, ValueError) as failure:
+            if isinstance(failure, CommitFailedError):
+                raise
+            raise TableError(
+                f"{self.path} cannot take records of this schema ({_reason(failure)}): keep the type of existing "
+                "fields, or give changed ones another name, or archive to a new target."
+            ) from failure
+
+    def _existing(self) -> Delta:
+        found = self.load()
+        if found is None:
+            raise TableError(f"The Delta table {self.path} is gone.")
+        return found
+
+    def _files(self) -> pafs.FileSystem:
+        """Rooted at the table."""
+        return pafs.PyFileSystem(DeltaStorageHandler(_for_delta(self.path), self._storage))
+
+    # -- the rest --------------------------------------------------------------------------
+
+    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+        table = self.load()
+        partitions = list(_small_files(table, target_bytes)) if table else []
+        done = Compacted()
+        for number, values in enumerate(partitions):
+            say(f"compacting {number + 1} of {len(partitions)} partitions")
+            chosen: Any = [(name, "=", value) for name, value in values.items()]
+            made = self._existing().optimize.compact(partition_filters=chosen, target_size=target_bytes)
+            done = Compacted(
+                done.removed_files + made["numFilesRemoved"],
+                done.added_files + made["numFilesAdded"],
+                done.removed_bytes + _total_size(made["filesRemoved"]),
+                done.added_bytes + _total_size(made["filesAdded"]),
+            )
+        return done
+
+    def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
+        table = self.load()
+        if table is None:
+            return Compacted()
+        say("removing files that only old versions refer to")
+        hours = math.ceil(max(older_than_ms, UNCOMMITTED_MS) / _HOUR_MS)
+        chosen: dict[str, Any] = {"retention_hours": hours, "enforce_retention_duration": False, "full": True}
+        files = self._files()
+        sizes = [files.get_file_info(name).size or 0 for name in table.vacuum(dry_run=True, **chosen)]
+        table.vacuum(dry_run=False, **chosen)
+        table = self._existing()
+        table.create_checkpoint()
+        table.cleanup_metadata()
+        return Compacted(removed_files=len(sizes), removed_bytes=sum(sizes))
+
+    def read(self) -> "DataFrame":
+        table = self._existing()
+        features = set(table.protocol().reader_features or [])
+        if features & {"deletionVectors", "columnMapping"} or table.protocol().min_reader_version == 2:
+            return self._read_with_jar()
+        return read_parquet(
+            self._spark,
+            pa.schema(table.schema().to_arrow()),
+            table.file_uris(),
+            basePath=for_spark(self.path),
+        )
+
+    def _read_with_jar(self) -> "DataFrame":
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._spark.read.format("delta").load(for_spark(self.path))
+        except PySparkException as failure:
+            raise TableError(
+                f"{self.path} has features that another program added: reading it needs a Spark session with "
+                "Delta's jar."
+            ) from failure
+
+    def totals(self) -> tuple[int, int, int]:
+        found = self.load()
+        if found is None:
+            return 0, 0, 0
+        files = pa.table(found.get_add_actions(flatten=True))
+        rows, size = (sum(files[name].to_pylist()) for name in ("num_records", "size_bytes"))
+        return rows, files.num_rows, size
+
+
+def read_mark(table: Delta) -> Mark:
+    attempt = table.transaction_version(ATTEMPT)
+    if attempt is None:
+        return Mark()
+    spans = {}
+    for topic, topic_id, partitions in _known_topics(table):
+        for place in (Place(topic, topic_id, number) for number in range(partitions)):
+            end = table.transaction_version(_name("end", place))
+            if end is not None:
+                spans[place] = Span(table.transaction_version(_name("start", place)) or 0, end)
+    return Mark(Position(spans), attempt, table.transaction_version(APART) or 0)
+
+
+def _said(mark: Mark, before: Mark) -> Iterator[tuple[str, int]]:
+    """The transaction actions that change one mark into the other."""
+    yield ATTEMPT, mark.attempt
+    yield APART, mark.apart
+    for place, span in mark.position.spans.items():
+        known = before.position.spans.get(place)
+        if known is None or known.start != span.start:
+            yield _name("start", place), span.start
+        if known is None or known.end != span.end:
+            yield _name("end", place), span.end
+
+
+def _name(what: str, place: Place) -> str:
+    return f"tidelog/{what}/{place.topic}/{place.topic_id}/{place.partition}"
+
+
+def _known_topics(table: Delta) -> list[list[Any]]:
+    """Topic, id and number of partitions of each."""
+    found: list[list[Any]] = json.loads(table.metadata().configuration.get(TOPICS, "[]"))
+    return found
+
+
+def _topics(position: Position, table: Delta) -> list[list[Any]]:
+    """With those of the position."""
+    counts = {(topic, topic_id): count for topic, topic_id, count in _known_topics(table)}
+    for place in position.spans:
+        key = (place.topic, place.topic_id)
+        counts[key] = max(counts.get(key, 0), place.partition + 1)
+    return [[*key, count] for key, count in sorted(counts.items())]
+
+
+def _contains(known: pa.Schema | pa.StructType, added: pa.Schema | pa.StructType) -> bool:
+    """Whether all added fields are there already, with the same types."""
+    names = {one.name: one.type for one in known}
+    return all(one.name in names and _holds(names[one.name], one.type) for one in added)
+
+
+def _holds(known: pa.DataType, added: pa.DataType) -> bool:
+    if pa.types.is_struct(known) and pa.types.is_struct(added):
+        return _contains(known, added)
+    if pa.types.is_list(known) and pa.types.is_list(added):
+        return _holds(known.value_type, added.value_type)
+    if pa.types.is_map(known) and pa.types.is_map(added):
+        return _holds(known.key_type, added.key_type) and _holds(known.item_type, added.item_type)
+    return bool(known == added)
+
+
+def _parquet(files: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
+    found = files.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
+    return sorted((one for one in found if one.path.endswith(".parquet")), key=lambda one: one.path)
+
+
+def _partition_values(path: str) -> dict[str, str | None]:
+    values = dict(part.split("=", 1) for part in path.split("/")[:-1])
+    return {name: unquote(values[name]) for name in PARTITION_COLUMNS}
+
+
+def _ranges(metadata: pq.FileMetaData) -> dict[str, dict[str, int]]:
+    """Least and greatest values, by which readers skip files."""
+    least: dict[str, int] = {}
+    greatest: dict[str, int] = {}
+    names = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
+    for name in _SUMMARIZED:
+        found = [metadata.row_group(group).column(names[name]).statistics for group in range(metadata.num_row_groups)]
+        if all(one is not None and one.has_min_max for one in found) and found:
+            least[name] = min(one.min for one in found)
+            greatest[name] = max(one.max for one in found)
+    return {"minValues": least, "maxValues": greatest}
+
+
+def _small_files(table: Delta, target_bytes: int) -> Iterator[dict[str, str]]:
+    """Partitions with at least two files that are smaller than half of the wanted size."""
+    files = pa.table(table.get_add_actions(flatten=True))
+    counts: dict[tuple[str, ...], int] = {}
+    columns = [files[f"partition.{name}"].to_pylist() for name in PARTITION_COLUMNS]
+    for *values, size in zip(*columns, files["size_bytes"].to_pylist(), strict=True):
+        if size < target_bytes // 2:
+            key = tuple(map(str, values))
+            counts[key] = counts.get(key, 0) + 1
+    for key, count in sorted(counts.items()):
+        if count > 1:
+            yield dict(zip(PARTITION_COLUMNS, key, strict=True))
+
+
+def _total_size(metrics: Any) -> int:
+    found = json.loads(metrics) if isinstance(metrics, str) else metrics
+    return int(found["totalSize"])
+
+
+def _for_delta(path: str) -> str:
+    """deltalake takes a local path as it is, and makes no directories for a URI."""
+    place = urlparse(path)
+    if place.scheme == "file":
+        path = unquote(place.path)
+    return path if ":/" in path else str(Path(path).absolute())
+
+
+def _reason(failure: Exception) -> str:
+    return (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")
