@@ -31,7 +31,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, Transaction, write_deltalake
 from deltalake import DeltaTable as Delta
-from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 
@@ -187,18 +187,9 @@ class DeltaCommits:
         self._change(lambda table: self._evolve(table, schema))
 
     def _evolve(self, table: Delta, schema: pa.Schema) -> None:
-        known = pa.schema(table.schema().to_arrow())
-        if _contains(known, schema):
-            return
-        try:
+        missing = _missing(pa.schema(table.schema().to_arrow()), schema, "", self.path)
+        if missing:
             write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge")
-        except (SchemaMismatchError, DeltaError, pa.ArrowException, ValueError) as failure:
-            if isinstance(failure, CommitFailedError):
-                raise
-            raise TableError(
-                f"{self.path} cannot take records of this schema ({_reason(failure)}): keep the type of existing "
-                "fields, or give changed ones another name, or archive to a new target."
-            ) from failure
 
     def _existing(self) -> Delta:
         found = self.load()
@@ -233,15 +224,25 @@ class DeltaCommits:
         if table is None:
             return Compacted()
         say("removing files that only old versions refer to")
-        hours = math.ceil(max(older_than_ms, UNCOMMITTED_MS) / _HOUR_MS)
-        chosen: dict[str, Any] = {"retention_hours": hours, "enforce_retention_duration": False, "full": True}
-        files = self._files()
-        sizes = [files.get_file_info(name).size or 0 for name in table.vacuum(dry_run=True, **chosen)]
-        table.vacuum(dry_run=False, **chosen)
+        removed = self._vacuum(table, older_than_ms, full=False)
+        say("removing files of killed runs")
+        removed += self._vacuum(self._existing(), max(older_than_ms, UNCOMMITTED_MS), full=True)
         table = self._existing()
         table.create_checkpoint()
         table.cleanup_metadata()
-        return Compacted(removed_files=len(sizes), removed_bytes=sum(sizes))
+        return Compacted(removed_files=len(removed), removed_bytes=sum(removed))
+
+    def _vacuum(self, table: Delta, older_than_ms: int, *, full: bool) -> list[int]:
+        """The sizes of what was removed. ``full``: also files that were never part of the table."""
+        chosen: dict[str, Any] = {
+            "retention_hours": math.ceil(older_than_ms / _HOUR_MS),
+            "enforce_retention_duration": False,
+            "full": full,
+        }
+        files = self._files()
+        infos = [files.get_file_info(name) for name in table.vacuum(dry_run=True, **chosen)]
+        table.vacuum(dry_run=False, **chosen)
+        return [one.size for one in infos if one.type == pafs.FileType.File]
 
     def read(self) -> "DataFrame":
         table = self._existing()
@@ -319,20 +320,31 @@ def _topics(position: Position, table: Delta) -> list[list[Any]]:
     return [[*key, count] for key, count in sorted(counts.items())]
 
 
-def _contains(known: pa.Schema | pa.StructType, added: pa.Schema | pa.StructType) -> bool:
-    """Whether all added fields are there already, with the same types."""
-    names = {one.name: one.type for one in known}
-    return all(one.name in names and _holds(names[one.name], one.type) for one in added)
+def _missing(known: Any, added: Any, where: str, path: str) -> bool:
+    """Whether the table lacks fields of this schema or struct. Delta changes no types, and deltalake would
+    take another one without a word.
+    """
+    kinds = {one.name: one.type for one in known}
+    return any(
+        [one.name not in kinds or _lacks(kinds[one.name], one.type, f"{where}{one.name}", path) for one in added]
+    )
 
 
-def _holds(known: pa.DataType, added: pa.DataType) -> bool:
+def _lacks(known: pa.DataType, added: pa.DataType, where: str, path: str) -> bool:
     if pa.types.is_struct(known) and pa.types.is_struct(added):
-        return _contains(known, added)
+        return _missing(known, added, f"{where}.", path)
     if pa.types.is_list(known) and pa.types.is_list(added):
-        return _holds(known.value_type, added.value_type)
+        return _lacks(known.value_type, added.value_type, f"{where}[]", path)
     if pa.types.is_map(known) and pa.types.is_map(added):
-        return _holds(known.key_type, added.key_type) and _holds(known.item_type, added.item_type)
-    return bool(known == added)
+        values = _lacks(known.item_type, added.item_type, f"{where}{{}}", path)
+        return _lacks(known.key_type, added.key_type, f"{where}{{}}", path) or values
+    if known != added:
+        raise TableError(
+            f"{path} cannot take records of this schema: {where} is {known} in the table and {added} in new "
+            "records, and Delta keeps the type of a column; give the field another name, or archive to a new "
+            "target."
+        )
+    return False
 
 
 def _parquet(files: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
