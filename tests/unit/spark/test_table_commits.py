@@ -25,6 +25,7 @@ from tidelog.spark.pipelines.tables import delta, iceberg
 from tidelog.spark.pipelines.tables import Place, Position, PositionMoved, Rows, Span, Step, TableError
 from tidelog.spark.pipelines.tables.delta import DeltaCommits, open_delta
 from tidelog.spark.pipelines.tables.iceberg import IcebergCommits, open_iceberg
+from tidelog.spark.pipelines.tables.staging import new_attempt
 from tidelog.spark.pipelines.tables.two_tables import TwoTables
 
 TOPIC_ID = "Zm9vYmFyYmF6cXV4MTIzNA"
@@ -299,13 +300,15 @@ def test_small_files_are_merged_and_old_ones_expire(opened: Open) -> None:
     assert offsets(opened()) + offsets(opened(), "undecodable") == expected
     assert opened().compact(target_bytes=1 << 20, say=said.append).removed_files == 0
 
-    young = opened().expire(older_than_ms=0, say=said.append)
-    assert young.removed_files == 0  # a running step might be about to commit them
-    root = Path(opened()._records.path.removeprefix("file://"))
-    for path in root.parent.rglob("*"):
-        os.utime(path, (time.time() - OLD_S,) * 2)
+    # As if a step were running, or had been killed.
+    uncommitted = opened()._records.write(cast(Any, records(12)), new_attempt())
+    assert len(uncommitted) == 1
+    place = Path(opened()._records.path.removeprefix("file://"))
+    (file,) = place.rglob(uncommitted[0].path.rpartition("/")[2])
     old = opened().expire(older_than_ms=0, say=said.append)
-    assert old.removed_files >= 5 and old.removed_bytes > 0
+    assert old.removed_files >= 8 and old.removed_bytes > 0 and file.exists()
+    os.utime(file, (time.time() - OLD_S,) * 2)
+    assert opened().expire(older_than_ms=0, say=said.append).removed_files == 1 and not file.exists()
     assert opened().position() == at(12)
     assert offsets(opened()) + offsets(opened(), "undecodable") == expected
     add(opened(), 12, 14)

@@ -84,3 +84,8 @@ def split(decoded: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
 
     good = decoded.where(~functions.col(_BROKEN)).drop(_BROKEN)
     return good, decoded.where(functions.col(_BROKEN)).drop(_BROKEN, DECODED)
+
+
+def marked(decoded: "DataFrame", mark: str) -> "DataFrame":
+    """All rows, with a column that is true for those that :func:`split` would set apart."""
+    return decoded.withColumnRenamed(_BROKEN, mark)

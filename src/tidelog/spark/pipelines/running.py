@@ -82,7 +82,7 @@ def run(
 
 def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "_Counter | None") -> None:
     queries: list[StreamingQuery] = []
-    restarts = _Restarts(stop)
+    restarts = Restarts(stop)
     try:
         for writer in writers:
             if query := restarts.start(writer):
@@ -107,7 +107,7 @@ def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "
         counter.take(queries[0].recentProgress)
 
 
-class _Restarts:
+class Restarts:
     """Restarts queries after a failure that is not their own, for a limited time."""
 
     def __init__(self, stop: Event) -> None:

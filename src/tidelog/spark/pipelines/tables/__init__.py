@@ -11,7 +11,7 @@ One module per format implements :class:`Table`; :mod:`tidelog.spark.pipelines.s
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
@@ -65,24 +65,6 @@ class Position:
     def from_json(cls, text: str) -> Self:
         return cls({Place(*row[:3]): Span(*row[3:]) for row in json.loads(text)})
 
-    def reading(self, ranges: Mapping[Place, Span]) -> "Position":
-        """After the ranges were added; each continues a span at its end or at its start, or is new."""
-        spans = dict(self.spans)
-        for place, added in ranges.items():
-            known = spans.get(place)
-            if known is None:
-                spans[place] = added
-            elif added.start == known.end:
-                spans[place] = Span(known.start, added.end)
-            elif added.end == known.start:
-                spans[place] = Span(added.start, known.end)
-            else:
-                raise ValueError(f"{place} has offsets {known}, which {added} does not continue")
-        return Position(spans)
-
-    def ends(self) -> Iterator[tuple[Place, int]]:
-        return ((place, span.end) for place, span in self.spans.items())
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -91,7 +73,7 @@ class Step:
     number: int  # Counts the steps of one run, from 0; for progress and file names only.
     before: Position  # What the table must contain, or nothing is added.
     after: Position
-    # Called after the rows were read and before they are committed, where a format can; raises to give up.
+    # Called when the rows have been read, before they are committed: raises if they must not be.
     confirm: Callable[[], None] = lambda: None
 
 
@@ -101,7 +83,8 @@ class Rows:
 
     records: "DataFrame"
     undecodable: "DataFrame | None" = None  # None: nothing is decoded.
-    # Both, told apart by the column MARK, for a format that can write them in one pass.
+    # What both are parts of, told apart by the column MARK. Decoding a value again may give another result,
+    # and the record would be in both tables or in none: formats write this in one pass, or persist it.
     marked: "DataFrame | None" = None
 
 

@@ -92,18 +92,26 @@ def _finish_merges(files: Files, part: str) -> None:
 
 
 def _remove_incomplete(files: Files) -> None:
-    """Files of a micro-batch that is not noted for the records: it is read again."""
-    last = max(_noted(files, "records"), default=-1)
+    """Files of a micro-batch that was not finished: it is read again.
+
+    Without notes and checkpoint only a staging directory proves that a batch was not finished; everything
+    else stays.
+    """
+    finished = _noted(files, "records") | _numbers(files, "checkpoint/commits")
+    last = max(finished, default=-1)
     for part in _PARTS:
         for one in files.files(part, recursive=True):
             name = one.name.rpartition("/")[2]
-            if name.startswith("batch-") and int(name.split("-")[1]) > last:
+            if not name.startswith("batch-") or f"{part}/_" in one.name:
+                continue
+            number = int(name.split("-")[1])
+            if number > last and (finished or any(files.exists(f"{p}/_staging/{number}") for p in _PARTS)):
                 files.delete(one.name)
 
 
-def _noted(files: Files, part: str) -> list[int]:
+def _noted(files: Files, part: str) -> set[int]:
     names = (one.name.rpartition("/")[2] for one in files.files(f"{part}/_batches"))
-    return [int(name.removesuffix(".json")) for name in names if name.endswith(".json")]
+    return {int(name.removesuffix(".json")) for name in names if name.endswith(".json")}
 
 
 def _contents(tables: "dict[str, DataFrame]") -> tuple[dict[Place, Span], dict[str, int]]:

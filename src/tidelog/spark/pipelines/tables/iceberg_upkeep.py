@@ -5,8 +5,8 @@ commit for several partitions. Files from before a change of the partitions are 
 Readers of an older snapshot still find the old files.
 
 *Expiry* removes old snapshots, and then the files that no snapshot refers to: those of expired snapshots, and
-those of attempts that were never committed. A file that is younger than :data:`UNCOMMITTED_MS` stays, because
-a running step may be about to commit it.
+those of attempts that were never committed. Of the latter, a file that is younger than :data:`UNCOMMITTED_MS`
+stays, because a running step may be about to commit it.
 """
 
 import datetime
@@ -117,11 +117,13 @@ def expire(one: "IcebergCommits", older_than_ms: int, say: Say) -> Compacted:
     def change(table: IcebergTable) -> None:
         table.maintenance.expire_snapshots().older_than(limit).commit()
 
-    say("removing old snapshots")
-    one.change(change)
     table = one.load()
     if table is None:
         return Compacted()
+    say("removing old snapshots")
+    before = _used(table)
+    one.change(change)
+    table = one.load() or table
     say("looking for files that no snapshot refers to")
     used = _used(table)
     cutoff_ns = (now_ms - max(older_than_ms, UNCOMMITTED_MS)) * 1_000_000
@@ -130,7 +132,8 @@ def expire(one: "IcebergCommits", older_than_ms: int, say: Say) -> Compacted:
         filesystem, root = arrow_files(table, f"{table.location().rstrip('/')}/{directory}")
         found = filesystem.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
         for file in found:
-            if file.type == pafs.FileType.File and file.path not in used and (file.mtime_ns or 0) < cutoff_ns:
+            is_old = file.path in before or (file.mtime_ns or 0) < cutoff_ns
+            if file.type == pafs.FileType.File and file.path not in used and is_old:
                 filesystem.delete_file(file.path)
                 removed, size = removed + 1, size + file.size
                 if removed % 1000 == 0:

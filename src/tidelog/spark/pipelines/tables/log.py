@@ -5,7 +5,7 @@ Owns ``_log`` and ``_staging`` of the table. Knows nothing of Spark, Parquet or 
 New files are complete in a directory of ``_staging`` before anything else happens. An :class:`Entry` with the
 next number is created: that commits the change. Then its files are moved to their places, the files that it
 replaces are deleted, and last of all its staging directory. A process that finds the staging directory of the
-last entry finishes it first. Every entry has the whole state, so the ones before it are deleted.
+last entry finishes that entry first. Every entry has the whole state, so the ones before it are deleted.
 
 A number is taken only once. That makes changes conditional: a process that did not see the last entry cannot
 commit. An entry that was delayed until higher ones existed, and whose number was free again, is ignored.
@@ -23,6 +23,7 @@ from tidelog.spark.pipelines.tables.filesystem import FileInfo, Files
 LOG = "_log"
 STAGING = "_staging"
 
+_PENDING = "_pending"  # In a staging directory: its entry has not been carried out.
 _ENTRY = re.compile(rf"{LOG}/(\d+)\.json")
 _PART = re.compile(r"part-(\d+)-.*?(?:-?c(\d+))?\.(?:\w+\.)?parquet$")
 
@@ -70,6 +71,9 @@ class Log:
         if self.is_pending(after):
             # Only the last entry is ever finished: what it says must be true before there is another.
             self._carry_out(after)
+        if change.staging:
+            # A directory of an object store exists only as long as something is in it.
+            self._files.write(f"{change.staging}/{_PENDING}", b"")
         entry = replace(change, number=after.number + 1)
         name = _name(entry.number)
         if not self._files.create(name, entry.to_json()):
@@ -83,7 +87,7 @@ class Log:
 
     def is_pending(self, entry: Entry) -> bool:
         """Whether files are not yet where the entry says."""
-        return bool(entry.staging) and self._files.exists(entry.staging)
+        return bool(entry.staging) and self._files.exists(f"{entry.staging}/{_PENDING}")
 
     def recover(self) -> Entry:
         """Finish the last change, and remove what was staged and never committed. Only for the one run that
@@ -101,6 +105,22 @@ class Log:
 
     def staged(self, staging: str) -> list[FileInfo]:
         return [one for one in self._files.files(staging, recursive=True) if one.name.endswith(".parquet")]
+
+    def visible(self, directory: str, entry: Entry | None = None) -> list[FileInfo]:
+        """The files with the rows, each row in one: of a change that is being carried out all or nothing
+        counts.
+        """
+        entry = entry or self.last()
+        is_pending = self.is_pending(entry)
+        found = [one for one in self._files.files(directory, recursive=True) if _is_data(one.name)]
+        if not is_pending:
+            return found
+        prefix = f"{directory}/" if directory else ""
+        targets = {target for target in entry.moves.values() if target.startswith(prefix)}
+        # Old files are removed only when all new ones are in place.
+        is_moved = targets <= {one.name for one in found}
+        hidden = set(entry.removes) if is_moved else targets
+        return [one for one in found if one.name not in hidden]
 
     def _carry_out(self, entry: Entry) -> None:
         for source, target in entry.moves.items():
@@ -131,6 +151,10 @@ def placed(staged: list[FileInfo], staging: str, place: Callable[[str], str]) ->
         name = f"{staging.rpartition('/')[2]}-{part}.parquet"
         moves[one.name] = f"{directory}/{name}" if directory else name
     return moves
+
+
+def _is_data(name: str) -> bool:
+    return name.endswith(".parquet") and not any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
 def _name(number: int) -> str:

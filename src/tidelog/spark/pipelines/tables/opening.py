@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.tables import Table, optional
+from tidelog.spark.pipelines.tables.filesystem import files_at
+from tidelog.spark.pipelines.tables.log import LOG
 from tidelog.spark.pipelines.tables.parquet import ParquetTable
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ class Format(NamedTuple):
 
 
 def _is_parquet(spark: "SparkSession", target: str) -> bool:
-    return False  # It needs no metadata: see open_existing().
+    return files_at(spark, target).exists(LOG)
 
 
 FORMATS: dict[str, Format] = {

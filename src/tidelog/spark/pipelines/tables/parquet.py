@@ -35,7 +35,7 @@ from tidelog.spark.pipelines.tables import (
     Step,
     Totals,
 )
-from tidelog.spark.pipelines.tables.filesystem import FileInfo, Files, files_at
+from tidelog.spark.pipelines.tables.filesystem import Files, files_at
 from tidelog.spark.pipelines.tables.lock import locked
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
 from tidelog.spark.pipelines.tables.merging import Group, mergeable
@@ -156,7 +156,7 @@ class ParquetTable:
         return done
 
     def _mergeable(self, part: str, target_bytes: int) -> list[Group]:
-        return mergeable(self._visible(part), target_bytes)
+        return mergeable(self.log.visible(part), target_bytes)
 
     def _merge(self, group: Group, target_bytes: int) -> Compacted:
         before = self.log.last()
@@ -194,7 +194,14 @@ class ParquetTable:
         return self._read(UNDECODABLE)
 
     def _read(self, part: str) -> "DataFrame | None":
-        entry = self.log.last()
+        """Of one state: Spark lists the files, and a change that was committed meanwhile begins it again."""
+        while True:
+            entry = self.log.last()
+            found = self._read_state(part, entry)
+            if self.log.last().number == entry.number:
+                return found
+
+    def _read_state(self, part: str, entry: Entry) -> "DataFrame | None":
         if entry.number == 0:
             from tidelog.spark.pipelines.tables.earlier import read_earlier
 
@@ -205,18 +212,8 @@ class ParquetTable:
         if not self.log.is_pending(entry):
             names = [part] if self.files.exists(part) else []
         else:
-            names = [one.name for one in self._visible(part, entry)]
+            names = [one.name for one in self.log.visible(part, entry)]
         return self._load(schema, part, names)
-
-    def _visible(self, part: str, entry: Entry | None = None) -> list[FileInfo]:
-        """Each record in one file: of a change that is being carried out all or nothing counts."""
-        entry = entry or self.log.last()
-        found = [one for one in self.files.files(part, recursive=True) if _is_data(one.name)]
-        targets = {target for target in entry.moves.values() if target.startswith(f"{part}/")}
-        # Old files are removed only when all new ones are in place.
-        is_moved = targets <= {one.name for one in found}
-        hidden = set(entry.removes) if is_moved else targets
-        return [one for one in found if one.name not in hidden]
 
     def _load(self, schema: "StructType | None", part: str, names: list[str]) -> "DataFrame":
         """With all columns that any file has. A file that lacks one has null there."""
@@ -246,10 +243,6 @@ def _final(directory: str) -> str:
     if mark == f"{MARK}=true":
         return f"{UNDECODABLE}/{rest}"
     return f"{RECORDS}/{rest}" if mark == f"{MARK}=false" else f"{RECORDS}/{directory}"
-
-
-def _is_data(name: str) -> bool:
-    return name.endswith(".parquet") and not any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
 def _schema(entry: Entry, part: str) -> "StructType | None":
