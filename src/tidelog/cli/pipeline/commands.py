@@ -19,12 +19,23 @@ from tidelog.cli.pipeline.run import (
     spark_session,
     stop_on_signals,
 )
+from tidelog.cli.pipeline.table_options import (
+    Catalog,
+    PartitionBy,
+    TableFormat,
+    TableOptions,
+    chosen_options,
+)
+from tidelog.cli.pipeline.upkeep import compact, expire
 from tidelog.cli.tables import count, print_json, print_table
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Run pipelines on Spark, on this machine or on a cluster.",
 )
+
+app.command("compact")(compact)
+app.command("expire")(expire)
 
 Topic = Annotated[
     str, typer.Argument(metavar="TOPIC[,TOPIC…]", help="Topics, separated by commas.", show_default=False)
@@ -52,7 +63,11 @@ def archive(
     drop_value: Annotated[
         bool, flag("--drop-value", help="Keep only the decoded values, not the original bytes.")
     ] = False,
-    delta: Annotated[bool, flag("--delta", help="Write Delta tables instead of Parquet files.")] = False,
+    table_format: TableFormat = "parquet",
+    delta: Annotated[bool, flag("--delta", help="The same as --table-format delta.")] = False,
+    catalog: Catalog = None,
+    table_options: TableOptions = [],  # noqa: B006
+    partition_by: PartitionBy = None,
     merge_mb: Annotated[
         int,
         typer.Option(
@@ -71,7 +86,7 @@ def archive(
 
     Example: tidelog pipeline archive orders --to /data/orders --format json --schema 'id long, amount double'
     """
-    with spark_session("archive", master, remote, conf, bootstrap=bootstrap, delta=delta) as spark:
+    with spark_session("archive", master, remote, conf, bootstrap=bootstrap) as spark:
         from tidelog.spark.pipelines import Archive, Topics
         from tidelog.spark.pipelines import archive as run
 
@@ -80,9 +95,10 @@ def archive(
             target,
             _decoding(value_format, schema),
             not drop_value,
-            "delta" if delta else "parquet",
+            "delta" if delta else table_format,
             merge_mb << 20,
             every,
+            table_options=chosen_options(catalog, table_options, partition_by),
         )
         with stop_on_signals() as stop, shown_progress("archive", json) as tell:
             report = run(spark, job, stop=stop, tell=tell)
@@ -112,6 +128,8 @@ def restore(
             "--where", metavar="SQL", help="Only matching records, such as \"date >= '2026-05-01'\"."
         ),
     ] = "",
+    catalog: Catalog = None,
+    table_options: TableOptions = [],  # noqa: B006
     by_key: Annotated[
         bool, flag("--by-key", help="Choose partitions by key instead of the original ones.")
     ] = False,

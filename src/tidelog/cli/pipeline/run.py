@@ -75,7 +75,6 @@ def spark_session(
     settings: list[str],
     *,
     bootstrap: str | None = None,
-    delta: bool = False,
 ) -> "Iterator[SparkSession]":
     """A session for one command; everything that can go wrong with Spark becomes one sentence. ``bootstrap``:
     the brokers it needs, if any.
@@ -92,10 +91,6 @@ def spark_session(
             f"This needs {error.name}, which is not installed: pip install 'tidelog[spark]'."
         ) from None
     chosen = pairs(settings, "--conf")
-    if delta and remote is None:  # a Connect server has its own settings since it was started
-        from tidelog.spark.pipelines.delta import SETTINGS
-
-        chosen = {**SETTINGS, **chosen}
     with _explained():
         session = open_session(f"tidelog pipeline {name}", master=master, remote=remote, settings=chosen)
         try:
@@ -112,10 +107,11 @@ def _explained() -> Iterator[None]:
     from tidelog.client.errors import ClientError
     from tidelog.spark import JavaMissing, OptionError
     from tidelog.spark.pipelines.running import MachineTooBusy
+    from tidelog.spark.pipelines.tables import TableError
 
     try:
         yield
-    except (JavaMissing, MachineTooBusy, OptionError, ClientError) as error:
+    except (JavaMissing, MachineTooBusy, OptionError, TableError, ClientError) as error:
         raise CommandFailed(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None
