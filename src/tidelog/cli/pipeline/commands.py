@@ -7,6 +7,16 @@ import typer
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
+from tidelog.cli.pipeline.archiving import (
+    AllowLoss,
+    BreakLock,
+    FromTime,
+    RowsPerSecond,
+    RowsPerStep,
+    ToTime,
+    print_archived,
+    time_ms,
+)
 from tidelog.cli.pipeline.figures import print_indicators
 from tidelog.cli.pipeline.run import (
     Every,
@@ -75,6 +85,12 @@ def archive(
         ),
     ] = 128,
     every: Every = None,
+    from_time: FromTime = None,
+    to_time: ToTime = None,
+    rows_per_step: RowsPerStep = None,
+    rows_per_second: RowsPerSecond = None,
+    allow_loss: AllowLoss = False,
+    break_lock: BreakLock = False,
     options: SourceOptions = [],  # noqa: B006 — typer reads the default and never changes it
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     master: Master = None,
@@ -98,16 +114,19 @@ def archive(
             "delta" if delta else table_format,
             merge_mb << 20,
             every,
-            table_options=chosen_options(catalog, table_options, partition_by),
+            time_ms(from_time, "--from-time"),
+            time_ms(to_time, "--to-time"),
+            rows_per_step,
+            rows_per_second,
+            allow_loss,
+            chosen_options(catalog, table_options, partition_by, break_lock=break_lock),
         )
         with stop_on_signals() as stop, shown_progress("archive", json) as tell:
             report = run(spark, job, stop=stop, tell=tell)
     if json:
         print_json(asdict(report))
         return
-    apart = f", {count(report.undecodable, 'undecodable record')} set apart" if report.undecodable else ""
-    ended = "stopped after" if report.stopped else "archived"
-    print(f"{ended} {count(report.records, 'record')}{apart}; {target} holds {report.total}")
+    print_archived(report)
 
 
 @app.command("restore")

@@ -111,7 +111,7 @@ def _explained() -> Iterator[None]:
 
     try:
         yield
-    except (JavaMissing, MachineTooBusy, OptionError, TableError, ClientError) as error:
+    except (JavaMissing, MachineTooBusy, OptionError, ClientError, TableError) as error:
         raise CommandFailed(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None

@@ -38,7 +38,7 @@ PartitionBy = Annotated[
 
 
 def chosen_options(
-    catalog: str | None, options: list[str], partition_by: str | None = None
+    catalog: str | None, options: list[str], partition_by: str | None = None, *, break_lock: bool = False
 ) -> dict[str, str]:
     """As :func:`tidelog.spark.pipelines.tables.opening.open_table` takes them."""
     chosen = pairs(options, "--table-option")
@@ -46,4 +46,6 @@ def chosen_options(
         chosen["catalog"] = catalog
     if partition_by is not None:
         chosen["partition-by"] = partition_by
+    if break_lock:
+        chosen["break-lock"] = "true"
     return chosen

@@ -79,14 +79,28 @@ def transform(
     for name, view in views.items():
         view.createOrReplaceTempView(name)
     rows = spark.sql(job.sql)
+    for path, checkpoint in _tables(job).items():
+        ParquetFiles(spark, path, checkpoint).check()
     writers = [_writer(job, rows)]
     decoded = {name: source for name, source in job.sources.items() if source.decoding is not None}
     writers += [_set_apart(spark, job, name, source) for name, source in decoded.items()]
     outcome = run(*writers, every=job.every, stop=stop, tell=tell)
+    tables = _tables(job)
     counts = {
-        name: sum(one.rows for one in ParquetFiles(job.undecodable(name)).batches()) for name in decoded
+        name: ParquetFiles(spark, path, tables[path]).row_total()
+        for name, path in ((name, job.undecodable(name)) for name in decoded)
     }
     return TransformReport(outcome.rows, counts, outcome.stopped)
+
+
+def _tables(job: Transform) -> dict[str, str]:
+    """Directories of Parquet, and the checkpoints of the queries that fill them."""
+    tables = {
+        job.undecodable(name): f"{job.checkpoint}/undecodable-{name}"
+        for name, source in job.sources.items()
+        if source.decoding is not None
+    }
+    return tables | ({job.output.table: f"{job.checkpoint}/query"} if job.output.table else {})
 
 
 def _view(spark: "SparkSession", source: Source) -> "DataFrame":
@@ -104,16 +118,17 @@ def _set_apart(spark: "SparkSession", job: Transform, name: str, source: Source)
     if source.decoding is None:
         raise OptionError(f"The source {name} has nothing to decode.")
     _, broken = split(source.decoding.apply(source.topics.read_stream(spark, includeHeaders="true")))
-    writer = broken.writeStream.foreachBatch(_Appender(job.undecodable(name)))
-    return writer.option("checkpointLocation", f"{job.checkpoint}/undecodable-{name}")
+    path = job.undecodable(name)
+    checkpoint = _tables(job)[path]
+    writer = broken.writeStream.foreachBatch(_Appender(path, checkpoint))
+    return writer.option("checkpointLocation", checkpoint)
 
 
 def _writer(job: Transform, rows: "DataFrame") -> "DataStreamWriter":
     checkpoint = f"{job.checkpoint}/query"
     if job.output.table:
-        return rows.writeStream.foreachBatch(_Appender(job.output.table)).option(
-            "checkpointLocation", checkpoint
-        )
+        writer = rows.writeStream.foreachBatch(_Appender(job.output.table, checkpoint))
+        return writer.option("checkpointLocation", checkpoint)
     writer = _as_records(job.output, rows).writeStream.format("tidelog").outputMode(job.output.mode)
     options = {
         "kafka.bootstrap.servers": job.bootstrap,
@@ -144,8 +159,9 @@ def _as_records(output: Output, rows: "DataFrame") -> "DataFrame":
 class _Appender:
     """Adds one micro-batch to a table; a class, because Spark Connect sends it to the server."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, checkpoint: str) -> None:
         self._path = path
+        self._checkpoint = checkpoint
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
-        ParquetFiles(self._path).add(batch, batch_id, ())
+        ParquetFiles(batch.sparkSession, self._path, self._checkpoint).add(batch, batch_id)

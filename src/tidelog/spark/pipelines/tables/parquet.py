@@ -123,18 +123,16 @@ class ParquetTable:
         return grown
 
     def _write(self, rows: Rows, staging: str) -> tuple[int, int]:
-        """(records, undecodable ones), counted while they are written."""
+        """(records, undecodable ones)."""
+        path = f"{self.target}/{staging}"
+        if rows.marked is None:
+            return write_counted(rows.records, PARTITION_COLUMNS, path), 0
         from pyspark.sql import Observation, functions
 
-        everything = rows.records if rows.marked is None else rows.marked
-        marks = functions.lit(False) if rows.marked is None else functions.col(MARK)
         seen = Observation()
-        observed = everything.observe(
-            seen, functions.count(functions.lit(1)).alias("rows"), functions.count_if(marks).alias("marked")
-        )
-        columns = PARTITION_COLUMNS if rows.marked is None else (MARK, *PARTITION_COLUMNS)
-        write_unsorted(observed, columns, f"{self.target}/{staging}")
-        return int(seen.get["rows"] - seen.get["marked"]), int(seen.get["marked"])
+        observed = rows.marked.observe(seen, functions.count_if(functions.col(MARK)).alias("marked"))
+        total = write_counted(observed, (MARK, *PARTITION_COLUMNS), path)
+        return total - int(seen.get["marked"]), int(seen.get["marked"])
 
     # -- merging ---------------------------------------------------------------------------
 
@@ -225,16 +223,22 @@ class ParquetTable:
         return reader.parquet(*(f"{self.target}/{name}" for name in names))
 
 
-def write_unsorted(rows: "DataFrame", partition_by: tuple[str, ...], path: str) -> None:
+def write_counted(rows: "DataFrame", partition_by: tuple[str, ...], path: str) -> int:
+    """Returns the number of rows."""
+    from pyspark.sql import Observation, functions
+
+    seen = Observation()
+    observed = rows.observe(seen, functions.count(functions.lit(1)).alias("rows"))
     settings = rows.sparkSession.conf
     before = settings.get(_OPEN_FILES_SETTING, "0")
     if partition_by and before == "0":  # a user's choice stays
         settings.set(_OPEN_FILES_SETTING, str(_OPEN_FILES))
     try:
-        rows.write.mode("overwrite").partitionBy(*partition_by).parquet(path)
+        observed.write.mode("overwrite").partitionBy(*partition_by).parquet(path)
     finally:
         if before is not None:
             settings.set(_OPEN_FILES_SETTING, before)
+    return int(seen.get["rows"])
 
 
 def _final(directory: str) -> str:
