@@ -10,7 +10,7 @@ from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.tables import Table, optional
 from tidelog.spark.pipelines.tables.filesystem import files_at
 from tidelog.spark.pipelines.tables.log import LOG
-from tidelog.spark.pipelines.tables.parquet import ParquetTable
+from tidelog.spark.pipelines.tables.parquet import BREAK_LOCK, ParquetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +42,9 @@ def open_table(
     """``options`` are the format's own, such as a catalog."""
     if table_format not in FORMATS:
         raise OptionError(f"The table format is {table_format!r}; allowed: {', '.join(FORMATS)}.")
+    unknown = sorted({*(options or {})} - {BREAK_LOCK}) if table_format == "parquet" else []
+    if unknown:
+        raise OptionError(f"Plain Parquet has no option {unknown[0]}: it is one of Iceberg or Delta tables.")
     return FORMATS[table_format].open(spark, target, options or {})
 
 

@@ -55,20 +55,17 @@ def write_parquet(rows: "DataFrame", path: str, partition_by: Sequence[str]) -> 
 
 def read_parquet(spark: "SparkSession", schema: pa.Schema, paths: Sequence[str], **options: str) -> "DataFrame":
     """The files with the schema of the table: a column that a file lacks is null."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    wanted = from_arrow_schema(schema)
+    empty = spark.createDataFrame(schema.empty_table())
     if not paths:
-        return spark.createDataFrame([], wanted)
-    reader = spark.read.schema(wanted).options(**options)
-    return reader.parquet(*(for_spark(one) for one in paths)).select(*wanted.fieldNames())
+        return empty
+    reader = spark.read.schema(empty.schema).options(**options)
+    return reader.parquet(*(for_spark(one) for one in paths)).select(*empty.columns)
 
 
 def arrow_schema(rows: "DataFrame") -> pa.Schema:
     """Of the files that Spark will write, with every column optional."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    found = to_arrow_schema(rows.schema)
+    # Spark converts data only; a table without rows has the schema.
+    found = rows.sparkSession.createDataFrame([], rows.schema).toArrow().schema
     return pa.schema([_optional(one) for one in found])
 
 
