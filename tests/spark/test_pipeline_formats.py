@@ -145,9 +145,7 @@ def test_options_of_other_formats_are_refused(spark: "SparkSession", tmp_path: P
     pytest.importorskip("deltalake")
 
     def refused(table_format: str, target: str, **options: str) -> str:
-        job = Archive(
-            Topics("127.0.0.1:1", "any"), target, table_format=table_format, table_options=options
-        )
+        job = Archive(Topics("127.0.0.1:1", "any"), target, table_format=table_format, table_options=options)
         with pytest.raises(Exception) as failure:  # noqa: PT011 — the sentence is compared
             archive(spark, job)
         assert type(failure.value).__module__.startswith("tidelog."), failure.value

@@ -135,7 +135,9 @@ def offsets(table: TwoTables, part: str = "records") -> Counter[int]:
     if isinstance(one, IcebergCommits):
         found = one.load()
         assert found is not None
-        return Counter(StaticTable.from_metadata(found.metadata_location).scan().to_arrow()["offset"].to_pylist())
+        return Counter(
+            StaticTable.from_metadata(found.metadata_location).scan().to_arrow()["offset"].to_pylist()
+        )
     assert isinstance(one, DeltaCommits)
     return Counter(Delta(one.path).to_pyarrow_table()["offset"].to_pylist())
 
@@ -155,7 +157,9 @@ def test_the_position_is_part_of_the_table(opened: Open) -> None:
     assert opened().read_undecodable() is None
 
 
-def test_of_two_runs_at_the_same_time_one_adds_its_records(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_runs_at_the_same_time_one_adds_its_records(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add(opened(), 0, 5)
     other = opened()
     slow = opened()
@@ -316,7 +320,9 @@ def test_small_files_are_merged_and_old_ones_expire(opened: Open) -> None:
     assert offsets(opened()) + offsets(opened(), "undecodable") == Counter(range(14))
 
 
-def test_a_compaction_at_the_same_time_does_not_stop_a_step(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_at_the_same_time_does_not_stop_a_step(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add(opened(), 0, 2)
     add(opened(), 2, 4)
     slow = opened()

@@ -22,6 +22,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
@@ -45,6 +46,7 @@ from tidelog.spark.pipelines.tables import (
     Span,
     TableError,
 )
+from tidelog.spark.pipelines.tables.earlier import contents
 from tidelog.spark.pipelines.tables.staging import (
     UNCOMMITTED_MS,
     Written,
@@ -71,17 +73,31 @@ _SUMMARIZED = ("partition", "offset")  # Columns whose range the log has for eac
 def open_delta(spark: "SparkSession", target: str, options: Mapping[str, str]) -> TwoTables:
     chosen = dict(options)
     if chosen.pop("partition-by", "day") != "day":
-        raise TableError("A Delta table keeps its partitions, and an archive's are days: use --partition-by day.")
-    root = target.rstrip("/")
-    return TwoTables(
-        target,
-        DeltaCommits(spark, f"{root}/records", chosen),
-        DeltaCommits(spark, f"{root}/undecodable", chosen),
+        raise TableError(
+            "A Delta table keeps its partitions, and an archive's are days: use --partition-by day."
+        )
+    records, undecodable = (
+        DeltaCommits(spark, f"{target.rstrip('/')}/{name}", chosen) for name in ("records", "undecodable")
     )
+    return TwoTables(target, records, undecodable, partial(_earlier_position, target, records, undecodable))
 
 
-def is_delta(spark: "SparkSession", target: str) -> bool:
-    return Delta.is_deltatable(_for_delta(f"{target.rstrip('/')}/records"))
+def _earlier_position(target: str, records: "DeltaCommits", undecodable: "DeltaCommits") -> Position | None:
+    """Of an archive by a stream, whose micro-batches were counted by Delta's transaction actions: first the one
+    of the undecodable records, then the one of the records.
+    """
+    tables = {one: table for one in (records, undecodable) if (table := one.load())}
+    if not any(one.totals()[0] for one in tables):
+        return None
+    batches = [
+        tables[one].transaction_version(f"tidelog-archive-{target}/checkpoint-{one.path}") for one in tables
+    ]
+    if batches[0] is None or len({*batches}) > 1:
+        raise TableError(
+            f"An earlier version of the archive made {target}, and its last batch is not complete, or it was made "
+            "under another name of the directory: run the earlier version once more, or use the same --to."
+        )
+    return Position(contents({one.path: one.read() for one in tables})[0])
 
 
 class DeltaCommits:
@@ -128,7 +144,10 @@ class DeltaCommits:
     def written(self, attempt: int) -> list[Written]:
         files, name = self._files(), f"/{attempt_name(attempt)}-"
         found = [one for one in _parquet(files, "") if name in one.path]
-        return [Written(one.path, pq.read_metadata(one.path, filesystem=files).num_rows, one.size) for one in found]
+        return [
+            Written(one.path, pq.read_metadata(one.path, filesystem=files).num_rows, one.size)
+            for one in found
+        ]
 
     def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
         actions = [self._add(one) for one in files]
@@ -326,7 +345,10 @@ def _missing(known: Any, added: Any, where: str, path: str) -> bool:
     """
     kinds = {one.name: one.type for one in known}
     return any(
-        [one.name not in kinds or _lacks(kinds[one.name], one.type, f"{where}{one.name}", path) for one in added]
+        [
+            one.name not in kinds or _lacks(kinds[one.name], one.type, f"{where}{one.name}", path)
+            for one in added
+        ]
     )
 
 
@@ -363,7 +385,10 @@ def _ranges(metadata: pq.FileMetaData) -> dict[str, dict[str, int]]:
     greatest: dict[str, int] = {}
     names = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
     for name in _SUMMARIZED:
-        found = [metadata.row_group(group).column(names[name]).statistics for group in range(metadata.num_row_groups)]
+        found = [
+            metadata.row_group(group).column(names[name]).statistics
+            for group in range(metadata.num_row_groups)
+        ]
         if all(one is not None and one.has_min_max for one in found) and found:
             least[name] = min(one.min for one in found)
             greatest[name] = max(one.max for one in found)

@@ -40,7 +40,6 @@ from tidelog.spark.pipelines.tables.iceberg_catalogs import (
     Conflict,
     Identifier,
     load_guarded,
-    local_directory,
     open_catalog,
 )
 from tidelog.spark.pipelines.tables.staging import (
@@ -89,13 +88,6 @@ def open_iceberg(spark: "SparkSession", target: str, options: Mapping[str, str])
         return IcebergCommits(spark, catalog, (*namespace, name), unit)
 
     return TwoTables(target, one("records"), one("undecodable"))
-
-
-def is_iceberg(spark: "SparkSession", target: str) -> bool:
-    try:
-        return (local_directory(target) / "records" / "metadata" / "version-hint.text").exists()
-    except TableError:
-        return False
 
 
 class IcebergCommits:

@@ -214,7 +214,9 @@ def _version_of(location: str) -> int:
 
 def _current_version(directory: Path) -> int:
     """Listed, not taken from the hint: a killed writer may have left an old one."""
-    return max((_version_of(one.name) for one in (directory / "metadata").glob("v*.metadata.json")), default=0)
+    return max(
+        (_version_of(one.name) for one in (directory / "metadata").glob("v*.metadata.json")), default=0
+    )
 
 
 def _sync(path: Path) -> None:

@@ -7,12 +7,16 @@ split so that each file belongs to one partition of the table. Knows no table fo
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from tidelog.spark.pipelines.tables import TableError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
 
 # A file system of Hadoop has its own name for the stores that other programs call s3 and gs.
 _HADOOP_SCHEMES = {"s3://": "s3a://", "s3n://": "s3a://"}
@@ -53,7 +57,9 @@ def write_parquet(rows: "DataFrame", path: str, partition_by: Sequence[str]) -> 
         writer.partitionBy(*partition_by).parquet(for_spark(path))
 
 
-def read_parquet(spark: "SparkSession", schema: pa.Schema, paths: Sequence[str], **options: str) -> "DataFrame":
+def read_parquet(
+    spark: "SparkSession", schema: pa.Schema, paths: Sequence[str], **options: str
+) -> "DataFrame":
     """The files with the schema of the table: a column that a file lacks is null."""
     empty = spark.createDataFrame(schema.empty_table())
     if not paths:
@@ -64,9 +70,7 @@ def read_parquet(spark: "SparkSession", schema: pa.Schema, paths: Sequence[str],
 
 def arrow_schema(rows: "DataFrame") -> pa.Schema:
     """Of the files that Spark will write, with every column optional."""
-    # Spark converts data only; a table without rows has the schema.
-    found = rows.sparkSession.createDataFrame([], rows.schema).toArrow().schema
-    return pa.schema([_optional(one) for one in found])
+    return pa.schema(_fields(rows.schema))
 
 
 def for_spark(path: str) -> str:
@@ -76,20 +80,48 @@ def for_spark(path: str) -> str:
     return path
 
 
-def _optional(found: pa.Field) -> pa.Field:
-    return pa.field(found.name, _optional_inside(found.type), nullable=True)
+def _fields(schema: "StructType") -> list[pa.Field]:
+    return [pa.field(one.name, _arrow(one.dataType)) for one in schema]
 
 
-def _optional_inside(found: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(found):
-        return pa.struct([_optional(found.field(number)) for number in range(found.num_fields)])
-    if pa.types.is_list(found) or pa.types.is_large_list(found):
-        return pa.list_(pa.field("element", _optional_inside(found.value_type), nullable=True))
-    if pa.types.is_map(found):
-        return pa.map_(_optional_inside(found.key_type), _optional_inside(found.item_type))
-    if pa.types.is_timestamp(found):
-        return pa.timestamp("us", "UTC" if found.tz else None)
-    return found
+def _arrow(kind: "DataType") -> pa.DataType:
+    from pyspark.sql import types
+
+    match kind:
+        case types.StructType():
+            return pa.struct(_fields(kind))
+        case types.ArrayType():
+            return pa.list_(pa.field("element", _arrow(kind.elementType)))
+        case types.MapType():
+            return pa.map_(_arrow(kind.keyType), _arrow(kind.valueType))
+        case types.DecimalType():
+            return pa.decimal128(kind.precision, kind.scale)
+    for known, arrow in _simple_types():
+        if isinstance(kind, known):
+            return arrow
+    raise TableError(
+        f"A column of the type {kind.simpleString()} cannot be archived: decode it as another type."
+    )
+
+
+@cache
+def _simple_types() -> list[tuple[type, pa.DataType]]:
+    from pyspark.sql import types
+
+    return [
+        (types.StringType, pa.string()),
+        (types.BinaryType, pa.binary()),
+        (types.BooleanType, pa.bool_()),
+        (types.ByteType, pa.int8()),
+        (types.ShortType, pa.int16()),
+        (types.IntegerType, pa.int32()),
+        (types.LongType, pa.int64()),
+        (types.FloatType, pa.float32()),
+        (types.DoubleType, pa.float64()),
+        (types.DateType, pa.date32()),
+        (types.TimestampType, pa.timestamp("us", "UTC")),
+        (types.TimestampNTZType, pa.timestamp("us")),
+    ]
 
 
 @contextmanager

@@ -13,6 +13,7 @@ two runs at the same time            both commits are conditional on the mark th
 ===================================  =====================================================================
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -75,20 +76,30 @@ class Commits(Protocol):
         """Rows, files, bytes."""
 
 
+# The position of an archive that an earlier version made; None if there is none.
+Earlier = Callable[[], Position | None]
+
+
 class TwoTables:
     """Implements :class:`tidelog.spark.pipelines.tables.Table`."""
 
-    def __init__(self, target: str, records: Commits, undecodable: Commits) -> None:
+    def __init__(
+        self, target: str, records: Commits, undecodable: Commits, found_before: Earlier | None = None
+    ) -> None:
         self.target = target
         self._records = records
         self._undecodable = undecodable
+        self._found_before = found_before
 
     def exclusive(self) -> AbstractContextManager[None]:
         return nullcontext()  # Every commit is conditional.
 
     def prepare(self, say: Say) -> None:
         self._records.usable()
-        self._complete(self._records.mark(), say)
+        mark = self._records.mark()
+        if mark.attempt == 0 and self._found_before is not None:
+            mark = self._take_over(mark, self._found_before, say)
+        self._complete(mark, say)
 
     def position(self) -> Position:
         return self._records.mark().position
@@ -147,6 +158,15 @@ class TwoTables:
         records, files, size = self._records.totals()
         undecodable, more_files, more_size = self._undecodable.totals()
         return Totals(records, undecodable, files + more_files, size + more_size)
+
+    def _take_over(self, before: Mark, found_before: Earlier, say: Say) -> Mark:
+        position = found_before()
+        if position is None:
+            return before
+        taken = Mark(position, new_attempt())
+        self._records.commit([], taken, expected=before)
+        say(f"{self.target} was made by an earlier version: its position was taken over from its records.")
+        return taken
 
     def _complete(self, mark: Mark, say: Say = lambda text: None) -> None:
         """Do the second commit of an earlier step, if that is missing."""
