@@ -72,7 +72,9 @@ def test_an_archive_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, t
     leader.start()
     assert report["total"] == RECORDS and not report["stopped"]
     keys = Counter(
-        ds.dataset(list(map(str, Path(target, "records").rglob("*.parquet")))).to_table(["key"])["key"].to_pylist()
+        ds.dataset(list(map(str, Path(target, "records").rglob("*.parquet"))))
+        .to_table(["key"])["key"]
+        .to_pylist()
     )
     assert keys == Counter(str(number).encode() for number in range(RECORDS))
 

@@ -7,16 +7,18 @@ import secrets
 import struct
 from collections.abc import Callable
 
+from tidelog.client.errors import ClientError, error_name
 from tidelog.client.settings import SaslSettings
 
 Call = Callable[[int, int, bytes], memoryview]
 
 _SASL_HANDSHAKE = 17
 _SASL_AUTHENTICATE = 36
+_UNSUPPORTED_MECHANISM = 33
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
-class AuthenticationFailed(Exception):
+class AuthenticationFailed(ClientError):
     """The broker refused; a retry will not help."""
 
 
@@ -24,8 +26,12 @@ def authenticate(call: Call, sasl: SaslSettings) -> None:
     mechanism = sasl.mechanism.encode()
     response = call(_SASL_HANDSHAKE, 1, struct.pack(">h", len(mechanism)) + mechanism)
     (error,) = struct.unpack_from(">h", response)
-    if error:
+    if error == _UNSUPPORTED_MECHANISM:
         raise AuthenticationFailed(f"The broker does not support the SASL mechanism {sasl.mechanism}.")
+    if error:
+        raise AuthenticationFailed(
+            f"The broker refuses SASL ({error_name(error)}): the listener may expect no authentication."
+        )
     if sasl.mechanism == "PLAIN":
         _exchange(call, b"\x00" + sasl.username.encode() + b"\x00" + sasl.password.encode(), sasl)
         return

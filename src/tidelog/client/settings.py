@@ -40,6 +40,12 @@ class ClientSettings:
     connect_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
 
+    @property
+    def protocol(self) -> str:
+        """As ``security.protocol`` names it."""
+        transport = "PLAINTEXT" if self.tls is None else "SSL"
+        return transport if self.sasl is None else f"SASL_{transport}"
+
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
     """``host:port,host:port`` as pairs; ValueError names the invalid part. The Java client accepts

@@ -58,7 +58,7 @@ class Plan:
         if ups:
             return self._take_up(ups, rows)
         downs = {place: goal.down for place, goal in self.goals.items() if goal.down.size}
-        return self._take_down(downs, rows) if downs else self._take_nothing()
+        return self._take_down(downs, rows) if downs else {}
 
     def _take_up(self, ups: Ranges, rows: int) -> Ranges:
         sizes = _shares(ups, rows)
@@ -67,7 +67,6 @@ class Plan:
             goal = self.goals[place]
             goal.known = Span(goal.known.start, taken.end)
             goal.up = Span(taken.end, goal.up.end)
-        self._take_nothing()
         return ranges
 
     def _take_down(self, downs: Ranges, rows: int) -> Ranges:
@@ -78,13 +77,6 @@ class Plan:
             goal.known = Span(taken.start, goal.known.end)
             goal.down = Span(goal.down.start, taken.start)
         return ranges
-
-    def _take_nothing(self) -> Ranges:
-        """Lost records at the end of a log move the position, too."""
-        for goal in self.goals.values():
-            if not goal.up.size:
-                goal.known = Span(goal.known.start, max(goal.known.end, goal.up.end))
-        return {}
 
 
 def plan(position: Position, view: View) -> Plan:
@@ -121,6 +113,7 @@ def _begin(made: Plan, seen: Seen, *, is_known: bool, earlier: Mapping[str, Span
     """A partition that the archive does not have."""
     place = seen.place
     start = seen.start if seen.from_offset is None else max(seen.from_offset, seen.earliest)
+    start = min(start, seen.latest)  # an offset behind the end would seem lost the next time
     if earlier:
         end = max(span.end for span in earlier.values())
         made.notes.append(
@@ -166,7 +159,9 @@ def _continue(made: Plan, seen: Seen, span: Span) -> Goal:
     down = Span(span.start, span.start)
     if seen.from_offset is not None:
         down = Span(min(max(seen.from_offset, seen.earliest), span.start), span.start)
-    return Goal(span, Span(start, max(_end(seen), start)), down)
+    up = Span(start, max(_end(seen), start))
+    # Without anything to read behind lost records, the position moves past them at once.
+    return Goal(span if up.size else Span(span.start, start), up, down)
 
 
 def _end(seen: Seen) -> int:

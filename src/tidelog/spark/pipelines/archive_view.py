@@ -113,7 +113,7 @@ def _partitions(cluster: Cluster, planner: Planner, found: list[TopicPartition],
     until = {} if asked.to_ms is None else planner.younger_than(found, asked.to_ms)
     return [
         Seen(
-            Place(one[0], getattr(topics[one[0]], "topic_id", ""), one[1]),
+            Place(one[0], topics[one[0]].topic_id, one[1]),
             earliest[one],
             latest[one],
             start[one],

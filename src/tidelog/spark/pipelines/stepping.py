@@ -99,7 +99,6 @@ def seconds_of(text: str) -> float:
 def read_ranges(spark: "SparkSession", topics: Topics, ranges: Ranges) -> "DataFrame":
     """Exactly these offsets, and only of the topics with these ids."""
     from tidelog.spark.reading.columns import default_schema
-    from tidelog.spark.reading.settings import OPTIONS
 
     if not ranges:
         return spark.createDataFrame([], default_schema({"includeHeaders": "true"}))
@@ -120,7 +119,7 @@ def read_ranges(spark: "SparkSession", topics: Topics, ranges: Ranges) -> "DataF
         "endingOffsets": json.dumps(ends),
         "includeHeaders": "true",
     }
-    if ids and "topicIds" in OPTIONS:
+    if ids:
         options["topicIds"] = json.dumps(ids)
     return spark.read.format("tidelog").options(**options).load()
 

@@ -3,7 +3,11 @@
 from tidelog.spark.options import warn_once
 
 
-class DataLoss(Exception):
+class ReadFailure(Exception):
+    """The base: what was to be read cannot be; the message says what to do."""
+
+
+class DataLoss(ReadFailure):
     """Records that the query should read are gone."""
 
 
