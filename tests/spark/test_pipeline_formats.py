@@ -1,5 +1,5 @@
-"""Archives as Iceberg and Delta tables, written by Spark: interrupted, overlapping, with new fields, compacted
-and expired; then every record is there once, for Spark and for other readers.
+"""Archives as Iceberg and Delta tables, written by Spark: interrupted, overlapping, with new fields,
+compacted and expired; then every record is there once, for Spark and for other readers.
 """
 
 import json
@@ -146,7 +146,7 @@ def test_options_of_other_formats_are_refused(spark: "SparkSession", tmp_path: P
 
     def refused(table_format: str, target: str, **options: str) -> str:
         job = Archive(Topics("127.0.0.1:1", "any"), target, table_format=table_format, table_options=options)
-        with pytest.raises(Exception) as failure:  # noqa: PT011 — the sentence is compared
+        with pytest.raises(Exception) as failure:
             archive(spark, job)
         assert type(failure.value).__module__.startswith("tidelog."), failure.value
         return str(failure.value)

@@ -21,8 +21,18 @@ pytest.importorskip("deltalake")
 
 from deltalake import DeltaTable as Delta
 from pyiceberg.table import StaticTable
-from tidelog.spark.pipelines.tables import delta, iceberg
-from tidelog.spark.pipelines.tables import Place, Position, PositionMoved, Rows, Span, Step, TableError
+
+from tidelog.spark.pipelines.tables import (
+    Place,
+    Position,
+    PositionMoved,
+    Rows,
+    Span,
+    Step,
+    TableError,
+    delta,
+    iceberg,
+)
 from tidelog.spark.pipelines.tables.delta import DeltaCommits, open_delta
 from tidelog.spark.pipelines.tables.iceberg import IcebergCommits, open_iceberg
 from tidelog.spark.pipelines.tables.staging import new_attempt

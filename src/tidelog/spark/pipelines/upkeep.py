@@ -73,9 +73,8 @@ def parse_age_ms(text: str) -> int:
     """A number and a unit, such as "7 days"."""
     found = _AGE.fullmatch(text.lower())
     if found is None or found[2] not in _UNITS_MS:
-        raise OptionError(
-            f"The age {text!r} is not a number and one of the units {', '.join(f'{one}s' for one in _UNITS_MS)}."
-        )
+        units = ", ".join(f"{one}s" for one in _UNITS_MS)
+        raise OptionError(f"The age {text!r} is not a number and one of the units {units}.")
     return int(found[1]) * _UNITS_MS[found[2]]
 
 

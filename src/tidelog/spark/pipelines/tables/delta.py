@@ -14,8 +14,8 @@ each name:
 ``tidelog/end/TOPIC/ID/N``          the next offset to add
 ==================================  =======================================================================
 
-A transaction action is found by its name only, so the table's property ``tidelog.topics`` lists the topics. It
-is set before the first commit with records of a topic.
+A transaction action is found by its name only, so the table's property ``tidelog.topics`` lists the topics.
+It is set before the first commit with records of a topic.
 """
 
 import json
@@ -83,8 +83,8 @@ def open_delta(spark: "SparkSession", target: str, options: Mapping[str, str]) -
 
 
 def _earlier_position(target: str, records: "DeltaCommits", undecodable: "DeltaCommits") -> Position | None:
-    """Of an archive by a stream, whose micro-batches were counted by Delta's transaction actions: first the one
-    of the undecodable records, then the one of the records.
+    """Of an archive by a stream, whose micro-batches were counted by Delta's transaction actions: first the
+    one of the undecodable records, then the one of the records.
     """
     tables = {one: table for one in (records, undecodable) if (table := one.load())}
     if not any(one.totals()[0] for one in tables):
@@ -94,8 +94,8 @@ def _earlier_position(target: str, records: "DeltaCommits", undecodable: "DeltaC
     ]
     if batches[0] is None or len({*batches}) > 1:
         raise TableError(
-            f"An earlier version of the archive made {target}, and its last batch is not complete, or it was made "
-            "under another name of the directory: run the earlier version once more, or use the same --to."
+            f"{target} was made by an earlier version, and its last batch is not complete, or it had another "
+            "name then: run the earlier version once more, or use the same --to."
         )
     return Position(contents({one.path: one.read() for one in tables})[0])
 
@@ -344,12 +344,10 @@ def _missing(known: Any, added: Any, where: str, path: str) -> bool:
     take another one without a word.
     """
     kinds = {one.name: one.type for one in known}
-    return any(
-        [
-            one.name not in kinds or _lacks(kinds[one.name], one.type, f"{where}{one.name}", path)
-            for one in added
-        ]
-    )
+    missing = [one for one in added if one.name not in kinds]
+    present = [one for one in added if one.name in kinds]
+    lacking = [_lacks(kinds[one.name], one.type, f"{where}{one.name}", path) for one in present]
+    return bool(missing) or any(lacking)
 
 
 def _lacks(known: pa.DataType, added: pa.DataType, where: str, path: str) -> bool:

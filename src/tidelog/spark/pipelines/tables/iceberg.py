@@ -118,7 +118,8 @@ class IcebergCommits:
             ) from failure
 
     def usable(self) -> None:
-        """A catalog that cannot be reached was an error of :func:`open_catalog`, or is one of :meth:`load`."""
+        """Raised by :func:`open_catalog` if the catalog cannot be opened, and by :meth:`load` otherwise."""
+        self.load()
 
     def mark(self) -> Mark:
         found = self.load()
@@ -220,8 +221,8 @@ class IcebergCommits:
                         partitions.add_field("timestamp", UNITS[wanted][0], f"timestamp_{wanted}")
         except (ResolveError, ValidationError, ValueError) as failure:
             raise TableError(
-                f"{self.path} cannot take records of this schema ({_reason(failure)}): keep the type of existing "
-                "fields, or give changed ones another name, or archive to a new target."
+                f"{self.path} cannot take records of this schema: {_reason(failure)}; give the changed field "
+                "another name, or archive to a new target."
             ) from failure
 
     def _existing(self) -> IcebergTable:
@@ -263,8 +264,8 @@ class IcebergCommits:
             return self.spark.read.format("iceberg").load(table.location())
         except PySparkException as failure:
             raise TableError(
-                f"{table.location()} has deleted rows or renamed columns, which another program made: reading "
-                "it needs a Spark session with Iceberg's runtime jar."
+                f"{table.location()} has deleted rows or renamed columns, which another program made: "
+                "reading it needs a Spark session with Iceberg's runtime jar."
             ) from failure
 
     def totals(self) -> tuple[int, int, int]:
@@ -311,8 +312,8 @@ def _said(mark: Mark) -> dict[str, str]:
 
 def _rolled_back(metadata: TableMetadata) -> TableError:
     return TableError(
-        f"{metadata.location} was rolled back to a snapshot that does not tell its position: set it to a later "
-        "snapshot, or archive the topics to a new target."
+        f"{metadata.location} was rolled back to a snapshot that does not tell its position: set it to a "
+        "later snapshot, or archive the topics to a new target."
     )
 
 
@@ -323,8 +324,8 @@ def unit_of(metadata: TableMetadata) -> str:
         if unit in UNITS:
             return unit
     raise TableError(
-        f"{metadata.location} is partitioned in a way that an archive does not use: restore partitions by topic "
-        "and by a time of the column timestamp, named such as timestamp_day."
+        f"{metadata.location} is partitioned in a way that an archive does not use: restore partitions by "
+        "topic and by a time of the column timestamp, named such as timestamp_day."
     )
 
 

@@ -129,7 +129,7 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
         location: str | None = None,
         partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
-        properties: Mapping[str, str] = {},  # noqa: B006 — never changed
+        properties: Mapping[str, str] = {},
     ) -> Table:
         directory = self._directory(identifier)
         metadata = new_table_metadata(

@@ -1,7 +1,8 @@
 """Compaction and expiry of an Iceberg table.
 
-*Compaction* merges small files of a partition into files of the wanted size, in Spark, and replaces them in one
-commit for several partitions. Files from before a change of the partitions are written in the present ones.
+*Compaction* merges small files of a partition into files of the wanted size, in Spark, and replaces them in
+one commit for several partitions. Files from before a change of the partitions are written in the present
+ones.
 Readers of an older snapshot still find the old files.
 
 *Expiry* removes old snapshots, and then the files that no snapshot refers to: those of expired snapshots, and
