@@ -167,7 +167,15 @@ def restore(
         from tidelog.spark.pipelines import Restore
         from tidelog.spark.pipelines import restore as run
 
-        job = Restore(source, bootstrap, topic, where, not by_key, options=pairs(options, "--option"))
+        job = Restore(
+            source,
+            bootstrap,
+            topic,
+            where,
+            not by_key,
+            options=pairs(options, "--option"),
+            table_options=chosen_options(catalog, table_options),
+        )
         with shown_progress("restore", json) as tell:
             report = run(spark, job, tell=tell)
     if json:
