@@ -68,7 +68,7 @@ class ArrowDelta(DeltaCommits):
         return cast(pa.Schema, rows.schema)
 
     def write_files(self, rows: Any, directory: str) -> None:
-        _write(rows, directory, ["topic", "date"])
+        _write(rows, directory.removeprefix("file://"), ["topic", "date"])
 
 
 def _write(rows: pa.Table, directory: str, by: list[str]) -> None:

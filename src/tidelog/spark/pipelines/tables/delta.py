@@ -21,6 +21,7 @@ It is set before the first commit with records of a topic.
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,8 @@ from tidelog.spark.pipelines.tables import (
     TableError,
 )
 from tidelog.spark.pipelines.tables.earlier import contents
+from tidelog.spark.pipelines.tables.filesystem import FileInfo
+from tidelog.spark.pipelines.tables.merging import mergeable
 from tidelog.spark.pipelines.tables.staging import (
     UNCOMMITTED_MS,
     Written,
@@ -65,6 +68,8 @@ TOPICS = "tidelog.topics"
 ATTEMPT, APART = "tidelog/attempt", "tidelog/undecodable-files"
 STAGING = "_staging"  # Readers and Delta's own clean-up leave such names alone.
 COMMITS_MAX = 20  # Commits that others may make while we try to make one.
+
+MANY_FILES = 16  # Small ones of a partition that are merged even if a large one is written again, too.
 
 _HOUR_MS = 3_600_000
 _SUMMARIZED = ("partition", "offset")  # Columns whose range the log has for each file.
@@ -128,7 +133,7 @@ class DeltaCommits:
     def write(self, rows: "DataFrame", attempt: int) -> list[Written]:
         self._ready_for(self.schema_of(rows))
         name = attempt_name(attempt)
-        self.write_files(rows, f"{self.path}/{STAGING}/{name}")
+        self.write_files(rows, f"{_for_spark(self.path)}/{STAGING}/{name}")
         files, root = self._files(), f"{STAGING}/{name}"
         for number, source in enumerate(_parquet(files, root)):
             directory = source.path.removeprefix(f"{root}/").rpartition("/")[0]
@@ -156,11 +161,6 @@ class DeltaCommits:
             found = read_mark(table)
             if found != expected:
                 raise PositionMoved(f"{self.path} has another position: another run added records.")
-            if _topics(mark.position, table) != _known_topics(table):
-                table.alter.set_table_properties(
-                    {TOPICS: json.dumps(_topics(mark.position, table))}, raise_if_not_exists=False
-                )
-                table = self._existing()
             # Two commits with the attempt conflict, so this one cannot be added on top of another run's.
             properties = CommitProperties(
                 custom_metadata={"userMetadata": mark.position.to_json()},
@@ -170,6 +170,8 @@ class DeltaCommits:
                 actions, "append", table.schema(), list(PARTITION_COLUMNS), commit_properties=properties
             )
 
+        # A commit of its own: the next one must be on top of the version whose mark was read.
+        self._change(partial(_list_topics, mark.position))
         self._change(change)
 
     def _change(self, change: Callable[[Delta], None]) -> None:
@@ -268,18 +270,19 @@ class DeltaCommits:
         features = set(table.protocol().reader_features or [])
         if features & {"deletionVectors", "columnMapping"} or table.protocol().min_reader_version == 2:
             return self._read_with_jar()
+        root = _for_spark(self.path)
         return read_parquet(
             self._spark,
             pa.schema(table.schema().to_arrow()),
-            table.file_uris(),
-            basePath=for_spark(self.path),
+            [f"{root}/{path}" for path in pa.table(table.get_add_actions())["path"].to_pylist()],
+            basePath=root,
         )
 
     def _read_with_jar(self) -> "DataFrame":
         from pyspark.errors import PySparkException
 
         try:
-            return self._spark.read.format("delta").load(for_spark(self.path))
+            return self._spark.read.format("delta").load(_for_spark(self.path))
         except PySparkException as failure:
             raise TableError(
                 f"{self.path} has features that another program added: reading it needs a Spark session with "
@@ -328,6 +331,12 @@ def _known_topics(table: Delta) -> list[list[Any]]:
     """Topic, id and number of partitions of each."""
     found: list[list[Any]] = json.loads(table.metadata().configuration.get(TOPICS, "[]"))
     return found
+
+
+def _list_topics(position: Position, table: Delta) -> None:
+    topics = _topics(position, table)
+    if topics != _known_topics(table):
+        table.alter.set_table_properties({TOPICS: json.dumps(topics)}, raise_if_not_exists=False)
 
 
 def _topics(position: Position, table: Delta) -> list[list[Any]]:
@@ -393,18 +402,19 @@ def _ranges(metadata: pq.FileMetaData) -> dict[str, dict[str, int]]:
     return {"minValues": least, "maxValues": greatest}
 
 
-def _small_files(table: Delta, target_bytes: int) -> Iterator[dict[str, str]]:
-    """Partitions with at least two files that are smaller than half of the wanted size."""
+def _small_files(table: Delta, target_bytes: int) -> Iterator[dict[str, str | None]]:
+    """Partitions that are worth it. deltalake merges all files of a partition that are not full, so this waits
+    until the small ones weigh enough, or are many.
+    """
     files = pa.table(table.get_add_actions(flatten=True))
-    counts: dict[tuple[str, ...], int] = {}
-    columns = [files[f"partition.{name}"].to_pylist() for name in PARTITION_COLUMNS]
-    for *values, size in zip(*columns, files["size_bytes"].to_pylist(), strict=True):
-        if size < target_bytes // 2:
-            key = tuple(map(str, values))
-            counts[key] = counts.get(key, 0) + 1
-    for key, count in sorted(counts.items()):
-        if count > 1:
-            yield dict(zip(PARTITION_COLUMNS, key, strict=True))
+    infos = [
+        FileInfo(path, size)
+        for path, size in zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True)
+    ]
+    counts = Counter(one.name.rpartition("/")[0] for one in infos if one.size < target_bytes)
+    for group in mergeable(infos, target_bytes):
+        if len(group.files) >= min(counts[group.directory], MANY_FILES):
+            yield _partition_values(f"{group.directory}/")
 
 
 def _total_size(metrics: Any) -> int:
@@ -418,6 +428,12 @@ def _for_delta(path: str) -> str:
     if place.scheme == "file":
         path = unquote(place.path)
     return path if ":/" in path else str(Path(path).absolute())
+
+
+def _for_spark(path: str) -> str:
+    """The same place, whatever the default file system of Hadoop is."""
+    place = _for_delta(path)
+    return f"file://{place}" if place.startswith("/") else for_spark(place)
 
 
 def _reason(failure: Exception) -> str:

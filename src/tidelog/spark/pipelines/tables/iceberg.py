@@ -26,6 +26,7 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
     ResolveError,
+    RESTError,
     TableAlreadyExistsError,
     ValidationError,
 )
@@ -181,6 +182,11 @@ class IcebergCommits:
                 change(self._existing())
             except Conflict:
                 continue
+            except (RESTError, OSError) as failure:
+                raise TableError(
+                    f"The commit to {self.path} failed: {_reason(failure)}; the next run continues from what "
+                    "the table has."
+                ) from failure
             return
         raise TableError(f"{self.path} changes too often to commit to it: run this again later.")
 

@@ -133,7 +133,7 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
     ) -> Table:
         directory = self._directory(identifier)
         metadata = new_table_metadata(
-            location=directory.as_uri(),
+            location=_uri(directory),
             schema=self._convert_schema_if_needed(schema),
             partition_spec=partition_spec,
             sort_order=sort_order,
@@ -150,7 +150,7 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
         version = _current_version(directory)
         if version == 0:
             raise NoSuchTableError(f"There is no table in {directory}")
-        location = _metadata_file(directory, version).as_uri()
+        location = _uri(_metadata_file(directory, version))
         metadata = FromInputFile.table_metadata(load_file_io({}, location).new_input(location))
         return Table(
             identifier=self.identifier_to_tuple(identifier),
@@ -185,7 +185,7 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
         final = _metadata_file(directory, version)
         final.parent.mkdir(parents=True, exist_ok=True)
         aside = final.with_name(f"{uuid.uuid4().hex}.tmp")
-        ToOutputFile.table_metadata(metadata, load_file_io({}, aside.as_uri()).new_output(aside.as_uri()))
+        ToOutputFile.table_metadata(metadata, load_file_io({}, _uri(aside)).new_output(_uri(aside)))
         try:
             _sync(aside)
             os.link(aside, final)  # Atomic, and fails if there is such a file.
@@ -200,7 +200,12 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
         hint = final.with_name(f"{uuid.uuid4().hex}.hint")
         hint.write_text(str(version))
         hint.replace(final.with_name("version-hint.text"))
-        return final.as_uri()
+        return _uri(final)
+
+
+def _uri(path: Path) -> str:
+    """Without escapes, as Iceberg's other programs write and read it."""
+    return f"file://{path}"
 
 
 def _metadata_file(directory: Path, version: int) -> Path:

@@ -22,7 +22,9 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table as IcebergTable
 
 from tidelog.spark.pipelines.tables import Compacted, Say, TableError
+from tidelog.spark.pipelines.tables.filesystem import FileInfo
 from tidelog.spark.pipelines.tables.iceberg import arrow_files, directory_of, unit_of
+from tidelog.spark.pipelines.tables.merging import mergeable
 from tidelog.spark.pipelines.tables.staging import UNCOMMITTED_MS, Written, new_attempt
 
 if TYPE_CHECKING:
@@ -33,9 +35,8 @@ GROUP_FILES_MAX = 64  # Times the wanted size: what one job of Spark merges.
 
 
 class Group(NamedTuple):
-    """Small files of one partition, or of the old partitions of one topic."""
+    """Small files of one partition, or of the old partitions of one topic, that are merged."""
 
-    name: str
     files: list[DataFile]
     bytes: int
 
@@ -52,29 +53,43 @@ def compact(one: "IcebergCommits", target_bytes: int, say: Say) -> Compacted:
 
 
 def small_files(table: IcebergTable, target_bytes: int) -> Iterator[Group]:
-    """Groups of at least two files that are smaller than half of the wanted size."""
-    current = table.metadata.default_spec_id
-    by_partition: dict[str, list[DataFile]] = {}
+    """By the rule of plain Parquet, which knows directories."""
+    found: dict[str, DataFile] = {}
     for task in table.scan().plan_files():
-        file = task.file
-        if file.file_size_in_bytes < target_bytes // 2 and not task.delete_files:
-            topic, when = file.partition[0], file.partition[1] if file.spec_id == current else "older"
-            by_partition.setdefault(f"{topic} {when}", []).append(file)
-    for name, files in sorted(by_partition.items()):
-        yield from _bounded(name, files, GROUP_FILES_MAX * target_bytes)
+        if not task.delete_files:
+            found[f"{_directory(table, task.file)}/{task.file.file_path}"] = task.file
+    infos = [FileInfo(name, file.file_size_in_bytes) for name, file in found.items()]
+    for group in mergeable(infos, target_bytes):
+        yield from _bounded([found[one.name] for one in group.files], GROUP_FILES_MAX * target_bytes)
 
 
-def _bounded(name: str, files: list[DataFile], bytes_max: int) -> Iterator[Group]:
+def _directory(table: IcebergTable, file: DataFile) -> str:
+    """Topic and last day of the partition. Files of old partitions are all in one that is over."""
+    if file.spec_id != table.metadata.default_spec_id:
+        return f"topic={file.partition[0]}/date={datetime.date.min}"
+    return f"topic={file.partition[0]}/date={last_day(unit_of(table.metadata), file.partition[1])}"
+
+
+def last_day(unit: str, number: int) -> datetime.date:
+    """Of the given hour, day, month or year, counted from 1970."""
+    start = datetime.date(1970, 1, 1)
+    if unit in ("hour", "day"):
+        return start + datetime.timedelta(days=number if unit == "day" else number // 24)
+    months = number + 1 if unit == "month" else 12 * (number + 1)
+    return datetime.date(1970 + months // 12, months % 12 + 1, 1) - datetime.timedelta(days=1)
+
+
+def _bounded(files: list[DataFile], bytes_max: int) -> Iterator[Group]:
     taken: list[DataFile] = []
     size = 0
     for file in sorted(files, key=lambda one: one.file_path):
         if size + file.file_size_in_bytes > bytes_max and len(taken) > 1:
-            yield Group(name, taken, size)
+            yield Group(taken, size)
             taken, size = [], 0
         taken.append(file)
         size += file.file_size_in_bytes
     if len(taken) > 1:
-        yield Group(name, taken, size)
+        yield Group(taken, size)
 
 
 def _merge(one: "IcebergCommits", groups: list[Group], target_bytes: int) -> Compacted:
