@@ -167,6 +167,18 @@ def test_the_position_is_part_of_the_table(opened: Open) -> None:
     assert opened().read_undecodable() is None
 
 
+def test_a_position_may_lose_a_place(opened: Open) -> None:
+    """As when the records of an earlier version get the id of their topic."""
+    without = Position({Place("007", "", 0): Span(3, 5), PLACES[1]: Span(9, 9)})
+    nothing = Rows(cast(Any, records()))
+    opened().append(nothing, Step(0, Position(), without))
+    assert opened().position() == without
+    opened().append(nothing, Step(0, without, at(5)))
+    assert opened().position() == at(5)
+    add(opened(), 5, 6)
+    assert opened().position() == at(6)
+
+
 def test_of_two_runs_at_the_same_time_one_adds_its_records(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

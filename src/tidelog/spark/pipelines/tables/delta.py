@@ -1,21 +1,7 @@
 """Archives as Delta tables: files that Spark writes and the package deltalake commits, so no jar is needed.
 
-Owns what an archive's table looks like in Delta and where its mark lies. The log, its checkpoints and the
-conditions of commits are Delta's.
-
-The mark of a commit is a set of *transaction actions*, Delta's own means for programs that must not add
-anything twice. They are part of the commit, and every checkpoint and clean-up of the log keeps the latest of
-each name:
-
-==================================  =======================================================================
-``tidelog/attempt``                 names the files of the commit; two commits that set it conflict
-``tidelog/undecodable-files``       see :mod:`tidelog.spark.pipelines.tables.two_tables`
-``tidelog/start/TOPIC/ID/N``        the first offset of partition N that the table has
-``tidelog/end/TOPIC/ID/N``          the next offset to add
-==================================  =======================================================================
-
-A transaction action is found by its name only, so the table's property ``tidelog.topics`` lists the topics.
-It is set before the first commit with records of a topic.
+Owns what an archive's table looks like in Delta. :mod:`tidelog.spark.pipelines.tables.delta_log` says what is
+in its log. Checkpoints of the log and the conditions of commits are Delta's.
 """
 
 import json
@@ -40,13 +26,12 @@ from deltalake.transaction import AddAction
 from tidelog.spark.pipelines.tables import (
     PARTITION_COLUMNS,
     Compacted,
-    Place,
     Position,
     PositionMoved,
     Say,
-    Span,
     TableError,
 )
+from tidelog.spark.pipelines.tables.delta_log import lacks_fields, list_topics, read_mark, said
 from tidelog.spark.pipelines.tables.earlier import contents
 from tidelog.spark.pipelines.tables.filesystem import FileInfo
 from tidelog.spark.pipelines.tables.merging import mergeable
@@ -64,8 +49,6 @@ from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TOPICS = "tidelog.topics"
-ATTEMPT, APART = "tidelog/attempt", "tidelog/undecodable-files"
 STAGING = "_staging"  # Readers and Delta's own clean-up leave such names alone.
 COMMITS_MAX = 20  # Commits that others may make while we try to make one.
 
@@ -164,14 +147,14 @@ class DeltaCommits:
             # Two commits with the attempt conflict, so this one cannot be added on top of another run's.
             properties = CommitProperties(
                 custom_metadata={"userMetadata": mark.position.to_json()},
-                app_transactions=[Transaction(name, value) for name, value in _said(mark, found)],
+                app_transactions=[Transaction(name, value) for name, value in said(mark, found)],
             )
             table.create_write_transaction(
                 actions, "append", table.schema(), list(PARTITION_COLUMNS), commit_properties=properties
             )
 
         # A commit of its own: the next one must be on top of the version whose mark was read.
-        self._change(partial(_list_topics, mark.position))
+        self._change(partial(list_topics, mark.position))
         self._change(change)
 
     def _change(self, change: Callable[[Delta], None]) -> None:
@@ -208,8 +191,7 @@ class DeltaCommits:
         self._change(lambda table: self._evolve(table, schema))
 
     def _evolve(self, table: Delta, schema: pa.Schema) -> None:
-        missing = _missing(pa.schema(table.schema().to_arrow()), schema, "", self.path)
-        if missing:
+        if lacks_fields(pa.schema(table.schema().to_arrow()), schema, "", self.path):
             write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge")
 
     def _existing(self) -> Delta:
@@ -298,84 +280,6 @@ class DeltaCommits:
         return rows, files.num_rows, size
 
 
-def read_mark(table: Delta) -> Mark:
-    attempt = table.transaction_version(ATTEMPT)
-    if attempt is None:
-        return Mark()
-    spans = {}
-    for topic, topic_id, partitions in _known_topics(table):
-        for place in (Place(topic, topic_id, number) for number in range(partitions)):
-            end = table.transaction_version(_name("end", place))
-            if end is not None:
-                spans[place] = Span(table.transaction_version(_name("start", place)) or 0, end)
-    return Mark(Position(spans), attempt, table.transaction_version(APART) or 0)
-
-
-def _said(mark: Mark, before: Mark) -> Iterator[tuple[str, int]]:
-    """The transaction actions that change one mark into the other."""
-    yield ATTEMPT, mark.attempt
-    yield APART, mark.apart
-    for place, span in mark.position.spans.items():
-        known = before.position.spans.get(place)
-        if known is None or known.start != span.start:
-            yield _name("start", place), span.start
-        if known is None or known.end != span.end:
-            yield _name("end", place), span.end
-
-
-def _name(what: str, place: Place) -> str:
-    return f"tidelog/{what}/{place.topic}/{place.topic_id}/{place.partition}"
-
-
-def _known_topics(table: Delta) -> list[list[Any]]:
-    """Topic, id and number of partitions of each."""
-    found: list[list[Any]] = json.loads(table.metadata().configuration.get(TOPICS, "[]"))
-    return found
-
-
-def _list_topics(position: Position, table: Delta) -> None:
-    topics = _topics(position, table)
-    if topics != _known_topics(table):
-        table.alter.set_table_properties({TOPICS: json.dumps(topics)}, raise_if_not_exists=False)
-
-
-def _topics(position: Position, table: Delta) -> list[list[Any]]:
-    """With those of the position."""
-    counts = {(topic, topic_id): count for topic, topic_id, count in _known_topics(table)}
-    for place in position.spans:
-        key = (place.topic, place.topic_id)
-        counts[key] = max(counts.get(key, 0), place.partition + 1)
-    return [[*key, count] for key, count in sorted(counts.items())]
-
-
-def _missing(known: Any, added: Any, where: str, path: str) -> bool:
-    """Whether the table lacks fields of this schema or struct. Delta changes no types, and deltalake would
-    take another one without a word.
-    """
-    kinds = {one.name: one.type for one in known}
-    missing = [one for one in added if one.name not in kinds]
-    present = [one for one in added if one.name in kinds]
-    lacking = [_lacks(kinds[one.name], one.type, f"{where}{one.name}", path) for one in present]
-    return bool(missing) or any(lacking)
-
-
-def _lacks(known: pa.DataType, added: pa.DataType, where: str, path: str) -> bool:
-    if pa.types.is_struct(known) and pa.types.is_struct(added):
-        return _missing(known, added, f"{where}.", path)
-    if pa.types.is_list(known) and pa.types.is_list(added):
-        return _lacks(known.value_type, added.value_type, f"{where}[]", path)
-    if pa.types.is_map(known) and pa.types.is_map(added):
-        values = _lacks(known.item_type, added.item_type, f"{where}{{}}", path)
-        return _lacks(known.key_type, added.key_type, f"{where}{{}}", path) or values
-    if known != added:
-        raise TableError(
-            f"{path} cannot take records of this schema: {where} is {known} in the table and {added} in new "
-            "records, and Delta keeps the type of a column; give the field another name, or archive to a new "
-            "target."
-        )
-    return False
-
-
 def _parquet(files: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
     found = files.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
     return sorted((one for one in found if one.path.endswith(".parquet")), key=lambda one: one.path)
@@ -403,8 +307,8 @@ def _ranges(metadata: pq.FileMetaData) -> dict[str, dict[str, int]]:
 
 
 def _small_files(table: Delta, target_bytes: int) -> Iterator[dict[str, str | None]]:
-    """Partitions that are worth it. deltalake merges all files of a partition that are not full, so this waits
-    until the small ones weigh enough, or are many.
+    """Partitions that are worth it. deltalake merges all files of a partition that are not full, so this
+    waits until the small ones weigh enough, or are many.
     """
     files = pa.table(table.get_add_actions(flatten=True))
     infos = [
