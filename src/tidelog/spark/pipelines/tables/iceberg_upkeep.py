@@ -55,9 +55,9 @@ def compact(one: "IcebergCommits", target_bytes: int, say: Say) -> Compacted:
 def small_files(table: IcebergTable, target_bytes: int) -> Iterator[Group]:
     """By the rule of plain Parquet, which knows directories."""
     found: dict[str, DataFile] = {}
-    for task in table.scan().plan_files():
+    for number, task in enumerate(table.scan().plan_files()):
         if not task.delete_files:
-            found[f"{_directory(table, task.file)}/{task.file.file_path}"] = task.file
+            found[f"{_directory(table, task.file)}/{number}"] = task.file
     infos = [FileInfo(name, file.file_size_in_bytes) for name, file in found.items()]
     for group in mergeable(infos, target_bytes):
         yield from _bounded([found[one.name] for one in group.files], GROUP_FILES_MAX * target_bytes)
