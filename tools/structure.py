@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("log", "replication", "controller", "groups", "transactions", "broker")
+SHARED_EFFECTS = "shard_effects.py"  # of groups and transactions, beside the packages
 LARGEST = 6  # classes that are listed
 LONG_FILE = 400  # lines
 COPIED_LINES = 3  # A function body of so many lines that is there twice is a duplicate.
@@ -119,10 +120,14 @@ def mode_tests(sources: Sources) -> int:
 
 
 def messages_with_callbacks(sources: Sources) -> list[str]:
-    """Named tuples and structs of the pure packages that hold a callable. Ports hold nothing else."""
+    """Named tuples and structs of the state machines that hold a callable. Ports hold nothing else."""
+    nodes = [node for _, node in sources.nodes("replication", "controller", "groups", "transactions")]
+    shared = sources.root / SHARED_EFFECTS
+    if shared.is_file():
+        nodes += ast.walk(ast.parse(shared.read_text(encoding="utf-8")))
     return sorted(
         node.name
-        for _, node in sources.nodes("replication", "controller")
+        for node in nodes
         if isinstance(node, ast.ClassDef)
         and node.bases
         and ast.unparse(node.bases[0]).endswith(("NamedTuple", "Struct"))
@@ -132,6 +137,8 @@ def messages_with_callbacks(sources: Sources) -> list[str]:
 
 
 def _is_callable(annotation: ast.expr) -> bool:
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return _is_callable(ast.parse(annotation.value, mode="eval").body)  # quoted
     names = {each.id for each in ast.walk(annotation) if isinstance(each, ast.Name)}
     return bool(names & {"Callable", "Done", "Then", "Decide"})
 

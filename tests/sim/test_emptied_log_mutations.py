@@ -2,7 +2,10 @@
 
 import pytest
 
+from tidelog.errors import InvariantViolation
 from tidelog.log.opening import Opening
+from tidelog.replication import replica
+from tidelog.replication.divergence import ReplicaLog, divergence
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import emptied_logs
@@ -25,3 +28,14 @@ def test_an_epoch_that_the_leader_does_not_know_is_noticed(monkeypatch: pytest.M
     monkeypatch.setattr(ReplicaDriver, "_take_last_epoch", lambda *_: None)
     with pytest.raises((StoryFailed, Violation)):
         emptied_logs.leader_without_records_follows()
+
+
+def test_comparing_the_epoch_of_a_log_that_skipped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare(
+        log: ReplicaLog, base_epoch: int, offset: int, last_epoch: int, _: int
+    ) -> tuple[int, int] | None:
+        return divergence(log, base_epoch, offset, last_epoch)
+
+    monkeypatch.setattr(replica, "divergence", compare)
+    with pytest.raises(InvariantViolation):
+        emptied_logs.follower_skips_an_epoch()

@@ -67,18 +67,18 @@ def _is_one_missing(view: View) -> bool:
     return len(view.in_sync) < len(view.replicas)
 
 
-def next_state(partition: PartitionImage, standing: BrokerAvailability, rules: Rules) -> PartitionImage:
+def next_state(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
     """As in ``isr`` with a minimum of all replicas; but the first member leads."""
-    assigned = isr.next_state(partition, standing, _strict(partition, rules))
+    assigned = isr.next_state(partition, available, _strict(partition, rules))
     if assigned.leader not in assigned.in_sync:
         return assigned
     ready = [member for member in assigned.replicas if member in assigned.in_sync]
-    first = next((member for member in ready if member in standing.willing), assigned.leader)
+    first = next((member for member in ready if member in available.willing), assigned.leader)
     return led_by(assigned, first, assigned.in_sync, assigned.eligible)
 
 
-def force(partition: PartitionImage, standing: BrokerAvailability, rules: Rules) -> PartitionImage:
-    return next_state(partition, standing, rules._replace(unclean_allowed=True))
+def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
+    return next_state(partition, available, rules._replace(unclean_allowed=True))
 
 
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
@@ -89,19 +89,19 @@ def _strict(partition: PartitionImage, rules: Rules) -> Rules:
     return rules._replace(min_in_sync=len(partition.replicas))
 
 
-def _all_in_sync(partition: PartitionImage, standing: BrokerAvailability) -> str | None:
-    """Until then somebody who may lack what was committed could be the first one."""
+def _all_in_sync(partition: PartitionImage, available: BrokerAvailability) -> str | None:
+    """Until then, the first replica may lack what was committed."""
     if partition.is_moving or set(partition.in_sync) != set(partition.replicas):
         return "all replicas in sync"
     return None
 
 
-def _a_leader(partition: PartitionImage, standing: BrokerAvailability) -> str | None:
+def _a_leader(partition: PartitionImage, available: BrokerAvailability) -> str | None:
     return None if partition.leader in partition.in_sync and not partition.is_moving else "a leader"
 
 
 class AllReplicasPromise(IsrPromise):
-    """Whatever a producer asks for, an ok stands for all replicas."""
+    """Whatever acks a producer asks for, an acknowledgement means all replicas."""
 
     def is_safe(self, acks: int) -> bool:
         return acks != 0
@@ -115,7 +115,7 @@ def fourth(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     row(replication.MODES, ALL, Mode(AllReplicasPolicy(), successors=Successors))
     row(successions.BY_MODE, ALL, Succession(next_state, force, with_members))
     row(mode_changes.STEPS, (ISR, ALL), Step("all are in sync", _all_in_sync, lambda each: each.leader))
-    row(mode_changes.STEPS, (ALL, ISR), Step("somebody leads", _a_leader, lambda each: each.leader))
+    row(mode_changes.STEPS, (ALL, ISR), Step("there is a leader", _a_leader, lambda each: each.leader))
     # What its settings mean, and what it promises.
     row(settings.WITHOUT_MEANING, ALL, {"min.insync.replicas": "an acknowledgement means all replicas"})
     row(settings.DEFAULTS, ALL, {})

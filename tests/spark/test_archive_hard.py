@@ -143,7 +143,7 @@ def test_an_unknown_topic_is_one_sentence(
 def test_a_range_of_time_is_filled_in_later(
     spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
-    topic, target = create_topic(1), str(tmp_path / "archive")
+    topic, target = create_topic(1, retention_ms=-1), str(tmp_path / "archive")
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(30):
         producer.produce(topic, value=str(number), timestamp=1_700_000_000_000 + number * 1000)

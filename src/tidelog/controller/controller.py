@@ -399,8 +399,8 @@ class Controller(Machine):
         return [] if submitted.token is None or got is None else [Reply(submitted.token, got)]
 
     def _reviewed(self, decision: Review, error: ErrorCode) -> Effects:
-        """A slice is committed. If it may not be, all is looked at again later: nobody is let in before what
-        ended its leaderships is certain.
+        """A slice is committed. If it may not be, all is looked at again later: no broker is let in before
+        the end of its leaderships is certain.
         """
         if error is not ErrorCode.NONE:
             self._review.fail()

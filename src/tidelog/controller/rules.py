@@ -37,24 +37,27 @@ class _Chapter:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
-        self._known: dict[tuple[frozenset[tuple[str, str]], frozenset[str]], Rules] = {}
+        self._known: dict[frozenset[tuple[str, str]], Rules] = {}
 
     def rules_of(self, topic: TopicImage) -> Rules:
-        modes = frozenset([partition.mode for partition in topic.partitions])
-        key = (frozenset(topic.configs.items()), modes)
+        key = frozenset(topic.configs.items())
         rules = self._known.get(key)
         if rules is None:
-            rules = self._known[key] = self._rules_for(topic.configs, modes)
+            rules = self._known[key] = self._rules_for(topic.configs)
+        # During a change of mode, some partitions may not have the new mode's syncs yet. Only then are the
+        # partitions looked at: there may be thousands, and these are the rules of every single decision.
+        modes = (partition.mode for partition in topic.partitions)
+        if rules.synced and not rules.synced_modes.issuperset(modes):
+            return rules._replace(synced=False)
         return rules
 
-    def _rules_for(self, overrides: Mapping[str, str], modes: frozenset[str]) -> Rules:
+    def _rules_for(self, overrides: Mapping[str, str]) -> Rules:
         settings = TopicConfig.resolve(overrides, self._config)
         synced = frozenset(mode for mode in MODES if self._is_synced(overrides, mode))
         return Rules(
             settings.min_insync_replicas,
             settings.unclean_leader_election_enable,
-            # During a change of mode, some partitions may not have the new mode's syncs yet.
-            synced=synced >= {settings.replication_mode, *modes},
+            synced=synced >= {settings.replication_mode},
             mode=settings.replication_mode,
             synced_modes=synced,
             degrades=settings.replication_degrade_after_ms >= 0,

@@ -10,11 +10,10 @@ yet are kept.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar, cast
+from typing import cast
 from uuid import UUID
 
 from tidelog.config import TopicConfig
@@ -38,7 +37,6 @@ _SYNCED_AT_ONCE = 64  # Logs; each keeps a few files open meanwhile.
 _logger = logging.getLogger(__name__)
 
 
-_Claim = TypeVar("_Claim")
 RunAll = Callable[[Sequence[Callable[[], None]]], None]
 
 
@@ -305,13 +303,16 @@ class DataDirectory:
         note = self._notes.get(name)
         if note is not None:
             return note.topic_id != topic_id
-        return not known and name in self._on_disk - self._unnoted
+        return not known and name in self._on_disk and name not in self._unnoted
 
     def _forget_claims(self, name: TopicPartition) -> None:
-        offsets = (self._recovery_points, self._start_offsets, self._high_watermarks)
-        for claims in (*offsets, self._notes, self._notes_found):
-            cast("dict[TopicPartition, object]", claims).pop(name, None)
+        self._drop_claims(name)
+        self._notes_found.pop(name, None)
         self._unnoted.discard(name)
+
+    def _drop_claims(self, name: TopicPartition) -> None:
+        for claims in (self._recovery_points, self._start_offsets, self._high_watermarks, self._notes):
+            cast("dict[TopicPartition, object]", claims).pop(name, None)
 
     def open_metadata_log(self, now_ms: int) -> Log:
         """The log of the cluster's metadata: kept for ever, synced by its writer."""
@@ -440,31 +441,48 @@ class DataDirectory:
 
     def begin_checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> Checkpoint:
         """Capture the offsets of all logs as they are now; ``run`` it in a thread, then finish it."""
-        unopened = self._claimed() - self._opened
-        if high_watermarks is not None:
-            self._high_watermarks = _part(self._high_watermarks, unopened) | dict(high_watermarks)
-        self._start_offsets = _part(self._start_offsets, unopened)
-        for name, log in self.logs.items():
-            start_offset = min(log.start_offset, self._lowered.get(name, log.start_offset))
+        self.has_new_logs = False
+        self.capture(self.logs, high_watermarks)
+        return self.captured()
+
+    def capture(
+        self, names: Iterable[TopicPartition], high_watermarks: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """Take the offsets of these logs as they are now for the next checkpoint. From here on they are
+        claims: a truncation below them writes a checkpoint first (:meth:`lower_claims`), which captures them
+        anew. So thousands of logs can be captured in several turns.
+        """
+        for name in names:
+            log = self.logs.get(name)
+            if log is None:
+                continue
+            lowered = self._lowered.get(name)
+            start_offset, point = log.start_offset, log.recovery_point
+            if lowered is not None:
+                start_offset, point = min(start_offset, lowered), min(point, lowered)
             if start_offset > log.segments[0].base_offset:
                 self._start_offsets[name] = start_offset
-        recovery_points = _part(self._recovery_points, unopened)
-        for name, log in self.logs.items():
-            recovery_points[name] = min(log.recovery_point, self._lowered.get(name, log.recovery_point))
-        self.has_new_logs = False
-        self._notes = _part(self._notes, unopened) | {
-            name: checkpoints.ReplicaNote(self._topic_ids[name], self.is_log_confirmed(name))
-            for name in self.logs
-        }
-        for name, log in self.logs.items():
-            point = recovery_points[name]
-            # Until this is done, the file may hold the old offset or the new one.
+            else:
+                self._start_offsets.pop(name, None)
+            self._recovery_points[name] = point
+            # Until the checkpoint is written, the file may hold the old offset or the new one.
             log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, point)
+            self._notes[name] = checkpoints.ReplicaNote(self._topic_ids[name], self.is_log_confirmed(name))
+        if high_watermarks is not None:
+            self._high_watermarks.update(high_watermarks)
+
+    def captured(self) -> Checkpoint:
+        """A checkpoint of what was captured, and of the logs that are not open yet."""
+        self.capture(self.logs.keys() - self._recovery_points.keys())
+        for name in self._claimed() - self.logs.keys():
+            if name in self._opened:
+                self._drop_claims(name)
+        recovery_points = self._recovery_points.copy()
         encode_offsets = checkpoints.encode_offsets
         texts: dict[str, Callable[[], bytes]] = {
             # First: without it, offsets of a log whose directory is gone would belong to a deleted topic.
             checkpoints.REPLICAS_FILE: partial(checkpoints.encode_replicas, self._notes.copy()),
-            checkpoints.RECOVERY_POINTS_FILE: partial(encode_offsets, recovery_points.copy()),
+            checkpoints.RECOVERY_POINTS_FILE: partial(encode_offsets, recovery_points),
             checkpoints.START_OFFSETS_FILE: partial(encode_offsets, self._start_offsets.copy()),
             checkpoints.HIGH_WATERMARKS_FILE: partial(encode_offsets, self._high_watermarks.copy()),
         }
@@ -489,11 +507,11 @@ class DataDirectory:
             return
         self._in_flight = None
         self._on_disk = set(checkpoint.recovery_points)
-        self._recovery_points = checkpoint.recovery_points
         for name, point in checkpoint.recovery_points.items():
             log = self.logs.get(name)
             if log is not None:
-                log.checkpointed_recovery_point = point
+                # A higher one may be captured for the next checkpoint.
+                log.checkpointed_recovery_point = max(point, self._recovery_points.get(name, point))
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
         """All of it synchronously: waits for the disk."""
@@ -547,12 +565,6 @@ class DataDirectory:
             for log, ticket in tickets:
                 with suppress(StorageError):
                     log.finish_sync(ticket, 0)
-
-
-def _part(
-    claims: Mapping[TopicPartition, _Claim], names: AbstractSet[TopicPartition]
-) -> dict[TopicPartition, _Claim]:
-    return {name: claim for name, claim in claims.items() if name in names}
 
 
 def _partition_of(directory_name: str) -> TopicPartition | None:

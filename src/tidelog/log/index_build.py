@@ -1,9 +1,9 @@
-"""Building the indexes of a segment anew from its batches, a slice at a time.
+"""Rebuilding the indexes of a segment from its batches, a slice at a time.
 
-Every byte of the segment is read and checked, and a segment may have a gigabyte. Who must not wait for that
-lets the segment say so (:class:`Unindexed`), has the slices made in a thread, and asks again when the
-indexes are in place (:meth:`tidelog.log.segment_indexes.SegmentIndexes.take`). Until then other readers use
-what there is: every entry that they follow is held against its batch.
+Every byte of the segment is read and checked, and a segment may have a gigabyte. A caller that must not wait
+for that gets :class:`Unindexed`, has the slices made in a thread, and asks again when the indexes are in
+place (:meth:`tidelog.log.segment_indexes.SegmentIndexes.take`). Until then other readers use the entries that
+there are: each one that they follow is compared with its batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ def timestamp_of(header: BatchHeader) -> int:
 
 
 class Unindexed(Exception):
-    """The indexes of a segment must be built anew, and that takes too long here."""
+    """The indexes of a segment must be rebuilt, and that takes too long here."""
 
     def __init__(self, segment: "Segment", reason: str) -> None:
         super().__init__(reason)

@@ -90,7 +90,7 @@ def recover(
     if held is not None:
         take(*held)
         next_offset = held[1].next_offset
-    # As a whole: this segment may be before the recovery point, and after a crash nobody would look again.
+    # As a whole: this segment may be before the recovery point, and after a crash it would not be read again.
     names_changed = segment.aborted.correct(aborted)
     found = Recovered(next_offset, file_size - segment.size, reason, names_changed=names_changed)
     if found.cut_bytes:

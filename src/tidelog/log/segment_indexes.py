@@ -73,7 +73,7 @@ class SegmentIndexes:
         self._broken = None
 
     def restart(self) -> None:
-        """Drop all entries: they are made anew from the first batch on. Leaves the segment active."""
+        """Drop all entries: they are made again from the first batch on. Leaves the segment active."""
         self.offsets.reset()
         self.times.reset()
         self.begin()
@@ -250,7 +250,7 @@ class SegmentIndexes:
     # -- rebuilding --------------------------------------------------------------------
 
     def replace(self, reason: str) -> None:
-        """Build both anew from the batches, as far as these are whole: here and now, or raise
+        """Rebuild both from the batches, as far as these are intact: here and now, or raise
         :class:`Unindexed` where that takes too long.
         """
         if self.defers and self._segment.size > AT_ONCE_BYTES_MAX:

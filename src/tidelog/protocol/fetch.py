@@ -190,9 +190,13 @@ def _decode_forgotten(
     flexible = version >= FLEXIBLE_FROM
     count, position = read_array_size(frame, position, flexible)
     forgotten = []
+    left = ELEMENTS_MAX - count
     for _ in range(count):
         key, position = _decode_topic_key(frame, position, version)
         partition_count, position = read_array_size(frame, position, flexible)
+        left -= partition_count
+        if left < 0:
+            raise Malformed("a fetch that forgets too many partitions")
         partitions = []
         for _ in range(partition_count):
             partitions.append(INT32.unpack_from(frame, position)[0])

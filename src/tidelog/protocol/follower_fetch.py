@@ -24,9 +24,11 @@ from uuid import UUID
 from tidelog.errors import ErrorCode
 from tidelog.protocol.fetch import API_KEY, FINAL_EPOCH, NO_SESSION
 from tidelog.protocol.wire import (
+    ELEMENTS_MAX,
     INT32,
     INT64,
     STRUCT_ERROR,
+    TAGS_MAX,
     Malformed,
     read_array_size,
     read_string,
@@ -105,6 +107,8 @@ _OURS = Struct(">qq16s")
 _NO_DIRECTORY = bytes(16)
 _NOT_TOLD = 1  # The usual value of other clients.
 _FAR_BEHIND = 1 << 20  # requests
+
+OTHERS_MAX = 100  # They are searched for each partition. A follower has one, for the metadata log.
 
 NOT_TOLD = (1 << 63) - 1  # Kafka's default for an unknown high watermark of the follower
 
@@ -218,6 +222,7 @@ def _decode_ask(
     for _ in range(topic_count):
         topic_id = _uuid(frame[position : position + 16])
         count, position = read_array_size(frame, position + 16, True)
+        _check_count(len(items) + count)
         end = position + count * _ITEM.size
         if not _decode_items(frame[position:end], count, topic_id, make, items):
             end = _decode_odd_items(frame, position, count, topic_id, make, items)
@@ -235,7 +240,15 @@ def _decode_ask(
     return ask, items, forgotten, cluster_id
 
 
+def _check_count(count: int) -> None:
+    """Any client can send such a request: each partition costs some microseconds."""
+    if count > ELEMENTS_MAX:
+        raise Malformed("a follower's fetch of too many partitions")
+
+
 def _decode_others(packed: memoryview) -> Sequence[tuple[Key, UUID]]:
+    if len(packed) > OTHERS_MAX * _OTHER.size:
+        raise Malformed("a follower's fetch with too many directories")
     return [
         ((_uuid(topic_id), partition), _uuid(directory))
         for topic_id, partition, directory in _OTHER.iter_unpack(packed)
@@ -279,6 +292,7 @@ def _decode_forgotten(frame: memoryview, position: int) -> tuple[list[Key], int]
     for _ in range(topic_count):
         topic_id = _uuid(frame[position : position + 16])
         count, position = read_array_size(frame, position + 16, True)
+        _check_count(len(forgotten) + count)
         for _ in range(count):
             forgotten.append((topic_id, INT32.unpack_from(frame, position)[0]))
             position += 4
@@ -429,6 +443,8 @@ def _decode_odd_tail(frame: memoryview, position: int) -> tuple[int, int, int, P
 
 def _read_tags(frame: memoryview, position: int) -> tuple[dict[int, memoryview], int]:
     count, position = read_uvarint(frame, position)
+    if count > TAGS_MAX:
+        raise Malformed(f"a section of {count} tagged fields; allowed are {TAGS_MAX}")
     found = {}
     for _ in range(count):
         tag, position = read_uvarint(frame, position)

@@ -20,6 +20,7 @@ STRUCT_ERROR = struct_error
 
 
 ELEMENTS_MAX = 100_000  # in all arrays of a client request together: each costs some microseconds
+TAGS_MAX = 16  # in one section that is skipped; a tag of two bytes costs as much as an element
 
 
 class Malformed(InvalidRequest):
@@ -62,6 +63,9 @@ _ONE_BYTE = [bytes([value]) for value in range(0x80)]
 def skip_tags(buffer: Buffer, position: int) -> int:
     """Position after a tagged-field section whose fields are ignored."""
     count, position = read_uvarint(buffer, position)
+    if count > TAGS_MAX:
+        # A request of 100 MB has room for fifty million: they would hold the event loop for half a minute.
+        raise Malformed(f"a section of {count} tagged fields; allowed are {TAGS_MAX}")
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)

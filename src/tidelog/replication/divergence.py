@@ -39,9 +39,15 @@ def last_epoch_of(log: ReplicaLog, base_epoch: int) -> int:
     return max(base_epoch, log.epochs.epoch_at(end_offset))
 
 
-def divergence(log: ReplicaLog, base_epoch: int, offset: int, last_epoch: int) -> tuple[int, int] | None:
+def divergence(
+    log: ReplicaLog, base_epoch: int, offset: int, last_epoch: int, start_offset: int = 0
+) -> tuple[int, int] | None:
     """Of another log, whose record before ``offset`` was written by ``last_epoch``: the (epoch, end offset)
     of ours to compare it with next; None where it is the beginning of ours.
+
+    A log that begins at ``offset`` has no records. It may have skipped to the start of a former leader's log,
+    and then its epoch is that of the last record it had before: the record before ``offset`` may have a later
+    one. Everything before a log start is committed, so there is nothing to truncate.
     """
     if last_epoch < 0:
         return None
@@ -52,7 +58,7 @@ def divergence(log: ReplicaLog, base_epoch: int, offset: int, last_epoch: int) -
     epoch, end_offset = epochs.end_offset_for(last_epoch, log.end_offset)
     if epoch == NO_EPOCH:
         return None
-    if epoch < last_epoch or end_offset < offset:
+    if epoch < last_epoch or (end_offset < offset and start_offset < offset):
         return epoch, end_offset
     return None
 

@@ -222,13 +222,13 @@ class FetchServer:
         # epoch, and looks like one from an earlier epoch.
         from_before = max(driver.replica.epoch_start_offset, driver.log.start_offset)
         reached = from_before if is_old else driver.log.end_offset
-        # A later epoch than ours says nothing about us: somebody may have led in between.
+        # A later epoch than ours says nothing about us: another replica may have led in between.
         is_known = item.epoch <= driver.replica.epoch
         has_more = is_known and item.high_watermark > reached
         if has_more and driver.stand_in.is_behind(ask.sender, item.last_epoch):
             driver.damage.step_back(item.high_watermark)
         if driver.lends_to(ask.sender):
-            response = driver.replica.lent(item.epoch, item.offset, item.last_epoch)
+            response = driver.replica.lent(item.epoch, item.offset, item.last_epoch, item.log_start_offset)
         else:
             response = driver.replica.fetched(
                 follower, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms

@@ -13,6 +13,7 @@ it shows how long to wait for the next ones.
 import logging
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, InvariantViolation, TidelogError
@@ -42,6 +43,7 @@ BACKOFF_MS = 50  # delay after an error, before the partition is fetched again
 BROKEN_MS = 5000  # delay after an unexpected exception
 MAX_BYTES = 10 << 20
 LEAST_BYTES = 64 << 10
+PARTITIONS_MAX = 1000  # to be named in one request, about 4 ms; what is left goes into the next one
 
 
 class FetchLoop:
@@ -185,7 +187,8 @@ class FetchLoop:
             return
         items = []
         generation = self._generation + 1
-        for driver in self._ready:
+        ready = list(islice(self._ready, PARTITIONS_MAX))
+        for driver in ready:
             replica = driver.replica
             if replica.role is not Role.FOLLOWER or replica.leader != self._leader or not driver.may_fetch:
                 continue  # Resumed by :meth:`want` when that changes.
@@ -195,7 +198,12 @@ class FetchLoop:
                 self._unconfirmed[driver] = None
             if self._forgotten:
                 self._forgotten.pop(driver.key, None)
-        self._ready.clear()
+        if len(ready) == len(self._ready):
+            self._ready.clear()
+        else:
+            for driver in ready:
+                del self._ready[driver]
+            self._soon()
         if not items and not self._forgotten and (self._unanswered or not self._asked):
             return
         self._generation = generation

@@ -386,7 +386,7 @@ class Replica(Machine):
         if last_epoch < self.base_epoch:
             # Its log may diverge from ours before our log start. Only the snapshot is certain to be right.
             return FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE)
-        diverging = divergence(self.log, self.base_epoch, offset, last_epoch)
+        diverging = divergence(self.log, self.base_epoch, offset, last_epoch, log_start_offset)
         if diverging is not None:
             # This tells nothing about what the follower holds, so it is not an acknowledgement.
             return FetchResult(diverging=diverging)
@@ -400,12 +400,12 @@ class Replica(Machine):
             return FetchResult(effects=self._maybe_join(replica, progress) + self._advance())
         return _new_fetch_result((ErrorCode.NONE, None, self._advance()))
 
-    def lent(self, epoch: int, offset: int, last_epoch: int) -> FetchResult:
+    def lent(self, epoch: int, offset: int, last_epoch: int, log_start_offset: int) -> FetchResult:
         """The leader itself fetches from ``offset``: it may lack records that we hold."""
         error = self.check_epoch(epoch)
         if error is not ErrorCode.NONE:
             return FetchResult(error)
-        diverging = divergence(self.log, self.base_epoch, offset, last_epoch)
+        diverging = divergence(self.log, self.base_epoch, offset, last_epoch, log_start_offset)
         if diverging is not None:
             return FetchResult(diverging=diverging)
         within = self.log.start_offset <= offset <= self.log.end_offset

@@ -79,33 +79,35 @@ class Connection(asyncio.BufferedProtocol):
         "_closed",
         "_ended",
         "_held_back",
-        "_held_bytes",
         "_huge",
         "_loose",
+        "_memory",
         "_opening",
         "_produce_shape",
         "_ready",
         "_receiver",
         "_sender",
         "_server",
-        "_short_of_memory",
         "_stopped_reading",
         "_transport",
         "_turn_has_come",
         "_write_kind",
+        "held_bytes",
         "ip",
         "kinds",
         "last_active",
         "node",
         "peer",
+        "short_of_memory",
         "slots",
     )
 
     def __init__(self, server: "Server") -> None:
         self._server = server
         self._receiver = Receiver(server.max_request_bytes)
-        self._held_bytes = 0  # of the memory that the broker reserves for large requests
-        self._short_of_memory = False  # waits until other connections release memory
+        self._memory = server.client_memory
+        self.held_bytes = 0  # of the memory that the broker reserves for large requests
+        self.short_of_memory = False  # waits until other connections release memory
         self._turn_has_come = False  # for the large request that is handled next
         self._huge = False  # Others wait until the last request is handled.
         self._produce_shape: produce.Shape | None = None  # of the last produce request
@@ -205,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._receiver.received(count):
             self._take_requests()
         elif not self._hold(count):
-            self._short_of_memory = True
+            self.short_of_memory = True
             self._stop_reading()
 
     def eof_received(self) -> bool:
@@ -250,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
             self._busy = False
 
     def _must_wait(self) -> bool:
-        if self._short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
+        if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
         if self._awaited or self._opening or len(self._ready) >= READY_MAX:
             return True
@@ -258,20 +260,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _hold(self, count: int) -> bool:
         """Bytes of a large request have arrived. Returns whether there is memory for more of them."""
-        if self.node is not None:
-            return True  # Cluster traffic does not wait for clients.
-        self._held_bytes += count
-        return self._server.hold_memory(count, self)
+        self.held_bytes += count
+        return self._memory.hold(count, self)
 
     def memory_freed(self) -> None:
         """Other connections have released memory."""
-        self._short_of_memory = False
+        self.short_of_memory = False
         self._resume_if_possible()
 
     def _release_memory(self) -> None:
-        if self._held_bytes:
-            self._server.release_memory(self._held_bytes, self)
-            self._held_bytes = 0
+        if self.held_bytes:
+            self._memory.release(self.held_bytes, self)
+            self.held_bytes = 0
         if self._huge:
             self._huge = False
             self._server.large.done()
@@ -500,9 +500,14 @@ class Connection(asyncio.BufferedProtocol):
         parties = names.parties(client_id)
         if parties is None:
             return False
+        if self.node not in (None, parties[0]):
+            raise HangUp(f"node {self.node} says that it is node {parties[0]}")
         if self.node is None:
             gate.connected(*parties)
             self.node = parties[0]
+            self._release_memory()
+            self._memory = self._server.node_memory  # Cluster traffic does not wait for clients.
+            self._receiver.expect_no_records()
             if self._sender is not None:
                 self._sender.keep_alive()
         return True

@@ -54,6 +54,10 @@ class Receiver:
         self._bulk = False  # the last request was a large one
         self.needed_bytes = 0  # if not 0, the next request needs a separate buffer of this size
 
+    def expect_no_records(self) -> None:
+        """The other end sends no Produce requests, so none of its requests is that large."""
+        self._max_bytes = min(self._max_bytes, PLAIN_BYTES_MAX)
+
     @property
     def in_the_middle(self) -> bool:
         """Whether a request has begun and is incomplete."""

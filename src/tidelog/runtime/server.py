@@ -19,7 +19,60 @@ from tidelog.runtime.services import LoopServices, give_way
 logger = logging.getLogger(__name__)
 
 IDLE_CHECKS = 4  # per idle timeout
+SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
 STALLED_REQUEST_S = 30.0  # timeout for the next bytes of an incomplete request
+
+
+class RequestMemory:
+    """Counts the bytes of large requests. Those of other nodes have a limit of their own: they do not wait
+    for clients, but any client can say that it is a node.
+    """
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        self._broker = broker
+        self._loop = loop
+        self._used = 0
+        # Connections that receive a large request, oldest first, and when they began.
+        self._receiving: dict[Connection, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def hold(self, count: int, connection: Connection) -> bool:
+        """Bytes of a large request have arrived. Returns whether its connection may continue to receive.
+
+        Only received bytes count, not announced ones. Above the limit, only the oldest request continues. So
+        one request can always be completed and release its memory.
+        """
+        self._used += count
+        self._receiving.setdefault(connection, self._loop.time())
+        limit = self._broker.config.queued_max_request_bytes
+        if limit < 0 or self._used <= limit or next(iter(self._receiving)) is connection:
+            return True
+        if self._timer is None:
+            self._timer = self._loop.call_later(SCARCE_S, self._make_room)
+        return False
+
+    def release(self, count: int, connection: Connection) -> None:
+        self._used -= count
+        self._receiving.pop(connection, None)
+        for other in list(self._receiving):
+            self._loop.call_soon(other.memory_freed)
+
+    def _make_room(self) -> None:
+        """Others have waited for a while: close the oldest requests that are still incomplete. Otherwise
+        three clients that send the end of their requests byte by byte could stop the writes of all others.
+        """
+        self._timer = None
+        limit = self._broker.config.queued_max_request_bytes
+        began_before = self._loop.time() - SCARCE_S
+        left = self._used
+        for connection, began in list(self._receiving.items()):
+            if left <= limit // 2 or began > began_before:
+                break
+            if connection.in_the_middle and not connection.short_of_memory:
+                left -= connection.held_bytes
+                connection.close(f"an incomplete request held memory for {SCARCE_S:.0f} s, others wait")
+        if left > limit >= 0:
+            self._timer = self._loop.call_later(SCARCE_S, self._make_room)
 
 
 class Server:
@@ -43,8 +96,8 @@ class Server:
         self.connections: set[Connection] = set()
         self.requests = 0  # number of requests since the process started
         self._per_ip: Counter[str] = Counter()
-        self._memory_used = 0
-        self._receiving: dict[Connection, None] = {}  # connections that receive a large request, oldest first
+        self.client_memory = RequestMemory(broker, loop)
+        self.node_memory = RequestMemory(broker, loop)
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -109,23 +162,6 @@ class Server:
             self._per_ip[connection.ip] -= 1
             if not self._per_ip[connection.ip]:
                 del self._per_ip[connection.ip]
-
-    def hold_memory(self, count: int, connection: Connection) -> bool:
-        """Bytes of a large request have arrived. Returns whether its connection may continue to receive.
-
-        Only received bytes count, not announced ones. Above the limit, only the oldest request continues. So
-        one request can always be completed and release its memory.
-        """
-        self._memory_used += count
-        self._receiving.setdefault(connection)
-        limit = self.broker.config.queued_max_request_bytes
-        return limit < 0 or self._memory_used <= limit or next(iter(self._receiving)) is connection
-
-    def release_memory(self, count: int, connection: Connection) -> None:
-        self._memory_used -= count
-        self._receiving.pop(connection, None)
-        for other in list(self._receiving):
-            self.loop.call_soon(other.memory_freed)
 
     def _sweep(self) -> None:
         """Close connections that have been idle for too long. Those with an incomplete request are closed

@@ -31,6 +31,7 @@ POINTS: dict[str, Point] = {
     "short fetches": Point("a follower asks for one batch at a time", 0.5),
     "tail ask skipped": Point("a primary that gathers what backups hold asks later", 0.3),
     "late seal": Point("a mode change is told to the controllers later", 0.3),
+    "slow checkpoint": Point("the offsets of logs are captured one log at a time, with pauses", 0.5),
 }
 
 

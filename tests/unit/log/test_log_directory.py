@@ -285,6 +285,38 @@ def test_a_checkpoint_begun_in_a_thread_does_not_undo_a_newer_one(disk: Simulate
     assert not any(entry.name.endswith(".tmp") for entry in disk.list("data"))
 
 
+def test_offsets_captured_before_a_truncation_are_not_written_after_it(disk: SimulatedDisk) -> None:
+    """With thousands of logs, the offsets of a checkpoint are captured in several turns."""
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 10)
+    sync(log)
+    earlier = directory.begin_checkpoint()
+    append_many(log, 15)
+    sync(log)
+    directory.capture([ORDERS])
+    earlier.run()
+    directory.finish_checkpoint(earlier)  # It holds 10, but the next one would hold 25.
+    directory.lower_claims(ORDERS, 20)
+    log.truncate_to(20)
+    last = directory.captured()
+    last.run()
+    directory.finish_checkpoint(last)
+    points = checkpoints.decode_offsets(read_raw(disk, "data/recovery-point-offset-checkpoint"))
+    assert points[ORDERS] <= 20
+
+
+def test_a_log_that_was_removed_while_offsets_were_captured_is_in_no_checkpoint(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    directory.capture([ORDERS], {ORDERS: 5})
+    directory.remove_log(ORDERS, 1000)
+    directory.capture([ORDERS], {ORDERS: 5})
+    directory.captured().run()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        assert checkpoints.decode_offsets(read_raw(disk, f"data/{name}")) == {}
+
+
 def test_a_checkpoint_that_cannot_be_written_is_told(disk: SimulatedDisk) -> None:
     directory = open_directory(disk)
     append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)

@@ -16,7 +16,7 @@ from tidelog.protocol import fetch, wire
 from tidelog.protocol.extents import Notes, walker
 from tidelog.protocol.fetch import FetchPartition, FetchPartitionResponse, FetchResponseBuilder
 from tidelog.protocol.produce import NodeAddress
-from tidelog.protocol.wire import Malformed
+from tidelog.protocol.wire import ELEMENTS_MAX, Malformed
 
 OLDEST, NEWEST = fetch.VERSIONS
 every_version = pytest.mark.parametrize("version", range(OLDEST, NEWEST + 1))
@@ -114,6 +114,17 @@ class TestDecode:
         consumer = {"replica_id": -1, "replica_state": {"replica_id": -1, "replica_epoch": -1}}
         request = decode(body(version, **nothing, **consumer), version)
         assert (request.replica_id, request.topics, request.forgotten, request.rack_id) == (-1, [], [], "")
+
+    @pytest.mark.parametrize("version", [fetch.SESSIONS_FROM, NEWEST])
+    def test_forgets_no_more_partitions_than_it_may_name(self, version: int) -> None:
+        for size in (ELEMENTS_MAX - 1, ELEMENTS_MAX):
+            gone = [{"topic": "orders", "topic_id": TOPIC_ID, "partitions": [0] * size}]
+            data = body(version, forgotten_topics_data=gone)
+            if size < ELEMENTS_MAX:
+                assert len(decode(data, version).forgotten[0][1]) == size
+            else:
+                with pytest.raises(Malformed, match="forgets too many"):
+                    decode(data, version)
 
     @every_version
     def test_starts_where_the_header_ends(self, version: int) -> None:

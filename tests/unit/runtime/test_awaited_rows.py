@@ -40,7 +40,7 @@ class Pipeline:
             max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True,
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self.services.soon),
             broker=self.broker.broker, encode=self.services.offload, compute=self.services.offload,
-            admit=lambda connection: "", forget=lambda connection: None,
+            admit=lambda connection: "", forget=lambda connection: None, client_memory=None,
         )  # fmt: skip
         messages.load(METADATA, VERSION)
         self.connection = Connection(cast(Any, server))

@@ -27,7 +27,7 @@ class Held:
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None,
             admit=lambda connection: "", forget=lambda connection: None,
-            hold_memory=self._hold, release_memory=self._release,
+            client_memory=SimpleNamespace(hold=self._hold, release=self._release),
             produce=SimpleNamespace(handle=lambda request, at, context, send, asker: asker.hold()),
         )  # fmt: skip
         self.connection = Connection(cast(Any, server))

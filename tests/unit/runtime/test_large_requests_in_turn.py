@@ -62,7 +62,7 @@ class OneConnection:
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,
             admit=lambda connection: "", forget=lambda connection: None,
-            hold_memory=self._hold, release_memory=self._release,
+            client_memory=SimpleNamespace(hold=self._hold, release=self._release),
         )  # fmt: skip
         monkeypatch.setattr(handling, "handle_plain", self._handle)
         self.connection = Connection(cast(Any, server))

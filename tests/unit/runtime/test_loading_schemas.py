@@ -28,7 +28,7 @@ class Asker:
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), compute=lambda job, done: self.work.append((job, done)),
             admit=lambda connection: "", forget=lambda connection: None,
-            hold_memory=lambda count, connection: True, release_memory=lambda count, connection: None,
+            client_memory=SimpleNamespace(hold=lambda *_: True, release=lambda *_: None),
         )  # fmt: skip
         patch.setattr(handling, "handle_plain", self._handle)
         self.connection = Connection(cast(Any, server))

@@ -69,7 +69,7 @@ class World:
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self._later.append),
             broker=SimpleNamespace(services=None),
-            admit=lambda connection: "", forget=lambda connection: None,
+            admit=lambda connection: "", forget=lambda connection: None, client_memory=None,
             produce=SimpleNamespace(handle=lambda request, at, context, send, asker: self._take(0, send)),
             encode=None, compute=None,
             fetch=SimpleNamespace(

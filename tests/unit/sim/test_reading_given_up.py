@@ -70,3 +70,10 @@ def test_not_a_leader_and_not_a_stand_in_that_has_heard_of_a_later_one(
     assert reader.position == 1
     with pytest.raises(Violation, match="inconsistent offset 0"):
         history.told(REPLACED, 0, EPOCH + 1)
+
+
+def test_a_stand_in_that_knows_only_of_an_epoch_without_a_leader(history: PartitionHistory) -> None:
+    """It has not heard of the operator's choice, which was made two epochs later."""
+    history.forgive(floor=0, leader_epoch=EPOCH, now_ms=1.0, leaderless_epoch=EPOCH + 2)
+    assert reader_gets(history, NAMED, EPOCH + 1).position == 0
+    assert reader_gets(history, NAMED, EPOCH + 3).position == 1

@@ -87,6 +87,7 @@ def test_a_topic_that_shrank_is_a_loss() -> None:
     unnamed = ORDERS._replace(topic_id="")
     without_ids = made({unnamed: Span(10, 100)}, seen(0, 40, place=unnamed))
     assert "or the topic was created again" in without_ids.losses[0]
+    assert "report no topic ids" in without_ids.notes[0]
     assert carried_out(without_ids, 100) == ([{unnamed: Span(0, 40)}], Position({unnamed: Span(0, 40)}))
 
 

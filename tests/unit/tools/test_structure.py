@@ -36,6 +36,10 @@ class Small(NamedTuple):
     done: Callable[[], None]
 
 
+class Quoted(NamedTuple):
+    then: "Callable[[int], Effects]"
+
+
 def outside(replica, driver):
     from tidelog.log import log
     replica.epoch = 3
@@ -71,8 +75,10 @@ def test_the_figures_of_a_checkout(structure: ModuleType, checkout: Path) -> Non
     assert structure.fields_of_others(sources) == 4
     assert structure.lambda_fields(sources) == 2
     assert structure.inner_imports(sources) == 2
-    assert structure.messages_with_callbacks(sources) == ["Small"]
-    assert structure.repeated_class_names(sources) == ["Large", "Small"]
+    assert structure.messages_with_callbacks(sources) == ["Quoted", "Small"]
+    (checkout / "src" / "tidelog" / structure.SHARED_EFFECTS).write_text(SOURCE)
+    assert structure.messages_with_callbacks(sources) == ["Quoted", "Quoted", "Small", "Small"]
+    assert structure.repeated_class_names(sources) == ["Large", "Quoted", "Small"]
     assert structure.duplicate_functions(sources) == ["outside"]
     assert structure.walks(sources.map_text) == [structure.Walk("A produce", 2, 2)]
 

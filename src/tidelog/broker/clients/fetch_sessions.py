@@ -1,16 +1,20 @@
 """Fetch sessions (KIP-227): requests and responses for many partitions contain only the changed ones.
 
 The number of sessions is bounded. When all slots are taken, a new session replaces the least recently used
-one if that was idle for ``EVICTION_MS``. Otherwise the consumer continues without a session.
+one if that was idle for ``EVICTION_MS``. Otherwise the consumer continues without a session. So does one that
+requests too many partitions: they need not exist, and each request of a session may add some.
 """
 
 from collections import OrderedDict
 
+from tidelog.controller.topics import MAX_NAME_LENGTH
 from tidelog.errors import ErrorCode
 from tidelog.protocol.fetch import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest
 from tidelog.protocol.produce import TopicKey
+from tidelog.protocol.wire import ELEMENTS_MAX
 
 EVICTION_MS = 120_000  # a session that was used more recently is not evicted
+PARTITIONS_MAX = 500_000  # of all sessions: about 200 MB
 _MAX_ID = 0x7FFFFFFF
 
 PartitionKey = tuple[TopicKey, int]
@@ -72,6 +76,7 @@ class FetchSessions:
         self._slots = slots
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
         self._last_id = first_id
+        self._partitions = 0  # of all sessions
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -79,10 +84,10 @@ class FetchSessions:
     def begin(self, request: FetchRequest, now_ms: int) -> tuple[FetchSession | None, ErrorCode]:
         """The updated session of a request; None if it asks for none or none is available."""
         if request.session_epoch == FINAL_EPOCH:
-            self._sessions.pop(request.session_id, None)
+            self._end(request.session_id)
             return None, ErrorCode.NONE
         if request.session_epoch == INITIAL_EPOCH:
-            self._sessions.pop(request.session_id, None)
+            self._end(request.session_id)
             return self._create(request, now_ms), ErrorCode.NONE
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -92,7 +97,10 @@ class FetchSessions:
         session.epoch = session.epoch % _MAX_ID + 1
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
-        session.update(request)
+        if not self._update(session, request):
+            # The consumer begins again with a complete request, and gets no session.
+            self._end(session.session_id)
+            return None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         return session, ErrorCode.NONE
 
     def _create(self, request: FetchRequest, now_ms: int) -> FetchSession | None:
@@ -102,9 +110,26 @@ class FetchSessions:
         while self._last_id in self._sessions or self._last_id == NO_SESSION:
             self._last_id = self._last_id % _MAX_ID + 1
         session = FetchSession(self._last_id, now_ms)
-        session.update(request)
         self._sessions[session.session_id] = session
-        return session
+        if self._update(session, request):
+            return session
+        self._end(session.session_id)
+        return None
+
+    def _update(self, session: FetchSession, request: FetchRequest) -> bool:
+        """Returns False if there is no room for these partitions."""
+        if any(isinstance(key, str) and len(key) > MAX_NAME_LENGTH for key, _ in request.topics):
+            return False
+        before = len(session.partitions)
+        session.update(request)
+        size = len(session.partitions)
+        self._partitions += size - before
+        return size <= ELEMENTS_MAX and self._partitions <= PARTITIONS_MAX
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.partitions)
 
     def _evict(self, now_ms: int) -> bool:
         if not self._sessions:
@@ -112,5 +137,5 @@ class FetchSessions:
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.last_used_ms < EVICTION_MS:
             return False
-        del self._sessions[oldest.session_id]
+        self._end(oldest.session_id)
         return True

@@ -40,7 +40,7 @@ def when_successors_are_known(broker: BrokerPorts, topics: Topics, done: Callabl
         try:
             return not _awaits_successors(broker, topics())
         except Exception:
-            # In a timer, nobody would answer the request.
+            # In a timer: the request would never be answered.
             logger.exception("the successors of lost leaders cannot be looked up")
             return True
 

@@ -5,7 +5,7 @@ in between.
 """
 
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.housekeeping.compactor import Compactor
@@ -24,10 +24,12 @@ from tidelog.types import TopicPartition
 logger = logging.getLogger(__name__)
 
 PARTITIONS_PER_SLICE = 50
+LOGS_PER_SLICE = 300  # to be captured for a checkpoint: about 2 ms
 REMOVAL_INTERVAL_MS = 1000
 NAMES_INTERVAL_MS = 500
 NEW_LOGS_INTERVAL_MS = 1000
 EARLY_MS = 5
+SLOW_MS = 40
 SCRUBBING = "scrubbing"
 
 
@@ -51,6 +53,7 @@ class Housekeeping:
         self._timed: list[Partition] = []  # Those with a `flush.ms`, updated by `_flush_names`.
         self._timers: dict[str, Timer] = {}
         self._removing = False
+        self._checkpointing = False
         self.removals = 0  # number of times that files were removed in a thread
         self._stopped = False
 
@@ -170,10 +173,40 @@ class Housekeeping:
             self._checkpoint()
 
     def _checkpoint(self) -> None:
-        checkpoint = self._directory.begin_checkpoint(self.high_watermarks())
+        """Capture the offsets of all logs, a slice in a turn, and write them in a thread."""
+        if self._checkpointing:
+            return
+        self._checkpointing = True
+        self._directory.has_new_logs = False
+        names = list(self._directory.logs)
+        services = self._broker.services
+        slow = services.perturb("slow checkpoint")
+        size = 1 if slow else LOGS_PER_SLICE
+
+        def capture_slice(start: int) -> None:
+            if self._stopped:
+                return
+            some = names[start : start + size]
+            self._directory.capture(some, self._high_watermarks_of(some))
+            if start + size >= len(names):
+                self._write_captured()
+            elif slow:
+                services.later(SLOW_MS, lambda: capture_slice(start + size))
+            else:
+                services.soon(lambda: capture_slice(start + size))
+
+        capture_slice(0)
+
+    def _write_captured(self) -> None:
+        checkpoint = self._directory.captured()
         self._broker.services.offload(checkpoint.run, lambda _: self._checkpointed(checkpoint))
 
+    def _high_watermarks_of(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        found = (self._broker.partitions.find(*name)[0] for name in names)
+        return {partition.name: partition.high_watermark for partition in found if partition is not None}
+
     def _checkpointed(self, checkpoint: Checkpoint) -> None:
+        self._checkpointing = False
         try:
             self._directory.finish_checkpoint(checkpoint)
         except StorageError as error:

@@ -2,7 +2,8 @@
 the active controller.
 
 Leaders of thousands of partitions may ask together. So questions about single partitions are decided a few at
-a time, in their order.
+a time, in their order. Other questions do not wait for them: a heartbeat of this node's own broker that waits
+too long would cost it its session.
 """
 
 from collections import deque
@@ -39,7 +40,8 @@ class ControllerAsks:
         self._services = services
         self._peers = peers
         self._on_got = on_got
-        self._pending: deque[tuple[ControllerAsk, Respond]] = deque()
+        self._pending: deque[tuple[ControllerAsk, Respond]] = deque()  # about single partitions
+        self._own: deque[ControllerAsk] = deque()  # of this node, about anything else
         self._decided = 0  # in this turn
         self._goes_on = False  # The next turn is due.
         self._stopped = False
@@ -51,7 +53,10 @@ class ControllerAsks:
         """A question of this node. It is dropped while no active controller is known."""
         leader = self._metadata.leader
         if leader == self._me:
-            self._pending.append((ask, self._on_got))
+            if isinstance(ask, InSyncAsk):
+                self._pending.append((ask, self._on_got))
+            else:
+                self._own.append(ask)
             self._decide_soon()
         elif leader >= 0:
             self._peers.send(leader, Asked(self._me, ask))
@@ -77,11 +82,13 @@ class ControllerAsks:
         self._goes_on = False
         self._decided = 0
         try:
+            for _ in range(len(self._own)):
+                self._decide(self._own.popleft(), self._on_got)
             while self._pending and self._decided < ASKS_AT_ONCE:
                 self._decided += 1
                 self._decide(*self._pending.popleft())
         finally:
-            if self._pending:
+            if self._own or self._pending:
                 self._decide_soon()
             else:
                 self._decided = 0

@@ -262,9 +262,17 @@ class Node:
                     self._heartbeats.look()
 
     def peer_lost(self, peer: int) -> None:
+        if not self._is_member(peer):
+            # Not registered, or any client that says it is a node: its messages are forgotten with it.
+            self.sightings.forget(peer)
+            self.host.peer_lost(peer)
+            return
         self.sightings.went_silent(peer)
         self.host.peer_lost(peer)
         self.controller.broker_lost(peer, self._services.uptime_ms())
+
+    def _is_member(self, peer: int) -> bool:
+        return peer in self.metadata.image.brokers or peer in self.metadata.voters.latest
 
     def peer_dead(self, peer: int) -> None:
         """Its address refuses connections: its process has certainly ended."""

@@ -1,5 +1,9 @@
 """In-sync proposals of leaders on this node: sent to the active controller until the metadata or a refusal
 shows the outcome.
+
+A leader of thousands of partitions has as many proposals at once when a broker comes back. Only a part of
+them is in flight at a time. Otherwise their repetitions would reach the controller faster than it decides,
+and its queue would grow without a limit.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +21,7 @@ from tidelog.replication.messages import PartitionKey
 from tidelog.services import Services
 
 PROPOSAL_REPEAT_MS = 500
+IN_FLIGHT_MAX = 300  # about 5 ms to send
 
 
 class Proposals:
@@ -32,6 +37,9 @@ class Proposals:
         self._services = services
         self._ask_controller = ask_controller
         self._open: dict[PartitionKey, InSyncProposal] = {}
+        self._in_flight: dict[PartitionKey, InSyncProposal] = {}  # Not answered, and not yet to be repeated.
+        self._queued: dict[PartitionKey, tuple[ReplicaDriver, InSyncProposal]] = {}  # To be sent next.
+        self._sends = False
 
     def proposed(
         self, driver: ReplicaDriver, effect: ProposeInSync, member_epochs: Mapping[int, int]
@@ -91,25 +99,55 @@ class Proposals:
 
     def _ask(self, driver: ReplicaDriver, proposal: InSyncProposal) -> None:
         """Send the proposal repeatedly until there is a response or new metadata: messages can be lost."""
+        if self._is_current(driver, proposal):
+            self._queued[driver.key] = (driver, proposal)
+            self._send_queued()
+
+    def _is_current(self, driver: ReplicaDriver, proposal: InSyncProposal) -> bool:
         if self._node.stopped or self._open.get(driver.key) is not proposal:
-            return
+            return False
         replica = driver.replica
-        if (replica.proposals.pending, replica.partition_epoch) != (
+        if (replica.proposals.pending, replica.partition_epoch) == (
             proposal.members,
             proposal.partition_epoch,
         ):
-            del self._open[driver.key]
-            self._invite_again(driver)
-            return
+            return True
+        del self._open[driver.key]
+        self._invite_again(driver)
+        return False
+
+    def _send_queued(self) -> None:
+        """What is left in the queue is sent with the next repetition or response."""
+        if self._sends:
+            return  # A queued proposal was out of date, and its partition has proposed again.
+        self._sends = True
+        try:
+            for _ in range(min(len(self._queued), IN_FLIGHT_MAX - len(self._in_flight))):
+                driver, proposal = self._queued.pop(next(iter(self._queued)))
+                if self._is_current(driver, proposal):
+                    self._send(driver, proposal)
+        finally:
+            self._sends = False
+
+    def _send(self, driver: ReplicaDriver, proposal: InSyncProposal) -> None:
         # The proposal may be older than the latest registration of this broker, and one with an earlier
         # broker epoch is always refused.
         present = proposal._replace(broker_epoch=self._node.broker_epoch)
-        self._open[driver.key] = present
+        self._open[driver.key] = self._in_flight[driver.key] = present
         if not self._services.perturb("proposal skipped"):
             self._ask_controller(InSyncAsk(present))
         if self._services.perturb("proposal doubled"):
             self._ask_controller(InSyncAsk(present))
-        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask(driver, present))
+        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._repeat(driver, present))
+
+    def _repeat(self, driver: ReplicaDriver, proposal: InSyncProposal) -> None:
+        self._landed(driver.key, proposal)
+        self._ask(driver, proposal)
+        self._send_queued()
+
+    def _landed(self, key: PartitionKey, proposal: InSyncProposal) -> None:
+        if self._in_flight.get(key) == proposal:
+            del self._in_flight[key]
 
     def answered(self, got: InSyncGot) -> None:
         """Only a refusal for the current state of the partition ends a proposal. The refusal is committed and
@@ -119,6 +157,8 @@ class Proposals:
         accepted. The leader then waits for the proposed members until the metadata log shows the outcome.
         """
         key = (got.proposal.topic_id, got.proposal.partition)
+        self._landed(key, got.proposal)
+        self._send_queued()
         driver = self._driver.get(key)
         if driver is None or self._open.get(key) != got.proposal:
             return

@@ -41,6 +41,13 @@ class Sightings:
             self._silent_since_ms[peer] = self._services.uptime_ms()
             self.lost.add(peer)
 
+    def forget(self, peer: int) -> None:
+        """Its connections closed, and it is no node of this cluster."""
+        self._heard_ms.pop(peer, None)
+        self._silent_since_ms.pop(peer, None)
+        self._dead_ms.pop(peer, None)
+        self.lost.discard(peer)
+
     def ended(self, peer: int) -> bool:
         """The process of a peer has ended. Returns False if a message has arrived since its connection
         closed.

@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 Key = tuple[UUID, int]
 
 REPEAT_MS = 500
+HEARD_MAX = 100_000  # elections of partitions without a replica here; clients can invent more
 STEP_MS = 50
 FIRST_STAND_MS = 250  # between the first elections of the replicas of a new partition
 
@@ -329,6 +330,8 @@ class QuorumPartitions:
         """A leader was elected. For a partition without a replica here, this is the first information."""
         key = cast(Key, began.key)
         if key not in self._voters and began.epoch > self._heard.get(key, (-1, -1))[0]:
+            if len(self._heard) >= HEARD_MAX and key not in self._heard:
+                del self._heard[next(iter(self._heard))]
             self._heard[key] = (began.epoch, began.sender)
 
     def view(self, key: Key, partition: PartitionImage) -> PartitionImage:

@@ -12,6 +12,10 @@ continues ours           we follow it, in our own epoch, until we have what it h
 diverges from ours       we stop and report the divergence: an operator decides which log is kept
 ======================== =====================================================================================
 
+The last leader decides this itself, if it has kept everything that it held. Every acknowledged record is in
+its log, so where another log differs from it, ours included, that log has records that were never
+acknowledged. We copy the last leader's log.
+
 Where the controllers choose among members (``newest_log_wins``), every leader began with everything that was
 committed before it. So the log whose last record has the highest epoch, and among those the longest, lacks no
 committed record that another log has: it is copied even if ours diverges from it. There, replicas that do not
@@ -195,8 +199,11 @@ class Restoring(NoRestorer):
             return
         if got.sender in self.mandate.replicas:
             tail = Tail(got.last_epoch, got.end_offset)
-            if self._tails.get(got.sender) not in (None, tail):
-                self.problem = ""  # It has lost records since: the problem was found with its earlier log.
+            known = self._tails.get(got.sender)
+            if known != tail and (known is not None or self._has_the_last_word(got.sender)):
+                # It has lost records since, and the problem was found with its earlier log; or it decides
+                # between logs that diverge.
+                self.problem = ""
             self._tails[got.sender] = tail
             self._starts[got.sender] = got.start_offset
             if self._copying_until is not None and got.sender == self._driver.replica.leader:
@@ -339,9 +346,13 @@ class Restoring(NoRestorer):
 
     def diverged(self, diverging: tuple[int, int]) -> bool:
         """The log that we follow diverges from ours. Returns True if nothing is truncated because of that."""
-        source = self._driver.replica.leader
-        if self._newest_wins and self._doubted.get(source, _NOTHING) == self._tails.get(source):
-            return False  # It has reported the divergence twice, and has the newer log.
+        replica = self._driver.replica
+        source = replica.leader
+        # If it lacks a record that we know to be committed, its disk has lost it without anyone's knowledge.
+        decides = self._has_the_last_word(source) and not replica.cuts_committed(diverging)
+        is_right = self._newest_wins or decides
+        if is_right and self._doubted.get(source, _NOTHING) == self._tails.get(source):
+            return False  # It has reported the divergence twice, and has the newer log or the right one.
         self._copying_until = None
         self._follow_none()
         tail = self._tails.get(source)
@@ -356,9 +367,18 @@ class Restoring(NoRestorer):
             self._look()
         return True
 
+    def _has_the_last_word(self, replica: int) -> bool:
+        """Whether it was the last leader and has kept everything that it held."""
+        mandate = self.mandate
+        return not mandate.forced and replica == mandate.last_leader and replica in mandate.sound
+
     def _is_discarded(self, replica: int, parting: tuple[int, int]) -> bool:
-        """The logs diverge. If an operator has decided so, ours is the right one; otherwise we stop."""
-        if self.mandate.forced or self._newest_wins:
+        """The logs diverge. If an operator has decided so, ours is the right one; if the last leader has
+        responded, its log is; otherwise we stop.
+        """
+        last_leader = self.mandate.last_leader
+        is_decided = last_leader in self._tails and self._has_the_last_word(last_leader)
+        if self.mandate.forced or self._newest_wins or (is_decided and replica != last_leader):
             self._discarded.add(replica)
             return True
         epoch, end_offset = parting

@@ -92,9 +92,9 @@ class AnyVoter(NoStandIn):
 
     @property
     def is_outdated(self) -> bool:
-        """An operator has chosen another log, and no leader that came after that has confirmed ours: nobody
-        knows which of our records it contains. Every elected leader writes a record of its epoch, so the log
-        itself shows the confirmation, also after a restart.
+        """An operator has chosen another log, and no leader that came after that has confirmed ours: it is
+        not known which of our records it contains. Every elected leader writes a record of its epoch, so the
+        log itself shows the confirmation, also after a restart.
         """
         replica = self._driver.replica
         return max(replica.last_epoch, replica.watermark.agreed[0]) < self._driver.unclean_epoch

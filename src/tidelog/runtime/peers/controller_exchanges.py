@@ -240,6 +240,7 @@ class FailedLogsExchange(Exchange[Asked, Answered]):
     """
 
     api_key = 73
+    elements_max = 300_000  # A broker reports all of its failed logs at once.
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
         ask = cast(OfflineAsk | PromiseConfirmedAsk, asks[0].ask)

@@ -21,7 +21,8 @@ UNANSWERED = ErrorCode.REQUEST_TIMED_OUT
 
 class Exchange(Generic[A, G]):
     api_key: int
-    at_once_max = 1  # questions in one request
+    at_once_max = 1  # questions in one request; the receiver refuses more
+    elements_max = 10_000  # in all arrays of a request
     one_way = False  # the response contains no answers
 
     def body(self, to: int, cluster_id: str, asks: Sequence[A]) -> Fields:

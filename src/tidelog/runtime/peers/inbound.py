@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from tidelog.broker.node.ports import NodeMessage
 from tidelog.broker.requests.request import HangUp, RequestContext
-from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import ErrorCode
 from tidelog.log.storage import Region
 from tidelog.protocol import follower_fetch, messages, requests
@@ -26,6 +25,7 @@ from tidelog.replication.messages import (
     PartitionKey,
     Readable,
 )
+from tidelog.runtime.peers import names
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import BY_API, exchange_of
 from tidelog.runtime.peers.presence import Presence
@@ -74,6 +74,7 @@ class Inbound:
         self, request: memoryview, position: int, context: RequestContext, reply: Reply
     ) -> "PendingFollowerFetch | None":
         head, items, forgotten, cluster_id = follower_fetch.decode_ask(request, position, FetchItem)
+        _check_sender(head.sender, context)
         if self._is_foreign(cluster_id):
             refusal = follower_fetch.encode_response(
                 context.correlation_id, ErrorCode.INCONSISTENT_CLUSTER_ID, ()
@@ -115,11 +116,15 @@ class Inbound:
         self, request: memoryview, position: int, context: RequestContext, reply: Reply
     ) -> "PendingPeerRequest | None":
         exchange = BY_API[context.api_key]
-        decoded = messages.decode(context.api_key, context.version, request, position, elements_max=LONG_MAX)
+        decoded = messages.decode(
+            context.api_key, context.version, request, position, elements_max=exchange.elements_max
+        )
         if self._is_foreign(getattr(decoded, "cluster_id", None)):
             reply((_encode(context, {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID}),))
             return None
         asks = _asks(exchange, decoded)
+        for ask in asks:
+            _check_sender(ask.sender, context)
         pending = PendingPeerRequest(self, exchange, asks, context, reply)
         if exchange.one_way or not asks:
             for ask in asks:
@@ -173,9 +178,21 @@ class Inbound:
 def _asks(exchange: Exchange[Any, Any], decoded: Any) -> list[Any]:
     """The questions of a request. Raises Malformed: any client can send a well-formed but invalid request."""
     try:
-        return list(exchange.asks(decoded))
+        asks = list(exchange.asks(decoded))
     except (AttributeError, TypeError, ValueError) as error:
         raise Malformed(f"an invalid request between nodes: {error}") from None
+    if len(asks) > exchange.at_once_max:
+        raise Malformed(f"a request between nodes with {len(asks)} questions")
+    return asks
+
+
+def _check_sender(sender: int, context: RequestContext) -> None:
+    """A node speaks for itself. What is remembered of a sender is forgotten when its connections close, so a
+    client that invents senders must keep a connection open for each.
+    """
+    parties = names.parties(context.client_id)
+    if parties is None or parties[0] != sender:
+        raise Malformed(f"a request of node {sender} from another client: {str(context.client_id)[:50]!r}")
 
 
 class PendingFollowerFetch:

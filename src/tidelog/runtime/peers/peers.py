@@ -108,6 +108,9 @@ class WirePeers:
 
     def _lost(self, peer: int) -> None:
         self._peer_lost(peer)
+        if not self._addresses_of(peer):
+            self.presence.forget(peer)
+            return
         check = self._around.loop.create_task(self._confirm_death(peer))
         self._death_checks.add(check)
         check.add_done_callback(self._death_checks.discard)

@@ -70,6 +70,12 @@ class Presence:
         """A connection closed before any response: another process may use the address now."""
         self._failed_attempts[peer] = self.failed_attempts(peer) + 1
 
+    def forget(self, peer: int) -> None:
+        """It is no node of this cluster. Clients can invent any number of them."""
+        self._told_ms.pop(peer, None)
+        self._failed_attempts.pop(peer, None)
+        self._logged.pop(peer, None)
+
     def _log(self, peer: int, why: str) -> None:
         if not self._stopped and self._logged.get(peer) != why:
             self._logged[peer] = why

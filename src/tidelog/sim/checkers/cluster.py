@@ -396,7 +396,10 @@ class ClusterChecker:
         self.replicas.forget(place.key, floor)
         history = self._histories.get((place.topic.name, place.number))
         if history is not None:
-            history.forgive(floor, self.replicas.last_epoch_led(place.key), self._world.now_ms)
+            partition = place.partition
+            leaderless = partition.leader_epoch - (partition.leader >= 0)
+            led = self.replicas.last_epoch_led(place.key)
+            history.forgive(floor, led, self._world.now_ms, leaderless)
 
     def is_whole(self) -> bool:
         """Whether no partition lacks anything, according to its mode, and none is being moved."""

@@ -33,6 +33,7 @@ from tidelog.sim.stories import (
     hanging,
     isr,
     known_holes,
+    last_words,
     late_copies,
     late_decisions,
     late_markers,
@@ -104,6 +105,7 @@ STORIES: dict[str, Told] = (
     | _named("group", group_owners.STORIES)
     | _named("hanging", hanging.STORIES)
     | _named("late_marker", late_markers.STORIES)
+    | _named("last_word", last_words.STORIES)
     | _named("late_copy", late_copies.STORIES)
     | _named("late_decision", late_decisions.STORIES)
     | _named("only_copy", only_copies.STORIES)

@@ -90,6 +90,40 @@ def leader_without_records_follows() -> Story:
     return story.end()
 
 
+def follower_skips_an_epoch() -> Story:
+    """C is down when B writes in the next epoch. All records of A expire, and A leads again without writing:
+    C skips to the start of its log, and knows only the epoch of its own last record. B has all records and
+    leads next. In its log that epoch ends before the log of C begins. C has no records to truncate, and
+    follows.
+    """
+    story = Story()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("C")
+    story.kill("A")
+    story.until(lambda: story.leader() == "B", "another leader")
+    story.start("A")
+    story.until(lambda: story.in_sync() == "AB", "the return of A")
+    for _ in range(2):
+        expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    _expire(story, "A")
+    story.cut("A", "B")
+    story.prefer("A")
+    story.start("C")
+    story.until(lambda: story.has_opened("C") and story.driver("C").log.start_offset == 3, "that C skips")
+    story.run(1000)
+    story.tell_logs()
+    story.kill("A")
+    story.until(lambda: story.leader() == "B", "the leadership of B")
+    story.heal()
+    story.until(lambda: "C" in story.in_sync(), "the return of C")
+    expect(story.write(), ErrorCode.NONE)
+    story.start("A")
+    story.until(story.all_in_sync, "the return of A")
+    return story.end()
+
+
 def _expire(story: Story, letters: str) -> None:
     story.tell(f"all records of {' and '.join(letters)} expire, and that is synced")
     for letter in letters:
@@ -98,4 +132,9 @@ def _expire(story: Story, letters: str) -> None:
         driver.log.sync_now()
 
 
-STORIES = (voter_restarts, voter_begins_anew, leader_without_records_follows)
+STORIES = (
+    voter_restarts,
+    voter_begins_anew,
+    leader_without_records_follows,
+    follower_skips_an_epoch,
+)

@@ -102,6 +102,11 @@ def plan(position: Position, view: View) -> Plan:
     others = position.spans.keys() - made.goals.keys() - adopted
     made.others = {place: position.spans[place] for place in others}
     _tell_missing(made, view, archived_topics)
+    if any(not seen.place.topic_id for seen in view.partitions):
+        made.notes.append(
+            "The brokers report no topic ids, as Kafka does since version 2.8: a topic that is created again "
+            "is noticed only if it has fewer records than before"
+        )
     return made
 
 

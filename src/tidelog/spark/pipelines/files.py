@@ -41,9 +41,10 @@ class ParquetFiles:
 
     def check(self) -> None:
         """Raise :class:`OtherCheckpoint` now rather than in the first micro-batch."""
-        entry = self._log.last()
-        noted = self._noted()
-        if self._checkpoint_id() is None and (entry.totals.records or any(noted.values())):
+        entry, found = self._log.last(), self._checkpoint_id()
+        if entry.totals.records and json.loads(entry.position)["checkpoint"] != found:
+            raise self._refusal()
+        if found is None and any(self._noted().values()):
             raise self._refusal()
 
     def add(self, rows: "DataFrame", batch_id: int) -> int:

@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
@@ -196,6 +196,7 @@ class Stepper:
         ids = {place.topic: place.topic_id for place in ranges}
         while not self._stop.is_set():
             rows = self._rows_of(read_ranges(self._spark, self._topics, ranges), ids)
+            rows = replace(rows, is_empty=not ranges)
             try:
                 return self._table.append(rows, step)
             except PositionMoved as moved:

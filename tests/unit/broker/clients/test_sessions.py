@@ -175,3 +175,31 @@ def test_a_session_knows_what_a_model_knows(steps: list[tuple[int, bool]]) -> No
             sessions.begin(request(session.session_id, epoch, forgotten=(index,)), NOW_MS)
             model.pop(index, None)
     assert {index: kept.wanted.fetch_offset for (_, index), kept in session.partitions.items()} == model
+
+
+class TestPartitionsThatDoNotExist:
+    """Anybody may request them, and each request of a session may add more."""
+
+    def test_a_session_that_grows_too_large_ends(self, sessions: FetchSessions) -> None:
+        session = begun(sessions, *map(part, range(60_000)))
+        more = request(session.session_id, 1, *map(part, range(60_000, 120_000)))
+        assert sessions.begin(more, NOW_MS) == (None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        assert len(sessions) == 0
+        begun(sessions, part(0))
+
+    def test_all_sessions_together_are_limited(
+        self, sessions: FetchSessions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 5)
+        first = begun(sessions, part(0), part(1), part(2))
+        large = request(0, INITIAL_EPOCH, part(0), part(1), part(2))
+        assert sessions.begin(large, NOW_MS) == (None, ErrorCode.NONE)
+        assert len(sessions) == 1
+        fewer, _ = sessions.begin(request(first.session_id, 1, forgotten=(0, 1)), NOW_MS)
+        assert fewer is first
+        assert sessions.begin(large, NOW_MS)[0] is not None
+
+    def test_a_name_that_no_topic_can_have_is_not_kept(self, sessions: FetchSessions) -> None:
+        odd = request(0, INITIAL_EPOCH)._replace(topics=[("x" * 250, [part(0)])])
+        assert sessions.begin(odd, NOW_MS) == (None, ErrorCode.NONE)
+        assert len(sessions) == 0

@@ -74,3 +74,15 @@ def test_an_end_that_was_seen_holds_for_a_session(seen: Seen) -> None:
     seen.end(2)
     seen.services.advance(SESSION_MS)
     assert seen.sightings.may_be_decided()
+
+
+def test_nothing_is_kept_of_who_is_no_node(seen: Seen) -> None:
+    """Clients can say to be any node."""
+    seen.sightings.heard(99)
+    seen.sightings.forget(99)
+    seen.end(98)
+    seen.sightings.forget(98)
+    assert seen.sightings.silent() == []
+    assert not seen.sightings.lost
+    assert seen.sightings.last_heard_ms(99, -1) == -1
+    seen.look()

@@ -86,6 +86,7 @@ class Rows:
     # What both are parts of, told apart by the column MARK. Decoding a value again may give another result,
     # and the record would be in both tables or in none: formats write this in one pass, or persist it.
     marked: "DataFrame | None" = None
+    is_empty: bool = False  # Known to be: only the position moves, and no job is needed.
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,12 @@ class LocalFiles:
             os.link(aside, self._root / name)
         except FileExistsError:
             return False
+        except OSError:  # a disk without hard links
+            if self.exists(name):
+                return False
+            aside.replace(self._root / name)
         finally:
-            aside.unlink()
+            aside.unlink(missing_ok=True)
         return True
 
     def move(self, source: str, target: str) -> None:

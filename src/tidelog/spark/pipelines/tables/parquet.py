@@ -98,9 +98,9 @@ class ParquetTable:
         if Position.from_json(before.position or "[]") != step.before:
             raise PositionMoved(f"Another run has added to {self.target} meanwhile; run the pipeline again.")
         schemas = self._grown(before, rows)
-        staging = self.log.new_staging()
-        records, undecodable = self._write(rows, staging)
-        staged = self.log.staged(staging)
+        staging = "" if rows.is_empty else self.log.new_staging()
+        records, undecodable = self._write(rows, staging) if staging else (0, 0)
+        staged = self.log.staged(staging) if staging else []
         added = Added(records, undecodable, len(staged), sum(one.size for one in staged))
         step.confirm()
         change = Entry(

@@ -1,4 +1,4 @@
-"""Settings that must be the same on all brokers: a broker whose file says otherwise is told of."""
+"""Settings that must be the same on all brokers: differences are reported."""
 
 from tidelog.config import BrokerConfig
 from tidelog.controller.cluster_settings import VALUE_MAX, differences, values_of
