@@ -2,6 +2,7 @@
 sentence.
 """
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -54,6 +55,9 @@ Every = Annotated[
         show_default="process the existing records and exit",
     ),
 ]
+
+
+_DONE = re.compile(r"(\d+) of (\d+)")
 
 
 def pairs(given: list[str], option: str) -> dict[str, str]:
@@ -164,6 +168,11 @@ def shown_progress(name: str, quiet: bool) -> "Iterator[Callable[[Progress], Non
         task = bar.add_task(name, total=None, said="starting Spark")
 
         def tell(progress: "Progress") -> None:
+            if not progress.counts:
+                done = _DONE.search(progress.what)
+                parts = {"completed": int(done[1]), "total": int(done[2])} if done else {}
+                bar.update(task, said=progress.what, **parts)
+                return
             speed = f", {progress.rows_per_second:,.0f}/s" if progress.rows_per_second else ""
             bar.update(task, said=f"{progress.rows:,} {progress.what}{speed}")
 

@@ -79,7 +79,7 @@ def parse_age_ms(text: str) -> int:
 
 
 def _said(text: str) -> Progress:
-    return Progress(0, 0.0, 0, text)
+    return Progress(0, 0.0, 0, text, counts=False)
 
 
 def _report(table: Table, done: Compacted) -> UpkeepReport:

@@ -47,7 +47,7 @@ def compact(one: "IcebergCommits", target_bytes: int, say: Say) -> Compacted:
     done = Compacted()
     for start in range(0, len(groups), GROUPS_PER_COMMIT):
         chosen = groups[start : start + GROUPS_PER_COMMIT]
-        say(f"compacting partitions {start + 1} to {start + len(chosen)} of {len(groups)}")
+        say(f"compacting {start + len(chosen)} of {len(groups)} partitions")
         done = _plus(done, _merge(one, chosen, target_bytes))
     return done
 
