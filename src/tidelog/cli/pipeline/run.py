@@ -169,9 +169,9 @@ def shown_progress(name: str, quiet: bool) -> "Iterator[Callable[[Progress], Non
 
         def tell(progress: "Progress") -> None:
             if not progress.counts:
-                done = _DONE.search(progress.what)
-                parts = {"completed": int(done[1]), "total": int(done[2])} if done else {}
-                bar.update(task, said=progress.what, **parts)
+                bar.update(task, said=progress.what)
+                if done := _DONE.search(progress.what):
+                    bar.update(task, completed=int(done[1]), total=int(done[2]))
                 return
             speed = f", {progress.rows_per_second:,.0f}/s" if progress.rows_per_second else ""
             bar.update(task, said=f"{progress.rows:,} {progress.what}{speed}")
