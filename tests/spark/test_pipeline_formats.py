@@ -167,6 +167,9 @@ def test_options_of_other_formats_are_refused(spark: "SparkSession", tmp_path: P
     with pytest.raises(OptionError, match="allowed: parquet, iceberg, delta"):
         Archive(Topics("127.0.0.1:1", "any"), here, table_format="orc")
     assert not list(tmp_path.iterdir())
+    (tmp_path / "records/_delta_log").mkdir(parents=True)
+    assert "is an archive of the format delta: use --table-format delta" in refused("parquet", here)
+    assert "is an archive of the format delta" in refused("iceberg", here)
 
 
 @on_request

@@ -45,14 +45,25 @@ def open_table(
     unknown = sorted({*(options or {})} - {BREAK_LOCK}) if table_format == "parquet" else []
     if unknown:
         raise OptionError(f"Plain Parquet has no option {unknown[0]}: it is one of Iceberg or Delta tables.")
-    return FORMATS[table_format].open(spark, target, options or {})
+    table = FORMATS[table_format].open(spark, target, options or {})
+    found = None if _is_in_catalog(options) else format_of(spark, target)
+    if found not in (None, table_format):
+        raise OptionError(
+            f"{target} is an archive of the format {found}: use --table-format {found}, or another target."
+        )
+    return table
 
 
 def open_existing(spark: "SparkSession", target: str, options: Options | None = None) -> Table:
     """An archive of any format; plain Parquet, which needs no metadata, if none claims it."""
-    if options and CATALOG in options:
-        return open_table(spark, target, "iceberg", options)
-    for name, one in FORMATS.items():
-        if one.recognise(spark, target):
-            return open_table(spark, target, name, options)
-    return open_table(spark, target, "parquet", options)
+    found = "iceberg" if _is_in_catalog(options) else format_of(spark, target)
+    return open_table(spark, target, found or "parquet", options)
+
+
+def format_of(spark: "SparkSession", target: str) -> str | None:
+    """None if there is no archive, or one of plain Parquet that an earlier version made."""
+    return next((name for name, one in FORMATS.items() if one.recognise(spark, target)), None)
+
+
+def _is_in_catalog(options: Options | None) -> bool:
+    return CATALOG in (options or {})
