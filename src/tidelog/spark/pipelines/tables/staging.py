@@ -5,7 +5,7 @@ split so that each file belongs to one partition of the table. Knows no table fo
 """
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 # A file system of Hadoop has its own name for the stores that other programs call s3 and gs.
 _HADOOP_SCHEMES = {"s3://": "s3a://", "s3n://": "s3a://"}
 
-_SETTINGS = {
-    # INT96, Spark's default for long, is not allowed in Iceberg or Delta.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+# INT96, Spark's default for long, is not allowed in Iceberg or Delta.
+_NEEDED = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+
+_SENSIBLE = {
     # The number of files a task may have open before Spark sorts its rows by directory first, which costs
     # more than writing them: a task has one topic, and its rows are of a few days.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
@@ -52,7 +53,7 @@ def attempt_name(attempt: int) -> str:
 
 def write_parquet(rows: "DataFrame", path: str, partition_by: Sequence[str]) -> None:
     """Spark's own commit protocol: files appear when all tasks have ended."""
-    with _settings(rows.sparkSession, _SETTINGS):
+    with _settings(rows.sparkSession):
         writer = rows.write.mode("error").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         writer.partitionBy(*partition_by).parquet(for_spark(path))
 
@@ -61,11 +62,11 @@ def read_parquet(
     spark: "SparkSession", schema: pa.Schema, paths: Sequence[str], **options: str
 ) -> "DataFrame":
     """The files with the schema of the table: a column that a file lacks is null."""
-    empty = spark.createDataFrame(schema.empty_table())
+    wanted = _struct(schema)
     if not paths:
-        return empty
-    reader = spark.read.schema(empty.schema).options(**options)
-    return reader.parquet(*(for_spark(one) for one in paths)).select(*empty.columns)
+        return spark.createDataFrame([], wanted)
+    reader = spark.read.schema(wanted).options(**options)
+    return reader.parquet(*(for_spark(one) for one in paths)).select(*wanted.fieldNames())
 
 
 def arrow_schema(rows: "DataFrame") -> pa.Schema:
@@ -104,6 +105,33 @@ def _arrow(kind: "DataType") -> pa.DataType:
     )
 
 
+def _struct(fields: "pa.Schema | pa.StructType") -> "StructType":
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(one.name, _spark(one.type)) for one in fields])
+
+
+def _spark(kind: pa.DataType) -> "DataType":
+    from pyspark.sql import types
+
+    if pa.types.is_struct(kind):
+        return _struct(kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return types.ArrayType(_spark(kind.value_type))
+    if pa.types.is_map(kind):
+        return types.MapType(_spark(kind.key_type), _spark(kind.item_type))
+    if pa.types.is_decimal(kind):
+        return types.DecimalType(kind.precision, kind.scale)
+    small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
+    for known, arrow in _simple_types():
+        if arrow == small:
+            found: DataType = known()
+            return found
+    raise TableError(
+        f"A column of the type {kind} cannot be read here: leave it out, or use the format's jar."
+    )
+
+
 @cache
 def _simple_types() -> list[tuple[type, pa.DataType]]:
     from pyspark.sql import types
@@ -125,11 +153,12 @@ def _simple_types() -> list[tuple[type, pa.DataType]]:
 
 
 @contextmanager
-def _settings(spark: "SparkSession", chosen: Mapping[str, str]) -> Iterator[None]:
+def _settings(spark: "SparkSession") -> Iterator[None]:
     conf: Any = spark.conf
-    before = {key: conf.get(key, None) for key in chosen}
-    for key, value in chosen.items():
-        conf.set(key, value)
+    before = {key: conf.get(key, None) for key in (*_NEEDED, *_SENSIBLE)}
+    for key, value in (_NEEDED | _SENSIBLE).items():
+        if key in _NEEDED or before[key] in (None, "0"):  # a user's choice stays
+            conf.set(key, value)
     try:
         yield
     finally:
