@@ -121,7 +121,7 @@ class Run:
             None,  # type: ignore[arg-type]
             self.table,
             Topics("127.0.0.1:1", "orders"),
-            lambda ranges, ids: Rows(ranges),
+            lambda ranges, ids: Rows(ranges, is_empty=not ids),
             pace=pace,
             stop=self.stop,
             tell=tell,

@@ -161,12 +161,12 @@ def read_archive(spark: "SparkSession", target: str, options: Mapping[str, str] 
 def rows_of(
     decoding: Decoding | None, keeps_value: bool, records: "DataFrame", ids: Mapping[str, str]
 ) -> Rows:
-    """The rows of the archive's tables from those of the source."""
+    """The rows of the archive's tables from those of the source. Without ids, by topic, there are none."""
     from pyspark.sql import functions
 
     dated = records.withColumn("topicId", _topic_id(ids)).withColumn("date", functions.expr(_UTC_DAY))
     if decoding is None:
-        return Rows(dated)
+        return Rows(dated, is_empty=not ids)
     everything = marked(decoding.apply(dated), MARK)
     if not keeps_value:
         # One pass writes both tables: the value is there only where it is kept.
@@ -174,7 +174,7 @@ def rows_of(
         everything = everything.withColumn("value", kept)
     good = everything.where(~functions.col(MARK)).drop(MARK, *([] if keeps_value else ["value"]))
     broken = everything.where(functions.col(MARK)).drop(MARK, DECODED)
-    return Rows(good, broken, everything)
+    return Rows(good, broken, everything, is_empty=not ids)
 
 
 def _topic_id(ids: Mapping[str, str]) -> "Column":

@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
@@ -196,7 +196,6 @@ class Stepper:
         ids = {place.topic: place.topic_id for place in ranges}
         while not self._stop.is_set():
             rows = self._rows_of(read_ranges(self._spark, self._topics, ranges), ids)
-            rows = replace(rows, is_empty=not ranges)
             try:
                 return self._table.append(rows, step)
             except PositionMoved as moved:
@@ -285,7 +284,11 @@ class Stepper:
         if self._pace.every_s is not None and now - self._compacted_at < COMPACT_EVERY_S:
             return
         self._compacted_at = now
-        done = self._table.compact(target_bytes=self._compact_bytes, say=self._say_progress)
+        try:
+            done = self._table.compact(target_bytes=self._compact_bytes, say=self._say_progress)
+        except PositionMoved:
+            self._note("Small files were not merged, because another run changed the table at the same time.")
+            return
         self.outcome.merged_files += done.removed_files - done.added_files
 
     def _say_progress(self, text: str) -> None:
