@@ -2,6 +2,7 @@
 compacted and expired; then every record is there once, for Spark and for other readers.
 """
 
+import datetime
 import json
 from collections import Counter
 from pathlib import Path
@@ -13,7 +14,8 @@ from confluent_kafka import Producer
 
 from tidelog.spark import OptionError
 from tidelog.spark.pipelines import Archive, Decoding, Topics, archive, read_archive
-from tidelog.spark.pipelines.tables.opening import open_existing
+from tidelog.spark.pipelines.tables import Place, Position, Span, TableError
+from tidelog.spark.pipelines.tables.opening import open_existing, open_table
 from tidelog.spark.pipelines.tables.two_tables import TwoTables
 from tidelog.spark.pipelines.upkeep import Compaction, Expiry, compact, expire
 
@@ -76,7 +78,7 @@ def test_every_record_is_in_the_table_once(
             rows_per_step=rows,
         )
 
-    table = open_existing_or_new(spark, job("n long"))
+    table = opened_for(spark, job("n long"))
     inner = type(table._records).commit
     calls = 0
 
@@ -138,9 +140,7 @@ def test_every_record_is_in_the_table_once(
     assert keys_elsewhere(target, table_format, "undecodable") == broken
 
 
-def open_existing_or_new(spark: "SparkSession", job: Archive) -> TwoTables:
-    from tidelog.spark.pipelines.tables.opening import open_table
-
+def opened_for(spark: "SparkSession", job: Archive) -> TwoTables:
     table = open_table(spark, job.target, job.table_format)
     assert isinstance(table, TwoTables)
     return table
@@ -198,3 +198,40 @@ def test_an_archive_survives_its_driver_and_is_kept_up_by_commands(
     with Pipeline(["expire", str(target), "--older-than", "0 seconds"], log) as command:
         assert command.result()["removed_files"] > 0
     assert keys_elsewhere(target, table_format, "records") == Counter(range(6000)) - broken
+
+
+def test_a_delta_archive_of_an_earlier_version_is_taken_over(spark: "SparkSession", tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    target = str(tmp_path / "archive")
+
+    def batch(part: str, number: int, *offsets: int) -> None:
+        """As a stream wrote it with Delta's jar."""
+        path = f"{target}/{part}"
+        count = len(offsets)
+        rows = {"topic": ["orders"] * count, "partition": pa.array([1] * count, pa.int32())}
+        rows |= {"offset": pa.array(offsets, pa.int64()), "date": [datetime.date(2026, 5, 17)] * count}
+        done = deltalake.Transaction(f"tidelog-archive-{target}/checkpoint-{path}", number)
+        deltalake.write_deltalake(
+            path,
+            pa.table(rows),
+            mode="append",
+            partition_by=["topic", "date"],
+            commit_properties=deltalake.CommitProperties(app_transactions=[done]),
+        )
+
+    def prepared() -> TwoTables:
+        table = open_table(spark, target, "delta")
+        assert isinstance(table, TwoTables)
+        table.prepare(notes.append)
+        return table
+
+    notes: list[str] = []
+    batch("undecodable", 0, 7)
+    batch("records", 0, 3, 4, 5, 6)
+    batch("undecodable", 1, 8)
+    with pytest.raises(TableError, match="its last batch is not complete"):
+        prepared()  # killed before the records of this batch were there
+    batch("records", 1, 9)
+    assert prepared().position() == Position({Place("orders", "", 1): Span(3, 10)})
+    assert prepared().totals().records == 5
+    assert len(notes) == 1 and "made by an earlier version" in notes[0]
