@@ -15,7 +15,7 @@ files, and a query that names them is pruned. The unit of time can be changed fo
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -62,7 +62,7 @@ POSITION_MAX_CHARS = 4096  # In the summary of each snapshot; a longer position 
 COMMITS_MAX = 20  # Commits that others may make while we try to make one.
 
 # The part of the record's time that separates partitions; in Spark, the same in UTC from columns of the row.
-UNITS: dict[str, tuple[Transform, str]] = {
+UNITS: dict[str, tuple[Transform[Any, Any], str]] = {
     "hour": (HourTransform(), "cast(floor(unix_seconds(timestamp) / 3600) as bigint)"),
     "day": (DayTransform(), "date"),
     "month": (MonthTransform(), "trunc(date, 'MM')"),
@@ -167,7 +167,7 @@ class IcebergCommits:
             if read_mark(table.metadata) != expected:
                 raise PositionMoved(f"{self.path} has another position: another run added records.")
             said = _said(mark)
-            sequence = str(table.metadata.last_sequence_number + 1)
+            sequence = str(getattr(table.metadata, "last_sequence_number", 0) + 1)
             short = {key: value for key, value in said.items() if len(value) <= POSITION_MAX_CHARS}
             with table.transaction() as transaction:
                 transaction.set_properties({**said, SEQUENCE: sequence})

@@ -91,7 +91,7 @@ class Guarded:
 
     def __init__(self, catalog: Catalog, snapshot_id: int | None) -> None:
         self._catalog = catalog
-        self._required = AssertRefSnapshotId(ref="main", snapshot_id=snapshot_id)
+        self._required = AssertRefSnapshotId.model_validate({"ref": "main", "snapshot-id": snapshot_id})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalog, name)
@@ -175,7 +175,9 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
         staged = self._update_and_stage_table(current, identifier, requirements, updates)
         version = _version_of(current.metadata_location) + 1
         location = self._put(directory, staged.metadata, version)
-        return CommitTableResponse(metadata=staged.metadata, metadata_location=location)
+        return CommitTableResponse.model_validate(
+            {"metadata": staged.metadata, "metadata-location": location}
+        )
 
     def _directory(self, identifier: str | Identifier) -> Path:
         return self._root.joinpath(*self.identifier_to_tuple(identifier))

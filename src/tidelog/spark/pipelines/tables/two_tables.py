@@ -47,7 +47,8 @@ class Mark:
 class Commits(Protocol):
     """One table of a format whose commits are conditional."""
 
-    path: str
+    @property
+    def path(self) -> str: ...
 
     def usable(self) -> None:
         """Raise :class:`TableError` if the format cannot be used here."""
