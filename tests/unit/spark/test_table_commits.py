@@ -95,7 +95,7 @@ def test_a_commit_that_another_overtakes_is_not_added_on_top(
     add(opened(), 0, 5)
     module: Any = iceberg if isinstance(opened()._records, IcebergCommits) else delta
     inner, name = module.read_mark, f"{module.__name__}.read_mark"
-    overtaken = []
+    overtaken: list[bool] = []
 
     def late(found: Any) -> Any:
         mark = inner(found)

@@ -21,7 +21,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from deltalake import DeltaTable as Delta
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from tidelog.spark.pipelines.tables import (
     PARTITION_COLUMNS,
@@ -138,7 +138,7 @@ class DeltaCommits:
         ]
 
     def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
-        actions = [self._add(one) for one in files]
+        actions: list[AddAction | RemoveAction] = [self._add(one) for one in files]
 
         def change(table: Delta) -> None:
             found = read_mark(table)
