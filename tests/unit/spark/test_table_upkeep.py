@@ -58,8 +58,8 @@ def test_a_long_position_is_in_the_properties_only(iceberg: Open) -> None:
     first = loaded(iceberg).current_snapshot().snapshot_id
     longer = Position({**at(4).spans, **many.spans})
     longest = Position({**at(9).spans, **many.spans})
-    iceberg().append(Rows(records()), Step(0, at(4), longer))  # type: ignore[arg-type]
-    iceberg().append(Rows(records(4)), Step(0, longer, longest))  # type: ignore[arg-type]
+    iceberg().append(Rows(records()), Step(0, at(4), longer))
+    iceberg().append(Rows(records(4)), Step(0, longer, longest))
     assert iceberg().position() == longest
     summary = loaded(iceberg).current_snapshot().summary.additional_properties
     assert "tidelog.position" not in summary and "tidelog.attempt" in summary
