@@ -120,7 +120,9 @@ def mode_tests(sources: Sources) -> int:
 
 
 def messages_with_callbacks(sources: Sources) -> list[str]:
-    """Named tuples and structs of the state machines that hold a callable. Ports hold nothing else."""
+    """Named tuples and structs of the state machines that hold a callable. Ports, and the rules of a mode
+    (rows of a table), hold nothing else.
+    """
     nodes = [node for _, node in sources.nodes("replication", "controller", "groups", "transactions")]
     shared = sources.root / SHARED_EFFECTS
     if shared.is_file():

@@ -191,7 +191,9 @@ _RETRIABLE = frozenset(
 
 
 class TidelogError(Exception):
-    """Base of all refusals: a Kafka code and one plain sentence."""
+    """Base of all refusals: a Kafka code and one plain sentence. Refusals are compared by what they say,
+    because effects carry them.
+    """
 
     code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -201,6 +203,12 @@ class TidelogError(Exception):
         self.records = records  # indexes of the invalid records in a batch, if known
         if code is not None:
             self.code = code
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.code, self.message))
 
 
 class InvariantViolation(TidelogError):

@@ -1,13 +1,12 @@
 """The effects of a coordinator's state machines, for groups and transactions: responses, and records to
 write. Each kind adds effects of its own.
 
-The response to a change is sent when its record is committed: it comes out of ``AppendRecords.then``.
+Effects are plain data. A write has a token: the machine remembers what follows it, and gets an event with the
+token. The response to a change is sent when its record is committed: it is an effect of that event.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
-
-from tidelog.errors import ErrorCode
 
 KeyValue = tuple[bytes, bytes | None]
 """A record for the log; no value is a tombstone."""
@@ -16,6 +15,10 @@ NO_PRODUCER_ID = -1
 
 Waiter = Any
 """Identifies a pending request. A shard only keeps it and returns it."""
+
+
+Token = Hashable
+"""Identifies a write or a request for a producer id whose outcome a shard waits for."""
 
 
 class Now(NamedTuple):
@@ -31,13 +34,13 @@ class Respond(NamedTuple):
 
 
 class AppendRecords(NamedTuple):
-    """Append these records as one batch; ``then`` says what follows.
+    """Append these records as one batch, then call ``appended`` of the shard, once, with the token.
 
-    ``then`` gets NONE once they are committed, else the coordinator's error. Until then the records have no
-    effect, and no response mentions them.
+    It gets NONE once they are committed, else the coordinator's error; NOT_COORDINATOR if the shard was
+    unloaded. Until then the records have no effect, and no response mentions them.
     """
 
     records: Sequence[KeyValue]
-    then: Callable[[ErrorCode, Now], list[Any]]  # effects
+    token: Token
     producer_id: int = NO_PRODUCER_ID  # of the transaction they belong to
     producer_epoch: int = -1

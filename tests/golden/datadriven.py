@@ -18,7 +18,9 @@ from uuid import UUID
 
 import msgspec
 
+from tidelog.errors import TidelogError
 from tidelog.replication.votes import Tail
+from tidelog.types import TopicPartition
 
 DASHES = "----"
 
@@ -87,19 +89,25 @@ def read(word: str, hint: Any) -> Any:
 # --- what came of it ----------------------------------------------------------------------------------------
 
 
+NAMES: Mapping[type, Callable[[Any], str]] = {
+    Enum: lambda value: str(value.name),
+    bool: lambda value: "yes" if value else "no",
+    UUID: lambda value: f"#{value.int}",
+    Tail: lambda value: f"{value.last_epoch}@{value.end_offset}",
+    TopicPartition: str,
+    TidelogError: lambda value: f"{value.code.name}: {value.message}",
+    bytes: lambda value: value.decode() or "''",
+}
+
+
 def told(value: Any) -> str:
     """An effect, a record or a part of them. Fields that are as nobody asked for are left out."""
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    for kind, name in NAMES.items():
+        if isinstance(value, kind):
+            return name(value)
     if isinstance(value, msgspec.Struct):
         defaults = {each.name: each.default for each in msgspec.structs.fields(value)}
         return _fields(value, {name: getattr(value, name) for name in value.__struct_fields__}, defaults)
-    if isinstance(value, UUID):
-        return f"#{value.int}"
-    if isinstance(value, Tail):
-        return f"{value.last_epoch}@{value.end_offset}"
     if hasattr(value, "_asdict"):
         return _fields(value, value._asdict(), value._field_defaults)
     if isinstance(value, dict):

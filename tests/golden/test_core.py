@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from core_controller import ControllerDriver
 from core_machines import Driver, ElectionDriver, ReplicaDriver
+from core_shards import GroupsDriver, TransactionsDriver
 from datadriven import call, parse, run
 
 from tidelog.replication.limits import Limits
@@ -47,6 +48,12 @@ class Stage:
 
     def do_controller(self, me: int = 9) -> None:
         self._add(me, ControllerDriver())
+
+    def do_groups(self, me: int = 1) -> None:
+        self._add(me, GroupsDriver())
+
+    def do_transactions(self, me: int = 1) -> None:
+        self._add(me, TransactionsDriver())
 
     def do_election(self, voters: tuple[int, ...], me: int = 1, epoch: int = 0) -> None:
         self._add(me, ElectionDriver(me, voters, epoch))

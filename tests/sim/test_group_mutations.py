@@ -9,8 +9,9 @@ import pytest
 
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import InvariantViolation
-from tidelog.groups.consumer import heartbeats, requests
+from tidelog.groups.consumer import heartbeats
 from tidelog.groups.consumer.group import ConsumerGroup
+from tidelog.groups.consumer.requests import ConsumerRequests
 from tidelog.groups.effects import Effects, KeyValue, Respond
 from tidelog.log.producers import ProducerStates
 from tidelog.replication.fetch_server import FetchServer
@@ -24,14 +25,16 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def answer_ahead_of_the_log(patch: pytest.MonkeyPatch) -> None:
     """A request that changes nothing is answered at once, whatever is being written."""
-    original = requests._written
+    original = ConsumerRequests._write
 
-    def written(group: ConsumerGroup, records: Sequence[KeyValue], waiter: Any, answer: Any) -> Effects:
+    def write(
+        self: ConsumerRequests, group: ConsumerGroup, records: Sequence[KeyValue], waiter: Any, answer: Any
+    ) -> Effects:
         if not records and waiter is not None:
             return [Respond(waiter, answer)]
-        return original(group, records, waiter, answer)
+        return original(self, group, records, waiter, answer)
 
-    patch.setattr(requests, "_written", written)
+    patch.setattr(ConsumerRequests, "_write", write)
 
 
 def take_old_asks_for_new_ones(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ added, the existing groups stay the same.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from tidelog.controller.placement import Assignment, Site, check_room
 
@@ -91,12 +90,3 @@ def primary_away(number: int, replicas: Sequence[int], serves: Serves) -> str:
     if serves(replicas[0]):
         return ""
     return f"broker {replicas[0]}, the primary of partition {number}, is not available"
-
-
-class Placement(NamedTuple):
-    """How the replicas of topics in one mode are placed."""
-
-    spreading: Callable[..., Iterator[list[int]]]
-    # Why a new partition, of this number and with these replicas, would have no leader; empty: it would have
-    # one.
-    problem: Callable[[int, Sequence[int], Serves], str] = all_away

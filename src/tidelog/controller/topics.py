@@ -15,7 +15,7 @@ from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.placement import Site
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
-from tidelog.controller.successions import away_counts, placement_of
+from tidelog.controller.successions import away_counts, placement_problem, spreading_of
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def draft_creation(image: ClusterImage, new: NewTopic, config: BrokerConfig) -> 
     mode = mode_of(_with_mode(new, config))
     partitions, replicas = _counts(image, new, config)
     sites = _sites(image)
-    spreading = placement_of(mode).spreading
+    spreading = spreading_of(mode)
     return Draft(mode, replicas, sites, spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
 
 
@@ -152,7 +152,7 @@ def _place(
     sites = _sites(image)
     if draft is not None and draft.fits(mode, partitions, replicas, sites):
         return draft.placed
-    return list(placement_of(mode).spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
+    return list(spreading_of(mode)(sites, partitions, replicas, elsewhere=_assignments(image)))
 
 
 def _counts(image: ClusterImage, new: NewTopic, config: BrokerConfig) -> tuple[int, int]:
@@ -202,7 +202,7 @@ def _check_available(
         return not image.brokers[broker].fenced
 
     for number, replicas in enumerate(assignments, first_partition):
-        problem = placement_of(mode).problem(number, replicas, serves)
+        problem = placement_problem(mode, number, replicas, serves)
         if problem:
             raise TidelogError(problem, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 
@@ -266,7 +266,7 @@ def _place_more(
 def _spread_more(
     image: ClusterImage, topic: TopicImage, added: int, sites: Sequence[Site]
 ) -> Iterator[list[int]]:
-    return placement_of(topic.partitions[0].mode).spreading(
+    return spreading_of(topic.partitions[0].mode)(
         sites,
         added,
         len(topic.partitions[0].target),

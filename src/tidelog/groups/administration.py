@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.group import ClassicGroup
 from tidelog.groups.classic.messages import ClassicGroupDescription
-from tidelog.groups.effects import Effects, Now, Respond, Waiter
+from tidelog.groups.effects import Effects, Now, Waiter
 from tidelog.groups.group import Group
 from tidelog.groups.shard_state import ShardState
 
@@ -42,14 +42,8 @@ class Administration(ShardState):
         """Delete a group without members, and its offsets."""
         group = self.group(group_id)
         group.check_delete()
-
-        def then(error: ErrorCode, now: Now) -> Effects:
-            return [Respond(waiter, error)]
-
         keys = self.offsets.keys_of(group_id)
-        removal = self._remove_group(group)
-        last = removal._replace(then=lambda error, now: removal.then(error, now) + then(error, now))
-        return [*self._delete_offsets(group_id, keys, lambda error, now: []), last]
+        return [*self._delete_offsets(group_id, keys), self._remove_group(group, waiter)]
 
     # -- expiry ------------------------------------------------------------------------
 
@@ -90,7 +84,7 @@ class Administration(ShardState):
                 expired.append((topic, partition))
             else:
                 kept = True
-        effects: Effects = list(self._delete_offsets(group_id, expired, lambda error, now: []))
+        effects: Effects = list(self._delete_offsets(group_id, expired))
         if not kept and group.is_vacant:
             effects.append(self._remove_group(group))
         return effects

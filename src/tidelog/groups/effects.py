@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tidelog.shard_effects import NO_PRODUCER_ID, AppendRecords, KeyValue, Now, Respond, Waiter
+from tidelog.shard_effects import NO_PRODUCER_ID, AppendRecords, KeyValue, Now, Respond, Token, Waiter
 
 __all__ = [
     "NO_PRODUCER_ID",
@@ -13,6 +13,7 @@ __all__ = [
     "Now",
     "Reload",
     "Respond",
+    "Token",
     "Waiter",
 ]
 

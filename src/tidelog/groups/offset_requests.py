@@ -41,6 +41,16 @@ class FetchedOffset(NamedTuple):
     error: ErrorCode
 
 
+class OffsetsToCommit(NamedTuple):
+    """Offsets that are being written."""
+
+    group_id: str
+    accepted: list[tuple[str, int, Committed]]
+    errors: list[ErrorCode]  # one per offset of the request, for the waiter
+    waiter: Waiter
+    producer_id: int
+
+
 class OffsetRequests(ShardState):
     # -- committing --------------------------------------------------------------------
 
@@ -87,26 +97,28 @@ class OffsetRequests(ShardState):
         errors: list[ErrorCode],
         waiter: Waiter,
     ) -> AppendRecords:
-        group_id = request.group_id
-        self._committing[group_id] += 1
-
-        def then(error: ErrorCode, now: Now) -> Effects:
-            self._committing[group_id] -= 1
-            if not self._committing[group_id]:
-                del self._committing[group_id]
-            if not error:
-                self._committed(group_id, accepted, request.producer_id)
-                return [Respond(waiter, errors)]
-            if error == ErrorCode.MESSAGE_TOO_LARGE:
-                error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-            return [Respond(waiter, [refused or error for refused in errors])]
-
+        group_id, producer_id = request.group_id, request.producer_id
+        self._committing[group_id] = self._committing.get(group_id, 0) + 1
         return AppendRecords(
             [records.offset_record(group_id, *offset) for offset in accepted],
-            then,
-            request.producer_id,
+            self.writes.add(OffsetsToCommit(group_id, accepted, errors, waiter, producer_id)),
+            producer_id,
             request.producer_epoch,
         )
+
+    def _offsets_written(self, pending: OffsetsToCommit, error: ErrorCode) -> Effects:
+        group_id, accepted, errors, waiter, producer_id = pending
+        others = self._committing[group_id] - 1
+        if others:
+            self._committing[group_id] = others
+        else:
+            del self._committing[group_id]
+        if not error:
+            self._committed(group_id, accepted, producer_id)
+            return [Respond(waiter, errors)]
+        if error == ErrorCode.MESSAGE_TOO_LARGE:
+            error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        return [Respond(waiter, [refused or error for refused in errors])]
 
     def _committed(self, group_id: str, accepted: list[tuple[str, int, Committed]], producer_id: int) -> None:
         for topic, partition, committed in accepted:
@@ -163,11 +175,7 @@ class OffsetRequests(ShardState):
         keys = [key for key, error in zip(wanted, errors, strict=True) if not error and key in known]
         if not keys:
             return [Respond(waiter, errors)]
-
-        def then(error: ErrorCode, now: Now) -> Effects:
-            return [Respond(waiter, [refused or error for refused in errors])]
-
-        return list(self._delete_offsets(group_id, keys, then))
+        return list(self._delete_offsets(group_id, keys, waiter, errors))
 
     def topics_deleted(self, topics: Sequence[str]) -> Effects:
         """Offsets of deleted topics are removed: they must not apply to a new topic of the same name."""
@@ -175,5 +183,5 @@ class OffsetRequests(ShardState):
         for topic in topics:
             for group_id in self.offsets.groups_with(topic):
                 keys = [key for key in self.offsets.keys_of(group_id) if key[0] == topic]
-                effects += self._delete_offsets(group_id, keys, lambda error, now: [])
+                effects += self._delete_offsets(group_id, keys)
         return effects

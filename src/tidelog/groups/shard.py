@@ -1,6 +1,6 @@
 """One partition of ``__consumer_offsets``: all its groups and offsets.
 
-Requests are methods; requests that may wait pass a token. Timers run in :meth:`GroupShard.pass_to`, which
+Requests are methods; requests that may wait pass a waiter. Timers run in :meth:`GroupShard.pass_to`, which
 must be called at :attr:`GroupShard.next_ms`.
 """
 
@@ -9,11 +9,24 @@ from collections.abc import Sequence
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.administration import Administration
 from tidelog.groups.classic.group import ClassicGroup
+from tidelog.groups.classic.joining import StaticReplacement
 from tidelog.groups.classic.messages import NO_MEMBER, JoinRequest, LeavingMember, SyncRequest
+from tidelog.groups.classic.syncing import ProposedAssignment
 from tidelog.groups.consumer.group import ConsumerGroup
-from tidelog.groups.consumer.requests import ConsumerRequests
-from tidelog.groups.effects import Effects, Now, Waiter
-from tidelog.groups.offset_requests import OffsetRequests
+from tidelog.groups.consumer.requests import ConsumerGroupChange, ConsumerRequests
+from tidelog.groups.effects import Effects, Now, Token, Waiter
+from tidelog.groups.offset_requests import OffsetRequests, OffsetsToCommit
+from tidelog.groups.pending_writes import NOTHING_FOLLOWS
+from tidelog.groups.shard_state import GroupRemoval, OffsetDeletionPart
+
+PendingWrite = (
+    OffsetsToCommit
+    | ConsumerGroupChange
+    | ProposedAssignment
+    | StaticReplacement
+    | OffsetDeletionPart
+    | GroupRemoval
+)
 
 TEXT_MAX = 32_767  # in bytes, so that a string fits into a record
 
@@ -48,6 +61,27 @@ class GroupShard(OffsetRequests, Administration, ConsumerRequests):
 
     def pass_to(self, now: Now) -> Effects:
         return self.deadlines.pass_to(now)
+
+    # -- the log -----------------------------------------------------------------------
+
+    def appended(self, token: Token, error: ErrorCode, now: Now) -> Effects:
+        """The records of an effect are committed (NONE), or were refused."""
+        if token == NOTHING_FOLLOWS:
+            return []
+        pending: PendingWrite = self.writes.take(token)
+        match pending:
+            case OffsetsToCommit():  # first: most writes are of this kind
+                return self._offsets_written(pending, error)
+            case ConsumerGroupChange():
+                return self._change_written(pending, error)
+            case ProposedAssignment(group, assignments):
+                return group.assignment_written(assignments, error, now)
+            case StaticReplacement(group):
+                return group.replacement_written(pending, error)
+            case OffsetDeletionPart():
+                return self._offsets_deleted(pending, error)
+            case GroupRemoval():
+                return self._group_removed(pending, error, now)
 
     # -- members with the classic protocol ---------------------------------------------
 

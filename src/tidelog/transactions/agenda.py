@@ -1,31 +1,43 @@
 """The timers of a shard, earliest first."""
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
 
-from tidelog.transactions.effects import Effects, Now
 
-Due = Callable[[Now], Effects]
-"""Called when the timer fires. It must check whether it is still needed: timers are never cancelled."""
+class TimerKind(Enum):
+    """What happens when a timer fires. Timers are never cancelled, so it is checked whether it is needed."""
+
+    RESUME = "resume"  # Requests that have waited long enough are refused.
+    COMPLETION = "completion"  # The end of a transaction is written.
+    TIMEOUT = "timeout"  # A transaction that takes too long is aborted.
+    EXPIRY = "expiry"  # Unused ids are removed.
+
+
+class ShardTimer(NamedTuple):
+    at_ms: int
+    number: int  # Timers with the same time fire in the order in which they were added.
+    kind: TimerKind
+    transactional_id: str  # Empty: all ids.
 
 
 class Agenda:
-    __slots__ = ("_added", "_entries")
+    __slots__ = ("_added", "_timers")
 
     def __init__(self) -> None:
-        self._entries: list[tuple[int, int, Due]] = []
-        self._added = 0  # Timers with the same time fire in the order in which they were added.
+        self._timers: list[ShardTimer] = []
+        self._added = 0
 
-    def add(self, at_ms: int, due: Due) -> None:
+    def add(self, at_ms: int, kind: TimerKind, transactional_id: str = "") -> None:
         self._added += 1
-        heapq.heappush(self._entries, (at_ms, self._added, due))
+        heapq.heappush(self._timers, ShardTimer(at_ms, self._added, kind, transactional_id))
 
     @property
     def next_ms(self) -> int | None:
-        return self._entries[0][0] if self._entries else None
+        return self._timers[0].at_ms if self._timers else None
 
-    def pass_to(self, now: Now) -> Effects:
-        effects: Effects = []
-        while self._entries and self._entries[0][0] <= now.uptime_ms:
-            effects += heapq.heappop(self._entries)[2](now)
-        return effects
+    def due(self, uptime_ms: int) -> Iterator[ShardTimer]:
+        """Timers that fire now, with those that are added meanwhile."""
+        while self._timers and self._timers[0].at_ms <= uptime_ms:
+            yield heapq.heappop(self._timers)

@@ -1,19 +1,29 @@
 """Effects of a shard: responses, records to write, markers to send, and requests for a producer id."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-from tidelog.errors import TidelogError
-from tidelog.shard_effects import AppendRecords, Now, Respond, Waiter
+from tidelog.shard_effects import AppendRecords, Now, Respond, Token, Waiter
 from tidelog.types import TopicPartition
 
-__all__ = ["AppendRecords", "Effect", "Effects", "Now", "Respond", "SendMarkers", "TakeProducerId", "Waiter"]
+__all__ = [
+    "AppendRecords",
+    "Effect",
+    "Effects",
+    "Now",
+    "Respond",
+    "SendMarkers",
+    "TakeProducerId",
+    "Token",
+    "Waiter",
+]
 
 
 class TakeProducerId(NamedTuple):
-    """Allocate an unused producer id; ``then`` gets the id, or the error if none is available."""
+    """Allocate an unused producer id, then call
+    :meth:`~tidelog.transactions.shard.TransactionShard.got_producer_id`.
+    """
 
-    then: "Callable[[int | TidelogError, Now], Effects]"
+    token: Token
 
 
 class SendMarkers(NamedTuple):

@@ -6,14 +6,20 @@ client that begins a transaction right after the last one would otherwise wait f
 the write takes about a millisecond. Timers run in :meth:`TransactionShard.pass_to`, which must be called at
 :attr:`TransactionShard.next_ms`.
 
+An id has one pending change at most. So the transactional id is the token of the effects of a change, and the
+entry of the id says what follows in :meth:`TransactionShard.appended` and
+:meth:`TransactionShard.got_producer_id`.
+
 After a crash the state is rebuilt from the log, and every decision in the log is completed.
 """
 
 from collections.abc import Callable, Iterator, Set
+from typing import Any
 
-from tidelog.errors import ErrorCode, TidelogError
+from tidelog.errors import ErrorCode, InvariantViolation, TidelogError
+from tidelog.machine import Machine
 from tidelog.transactions import records, rules
-from tidelog.transactions.agenda import Agenda
+from tidelog.transactions.agenda import Agenda, ShardTimer, TimerKind
 from tidelog.transactions.effects import (
     AppendRecords,
     Effects,
@@ -21,9 +27,16 @@ from tidelog.transactions.effects import (
     Respond,
     SendMarkers,
     TakeProducerId,
+    Token,
     Waiter,
 )
-from tidelog.transactions.entry import Parked, TransactionEntry
+from tidelog.transactions.entry import (
+    EndOfTransaction,
+    Parked,
+    StartOfProducer,
+    StateWrite,
+    TransactionEntry,
+)
 from tidelog.transactions.rules import End, EndRequest, ProducerIdAndEpoch
 from tidelog.transactions.settings import Settings
 from tidelog.transactions.states import AT_REST, PREPARED, TransactionState
@@ -35,10 +48,12 @@ BUSY_RETRY_MS = 200
 COMPLETION_DELAY_MS = 50  # A busy producer begins its next transaction much sooner; see _complete.
 
 
-class TransactionShard:
+class TransactionShard(Machine):
+    SURROUNDINGS = frozenset({"_settings"})
+
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
-        self._entries: dict[str, TransactionEntry] = {}
+        self._entries: dict[Token, TransactionEntry] = {}  # by transactional id
         self._agenda = Agenda()
         self._stopped = False
 
@@ -100,7 +115,23 @@ class TransactionShard:
         return self._agenda.next_ms
 
     def pass_to(self, now: Now) -> Effects:
-        return [] if self._stopped else self._agenda.pass_to(now)
+        effects: Effects = []
+        if not self._stopped:
+            for timer in self._agenda.due(now.uptime_ms):
+                effects += self._fire(timer, now)
+        return effects
+
+    def _fire(self, timer: ShardTimer, now: Now) -> Effects:
+        if timer.kind is TimerKind.EXPIRY:
+            return self._expire(now)
+        entry = self._entries.get(timer.transactional_id)
+        if entry is None:
+            return []
+        if timer.kind is TimerKind.TIMEOUT:
+            return self._look(entry, now)
+        if timer.kind is TimerKind.COMPLETION:
+            return self._write_completion(entry, now)
+        return self._resume(entry, now)
 
     # -- InitProducerId ----------------------------------------------------------------
 
@@ -129,18 +160,11 @@ class TransactionShard:
                 "the transaction of the producer before this one is being aborted",
                 ErrorCode.CONCURRENT_TRANSACTIONS,
             )
-            return self._abort_by_force(entry, lambda error: [Respond(waiter, error or refusal)], now)
+            return self._abort_by_force(entry, now, waiter, refusal)
         if not rules.needs_producer_id(entry.transaction, expected):
             return self._start_producer(entry, expected, timeout_ms, None, waiter, now)
-        entry.pending = TransactionState.EMPTY
-
-        def then(granted: int | TidelogError, now: Now) -> Effects:
-            entry.pending = None
-            if isinstance(granted, TidelogError):
-                return [Respond(waiter, granted), *self._resume(entry, now)]
-            return self._start_producer(entry, expected, timeout_ms, granted, waiter, now)
-
-        return [TakeProducerId(then)]
+        start = StartOfProducer(expected, timeout_ms, waiter)
+        return self._take_producer_id(entry, TransactionState.EMPTY, start)
 
     def _new_id(
         self,
@@ -155,17 +179,8 @@ class TransactionShard:
             NO_TIME, now.wall_ms,
         )  # fmt: skip
         entry = self._entries[transactional_id] = TransactionEntry(empty)
-        entry.pending = TransactionState.EMPTY
-
-        def then(granted: int | TidelogError, now: Now) -> Effects:
-            entry.pending = None
-            if isinstance(granted, TidelogError):
-                del self._entries[transactional_id]
-                return [Respond(waiter, granted)]
-            entry.transaction = empty._replace(producer_id=granted)
-            return self._start_producer(entry, expected, timeout_ms, None, waiter, now)
-
-        return [TakeProducerId(then)]
+        start = StartOfProducer(expected, timeout_ms, waiter)
+        return self._take_producer_id(entry, TransactionState.EMPTY, start)
 
     def _start_producer(
         self, entry: TransactionEntry, expected: ProducerIdAndEpoch | None, timeout_ms: int,
@@ -173,13 +188,36 @@ class TransactionShard:
     ) -> Effects:  # fmt: skip
         started = rules.start(entry.transaction, expected, timeout_ms, now.wall_ms, new_id)
         producer = ProducerIdAndEpoch(started.producer_id, started.epoch)
+        return self._write(entry, StateWrite(started, waiter, producer))
 
-        def then(error: TidelogError | None) -> Effects:
-            if error is not None and entry.transaction.epoch == NO_EPOCH:
-                self._entries.pop(started.transactional_id, None)
-            return [Respond(waiter, error or producer)]
+    # -- producer ids ------------------------------------------------------------------
 
-        return self._write(entry, started, then)
+    def _take_producer_id(
+        self, entry: TransactionEntry, pending: TransactionState, change: StartOfProducer | EndOfTransaction
+    ) -> Effects:
+        entry.pending = pending
+        entry.change = change
+        return [TakeProducerId(entry.transaction.transactional_id)]
+
+    def got_producer_id(self, token: Token, granted: int | TidelogError, now: Now) -> Effects:
+        """An unused producer id, or the error if none is available."""
+        entry = self._entries[token]
+        change = entry.change
+        entry.pending = entry.change = None
+        if not isinstance(change, StartOfProducer | EndOfTransaction):
+            raise InvariantViolation(f"nothing waits for this producer id: {token!r}")
+        is_new = entry.transaction.epoch == NO_EPOCH
+        if isinstance(granted, TidelogError):
+            if is_new:
+                del self._entries[token]
+            return [Respond(change.waiter, granted), *self._resume(entry, now)]
+        if isinstance(change, EndOfTransaction):
+            return self._prepare(entry, change.request, granted, change.waiter, now)
+        expected, timeout_ms, waiter = change
+        if not is_new:
+            return self._start_producer(entry, expected, timeout_ms, granted, waiter, now)
+        entry.transaction = entry.transaction._replace(producer_id=granted)
+        return self._start_producer(entry, expected, timeout_ms, None, waiter, now)
 
     # -- AddPartitionsToTxn and AddOffsetsToTxn ----------------------------------------
 
@@ -189,25 +227,26 @@ class TransactionShard:
     ) -> Effects:  # fmt: skip
         """The response is None."""
         until_ms = now.uptime_ms + PATIENCE_MS
+        request = Parked(until_ms, waiter, producer, partitions, client_version)
+        return self._add(self._entry(transactional_id), request, now)
 
-        def attempt(now: Now) -> Effects:
-            entry = self._entry(transactional_id)
-            try:
-                added = rules.add_partitions(
-                    entry.transaction, entry.busy, producer, partitions, client_version, now.wall_ms
-                )
-            except TidelogError as refusal:
-                if refusal.code != ErrorCode.CONCURRENT_TRANSACTIONS or now.uptime_ms >= until_ms:
-                    raise
-                self._park(entry, Parked(until_ms, waiter, attempt))
-                return []
-            if added is entry.transaction:
-                return [Respond(waiter, None)]
-            if entry.transaction.state is not TransactionState.ONGOING:
-                self._watch(entry, now.uptime_ms + added.timeout_ms)
-            return self._write(entry, added, lambda error: [Respond(waiter, error)])
-
-        return attempt(now)
+    def _add(self, entry: TransactionEntry, request: Parked, now: Now) -> Effects:
+        until_ms, waiter, producer, partitions, client_version = request
+        try:
+            added = rules.add_partitions(
+                entry.transaction, entry.busy, producer, partitions, client_version, now.wall_ms
+            )
+        except TidelogError as refusal:
+            if refusal.code != ErrorCode.CONCURRENT_TRANSACTIONS or now.uptime_ms >= until_ms:
+                raise
+            entry.parked.append(request)
+            self._agenda.add(until_ms, TimerKind.RESUME, entry.transaction.transactional_id)
+            return []
+        if added is entry.transaction:
+            return [Respond(waiter, None)]
+        if entry.transaction.state is not TransactionState.ONGOING:
+            self._watch(entry, now.uptime_ms + added.timeout_ms)
+        return self._write(entry, StateWrite(added, waiter))
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Set[TopicPartition]
@@ -223,17 +262,15 @@ class TransactionShard:
             )
         return entry
 
-    def _park(self, entry: TransactionEntry, parked: Parked) -> None:
-        entry.parked.append(parked)
-        self._agenda.add(parked.until_ms, lambda now: self._resume(entry, now) if entry.parked else [])
-
     def _resume(self, entry: TransactionEntry, now: Now) -> Effects:
         """Retry pending requests; those that must still wait keep their deadline."""
+        if not entry.parked:
+            return []
         parked, entry.parked = entry.parked, []
         effects: Effects = []
         for each in parked:
             try:
-                effects += each.retry(now)
+                effects += self._add(self._entry(entry.transaction.transactional_id), each, now)
             except TidelogError as refusal:
                 effects.append(Respond(each.waiter, refusal))
         return effects
@@ -248,15 +285,8 @@ class TransactionShard:
             return [Respond(waiter, ProducerIdAndEpoch(transaction.producer_id, transaction.epoch))]
         if not rules.end_needs_producer_id(transaction, request):
             return self._prepare(entry, request, None, waiter, now)
-        entry.pending = TransactionState.PREPARE_COMMIT if request.commits else TransactionState.PREPARE_ABORT
-
-        def then(granted: int | TidelogError, now: Now) -> Effects:
-            entry.pending = None
-            if isinstance(granted, TidelogError):
-                return [Respond(waiter, granted), *self._resume(entry, now)]
-            return self._prepare(entry, request, granted, waiter, now)
-
-        return [TakeProducerId(then)]
+        pending = TransactionState.PREPARE_COMMIT if request.commits else TransactionState.PREPARE_ABORT
+        return self._take_producer_id(entry, pending, EndOfTransaction(request, waiter))
 
     def _prepare(
         self, entry: TransactionEntry, request: EndRequest, next_id: int | None, waiter: Waiter, now: Now
@@ -265,13 +295,16 @@ class TransactionShard:
         completed = rules.complete(prepared, now.wall_ms)
         producer = ProducerIdAndEpoch(completed.producer_id, completed.epoch)
         # The decision is final as soon as it is written, so the response does not wait for the markers.
-        return self._write(entry, prepared, lambda error: [Respond(waiter, error or producer)])
+        return self._write(entry, StateWrite(prepared, waiter, producer))
 
     def _abort_by_force(
-        self, entry: TransactionEntry, then: Callable[[TidelogError | None], Effects], now: Now
+        self, entry: TransactionEntry, now: Now, waiter: Waiter | None = None, response: Any = None
     ) -> Effects:
+        """If nobody waits for it, it is tried again."""
         fenced = rules.fence(entry.transaction, now.wall_ms)
-        return self._write(entry, fenced, then, TransactionState.PREPARE_EPOCH_FENCE)
+        retry = TimerKind.TIMEOUT if waiter is None else None
+        write = StateWrite(fenced, waiter, response, retry, now.uptime_ms + BUSY_RETRY_MS)
+        return self._write(entry, write, TransactionState.PREPARE_EPOCH_FENCE)
 
     # -- markers -----------------------------------------------------------------------
 
@@ -313,7 +346,7 @@ class TransactionShard:
     def _plan_completion(self, entry: TransactionEntry, at_ms: int) -> None:
         if not entry.completion_planned:
             entry.completion_planned = True
-            self._agenda.add(at_ms, lambda now: self._write_completion(entry, now))
+            self._agenda.add(at_ms, TimerKind.COMPLETION, entry.transaction.transactional_id)
 
     def _write_completion(self, entry: TransactionEntry, now: Now) -> Effects:
         entry.completion_planned = False
@@ -322,13 +355,10 @@ class TransactionShard:
         if entry.busy:
             self._plan_completion(entry, now.uptime_ms + BUSY_RETRY_MS)  # The pending write may fail.
             return []
-
-        def then(error: TidelogError | None) -> Effects:
-            if error is not None and not self._stopped:
-                self._plan_completion(entry, now.uptime_ms + BUSY_RETRY_MS)
-            return []
-
-        return self._write(entry, entry.transaction, then)
+        retry_ms = now.uptime_ms + BUSY_RETRY_MS
+        return self._write(
+            entry, StateWrite(entry.transaction, retry=TimerKind.COMPLETION, retry_ms=retry_ms)
+        )
 
     # -- timeouts and expiry -----------------------------------------------------------
 
@@ -338,7 +368,7 @@ class TransactionShard:
         if not entry.watched:
             # Only one timer per id, however many transactions begin and end before it fires.
             entry.watched = True
-            self._agenda.add(deadline_ms, lambda now: self._look(entry, now))
+            self._agenda.add(deadline_ms, TimerKind.TIMEOUT, entry.transaction.transactional_id)
 
     def _look(self, entry: TransactionEntry, now: Now) -> Effects:
         entry.watched = False
@@ -352,17 +382,12 @@ class TransactionShard:
         elif entry.busy:
             self._watch(entry, now.uptime_ms + BUSY_RETRY_MS)
         else:
-            return self._abort_by_force(entry, lambda error: self._watch_again(entry, error, now), now)
-        return []
-
-    def _watch_again(self, entry: TransactionEntry, error: TidelogError | None, now: Now) -> Effects:
-        if error is not None and not self._stopped:
-            self._watch(entry, now.uptime_ms + BUSY_RETRY_MS)
+            return self._abort_by_force(entry, now)
         return []
 
     def _plan_expiry(self, now: Now) -> None:
         interval_ms = self._settings().transaction_remove_expired_transaction_cleanup_interval_ms
-        self._agenda.add(now.uptime_ms + interval_ms, self._expire)
+        self._agenda.add(now.uptime_ms + interval_ms, TimerKind.EXPIRY)
 
     def _expire(self, now: Now) -> Effects:
         """Remove ids that were unused for ``transactional.id.expiration.ms``."""
@@ -378,39 +403,48 @@ class TransactionShard:
     def _bury(self, entry: TransactionEntry) -> AppendRecords:
         transactional_id = entry.transaction.transactional_id
         entry.pending = TransactionState.DEAD
-
-        def then(error: ErrorCode, now: Now) -> Effects:
-            entry.pending = None
-            if not error:
-                self._entries.pop(transactional_id, None)
-            return self._resume(entry, now)
-
-        return AppendRecords([records.tombstone(transactional_id)], then)
+        return AppendRecords([records.tombstone(transactional_id)], transactional_id)
 
     # -- writing -----------------------------------------------------------------------
 
     def _write(
-        self,
-        entry: TransactionEntry,
-        new: Transaction,
-        then: Callable[[TidelogError | None], Effects],
-        pending: TransactionState | None = None,
+        self, entry: TransactionEntry, write: StateWrite, pending: TransactionState | None = None
     ) -> Effects:
-        """Write the next state of an id; ``then`` is called when it is committed, or with the error."""
+        """Write the next state of an id."""
+        new = write.new
         entry.pending = new.state if pending is None else pending
+        entry.change = write
+        return [AppendRecords([records.record_of(new)], new.transactional_id)]
 
-        def done(error: ErrorCode, now: Now) -> Effects:
-            entry.pending = None
-            if error:
-                return [*then(_refusal(error)), *self._resume(entry, now)]
-            entry.transaction = new
-            entry.unwritten = False
-            effects = then(None)
-            if new.state in PREPARED:
-                effects += self._send_markers(entry, now)
-            return effects + self._resume(entry, now)
+    def appended(self, token: Token, error: ErrorCode, now: Now) -> Effects:
+        """The records of an effect are committed (NONE), or were refused."""
+        entry = self._entries[token]
+        pending, write = entry.pending, entry.change
+        entry.pending = entry.change = None
+        if pending is TransactionState.DEAD:
+            if not error:
+                del self._entries[token]
+            return self._resume(entry, now)
+        if not isinstance(write, StateWrite):
+            raise InvariantViolation(f"no change of this id was being written: {token!r}")
+        if error:
+            return self._not_written(entry, write, _refusal(error)) + self._resume(entry, now)
+        entry.transaction = new = write.new
+        entry.unwritten = False
+        effects: Effects = [] if write.waiter is None else [Respond(write.waiter, write.response)]
+        if new.state in PREPARED:
+            effects += self._send_markers(entry, now)
+        return effects + self._resume(entry, now)
 
-        return [AppendRecords([records.record_of(new)], done)]
+    def _not_written(self, entry: TransactionEntry, write: StateWrite, refusal: TidelogError) -> Effects:
+        if entry.transaction.epoch == NO_EPOCH:
+            del self._entries[entry.transaction.transactional_id]  # The log does not have it.
+        if not self._stopped:
+            if write.retry is TimerKind.COMPLETION:
+                self._plan_completion(entry, write.retry_ms)
+            elif write.retry is TimerKind.TIMEOUT:
+                self._watch(entry, write.retry_ms)
+        return [] if write.waiter is None else [Respond(write.waiter, refusal)]
 
 
 def _refusal(error: ErrorCode) -> TidelogError:

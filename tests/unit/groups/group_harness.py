@@ -94,7 +94,7 @@ class Groups:
             write = self._waiting.pop(0)
             if not self.refusal:
                 self.log += [(record, write.producer_id) for record in write.records]
-            self.do(write.then(self.refusal, self.now))
+            self.do(self.shard.appended(write.token, self.refusal, self.now))
             count = None if count is None else count - 1
 
     def advance(self, milliseconds: int) -> None:

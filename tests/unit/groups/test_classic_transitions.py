@@ -126,7 +126,7 @@ def test_a_way(start: ClassicGroupState, end: ClassicGroupState, go: Callable[[G
 @pytest.mark.parametrize("end", ClassicGroupState)
 def test_there_is_no_other_way(start: ClassicGroupState, end: ClassicGroupState) -> None:
     groups = Groups()
-    group = ClassicGroup(GROUP, groups.shard.deadlines, lambda: groups.config)
+    group = ClassicGroup(GROUP, groups.shard.deadlines, groups.shard.writes, lambda: groups.config)
     group.state = start
     if (start, end) in TRANSITIONS:
         group._move(end, groups.now)

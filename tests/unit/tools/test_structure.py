@@ -87,4 +87,5 @@ def test_the_figures_that_must_be_zero(structure: ModuleType) -> None:
     sources = structure.Sources(TOOLS.parent)
     assert (structure.writes_from_outside(sources), structure.mode_tests(sources)) == (0, 0)
     assert structure.inner_imports(sources) == 0
+    assert structure.messages_with_callbacks(sources) == []
     assert len(structure.walks(sources.map_text)) == 4

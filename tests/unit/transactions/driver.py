@@ -86,14 +86,14 @@ class Driver:
     def _grant(self, effect: TakeProducerId) -> None:
         if self.refuses_ids:
             refusal = TidelogError("no ids", ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            self.perform(effect.then(refusal, self.now))
+            self.perform(self.shard.got_producer_id(effect.token, refusal, self.now))
             return
         self.next_id += 1
-        self.perform(effect.then(self.next_id, self.now))
+        self.perform(self.shard.got_producer_id(effect.token, self.next_id, self.now))
 
     def _commit(self, write: AppendRecords) -> None:
         self.log += write.records
-        self.perform(write.then(ErrorCode.NONE, self.now))
+        self.perform(self.shard.appended(write.token, ErrorCode.NONE, self.now))
 
     def commit_held(self) -> None:
         """What is held is committed; what follows from it is held again where writes are."""
@@ -104,7 +104,7 @@ class Driver:
     def refuse_held(self, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         held, self.held = self.held, []
         for write in held:
-            self.perform(write.then(error, self.now))
+            self.perform(self.shard.appended(write.token, error, self.now))
 
     def pass_ms(self, duration_ms: int) -> None:
         self.uptime_ms += duration_ms

@@ -578,7 +578,7 @@ class TestTimeouts:
             driver.add(producer)
             driver.end(producer)
             driver.write_markers()
-        assert len(driver.shard._agenda._entries) <= 3
+        assert len(driver.shard._agenda._timers) <= 3
 
     def test_the_next_coordinator_goes_on_counting(self) -> None:
         driver = Driver()

@@ -12,7 +12,7 @@ from tidelog.broker.coordinators.alarm import Alarm
 from tidelog.broker.coordinators.shard import Shard
 from tidelog.broker.future import Future
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.shard_effects import NO_PRODUCER_ID, AppendRecords, Now, Respond
+from tidelog.shard_effects import NO_PRODUCER_ID, AppendRecords, Now, Respond, Token
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -28,6 +28,9 @@ class Decider(Protocol):
     def pass_to(self, now: Now) -> Sequence[Any]: ...
 
     def start(self, now: Now) -> Sequence[Any]: ...
+
+    def appended(self, token: Token, error: ErrorCode, now: Now) -> Sequence[Any]:
+        """The records of an effect are committed (NONE), or were refused."""
 
     def stop(self) -> Sequence[Any]: ...
 
@@ -98,15 +101,17 @@ class CoordinatorMachine(Generic[E]):
         raise NotImplementedError
 
     def _write(self, write: AppendRecords) -> None:
+        records, token, producer_id, producer_epoch = write
+
         def done(error: ErrorCode) -> None:
-            self._perform(write.then(error, self.now()), written=True)
+            self._perform(self._decider.appended(token, error, self.now()), written=True)
 
         self._shard.append(
-            write.records,
+            records,
             done,
-            producer_id=write.producer_id,
-            epoch=write.producer_epoch,
-            transactional=write.producer_id != NO_PRODUCER_ID,
+            producer_id=producer_id,
+            epoch=producer_epoch,
+            transactional=producer_id != NO_PRODUCER_ID,
         )
 
     def _time_passed(self) -> None:

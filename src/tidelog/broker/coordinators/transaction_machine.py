@@ -39,7 +39,7 @@ class TransactionMachine(CoordinatorMachine[TakeProducerId | SendMarkers]):
             if isinstance(grant, TidelogError):
                 # Whatever the controller's error was, clients retry on this code.
                 grant = TidelogError(grant.message, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            self._perform(effect.then(grant, self.now()))
+            self._perform(self.transactions.got_producer_id(effect.token, grant, self.now()))
 
         self._producer_ids.next().then(granted)
 

@@ -5,7 +5,7 @@ The rest of the code never checks which mode a partition has; it asks for the pa
 topic wants another mode, that is also a step towards it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.placement import spreading
-from tidelog.controller.placement_groups import Placement, primary_away, spreading_groups
+from tidelog.controller.placement_groups import Serves, all_away, primary_away, spreading_groups
 from tidelog.controller.successions import isr, mode_changes, primary_backup, quorum, steps
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import LeaderReport, NextState, Rules, finish_move, led_by
@@ -50,7 +50,11 @@ class Succession(NamedTuple):
     # Whether replicas of a new topic are eligible though their brokers are unavailable: all replicas start
     # empty.
     away_counts: bool = False
-    placement: Placement = Placement(spreading)
+    # How the replicas of new partitions are placed.
+    spreading: Callable[..., Iterator[list[int]]] = spreading
+    # Why a new partition, of this number and with these replicas, would have no leader; empty: it would have
+    # one.
+    placement_problem: Callable[[int, Sequence[int], Serves], str] = all_away
 
 
 BY_MODE: dict[str, Succession] = {
@@ -67,7 +71,8 @@ BY_MODE: dict[str, Succession] = {
         stand_in=primary_backup.stand_in,
         leavers=steps.all_present,
         last_leader_without=steps.last_leader_kept,
-        placement=Placement(spreading_groups, primary_away),
+        spreading=spreading_groups,
+        placement_problem=primary_away,
     ),
     QUORUM: Succession(
         quorum.next_state,
@@ -168,9 +173,14 @@ def away_counts(mode: str) -> bool:
     return BY_MODE[mode].away_counts
 
 
-def placement_of(mode: str) -> Placement:
+def spreading_of(mode: str) -> Callable[..., Iterator[list[int]]]:
     """How the replicas of a topic in this mode are placed."""
-    return BY_MODE[mode].placement
+    return BY_MODE[mode].spreading
+
+
+def placement_problem(mode: str, number: int, replicas: Sequence[int], serves: Serves) -> str:
+    """Why a new partition, of this number and with these replicas, would have no leader; else empty."""
+    return BY_MODE[mode].placement_problem(number, replicas, serves)
 
 
 def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:

@@ -19,6 +19,7 @@ from tidelog.groups.deadlines import Deadlines
 from tidelog.groups.effects import Effects, KeyValue, Now
 from tidelog.groups.group import CLASSIC
 from tidelog.groups.offsets import Committed
+from tidelog.groups.pending_writes import PendingWrites
 from tidelog.groups.records import GroupState, group_record
 from tidelog.groups.subscriptions import CONSUMER_PROTOCOL
 
@@ -26,8 +27,10 @@ from tidelog.groups.subscriptions import CONSUMER_PROTOCOL
 class ClassicGroup(Joining, AssignmentSyncing, Leaving):
     kind = CLASSIC
 
-    def __init__(self, group_id: str, deadlines: Deadlines, config: Callable[[], BrokerConfig]) -> None:
-        super().__init__(group_id, deadlines, config)
+    def __init__(
+        self, group_id: str, deadlines: Deadlines, writes: PendingWrites, config: Callable[[], BrokerConfig]
+    ) -> None:
+        super().__init__(group_id, deadlines, writes, config)
         self._begin()
 
     # -- from one coordinator to the next ----------------------------------------------

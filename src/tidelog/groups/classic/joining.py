@@ -1,5 +1,7 @@
 """JoinGroup: a member joins or rejoins."""
 
+from typing import NamedTuple
+
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.membership import Member, write_error
 from tidelog.groups.classic.messages import NO_MEMBER, JoinRequest, JoinResponse, SyncResponse
@@ -10,6 +12,17 @@ from tidelog.groups.records import group_record
 
 # A new member does not send heartbeats before its first generation, and that may take a rebalance timeout.
 NEW_MEMBER_TIMEOUT_MS = 300_000
+
+
+class StaticReplacement(NamedTuple):
+    """A static member that returned with a new id, which is being written without a rebalance."""
+
+    group: "Joining"
+    generation: int
+    member: Member
+    waiter: Waiter
+    old_leader: str | None
+    can_skip_assignment: bool
 
 
 class Joining(Rebalancing):
@@ -150,22 +163,26 @@ class Joining(Rebalancing):
         self, member: Member, request: JoinRequest, old_leader: str | None, now: Now
     ) -> None:
         """Write the new member id without a rebalance, then send the response."""
-        generation = self.generation
         waiter, member.join_waiter = member.join_waiter, None
         self.subscribed = self._topics()
+        replacement = StaticReplacement(
+            self, self.generation, member, waiter, old_leader, request.can_skip_assignment
+        )
+        token = self._writes.add(replacement)
+        self._do(AppendRecords([group_record(self.group_id, self._record_of())], token))
 
-        def then(error: ErrorCode, now: Now) -> Effects:
-            if self.members.get(member.member_id) is not member or self.generation != generation:
-                error = error or ErrorCode.REBALANCE_IN_PROGRESS
-            if error:
-                return [Respond(waiter, JoinResponse(write_error(error)))]
-            leads = member.member_id == self.leader and request.can_skip_assignment
-            response = self._joined(member, leads=leads)
-            if leads:
-                response = response._replace(skip_assignment=True)
-            elif not request.can_skip_assignment:
-                # An older client would assign again if it were the leader, so the old leader id is returned.
-                response = response._replace(leader=old_leader or "")
-            return [Respond(waiter, response)]
-
-        self._do(AppendRecords([group_record(self.group_id, self._record_of())], then))
+    def replacement_written(self, replacement: StaticReplacement, error: ErrorCode) -> Effects:
+        """The new id of a static member is committed, or refused."""
+        _, generation, member, waiter, old_leader, can_skip_assignment = replacement
+        if self.members.get(member.member_id) is not member or self.generation != generation:
+            error = error or ErrorCode.REBALANCE_IN_PROGRESS
+        if error:
+            return [Respond(waiter, JoinResponse(write_error(error)))]
+        leads = member.member_id == self.leader and can_skip_assignment
+        response = self._joined(member, leads=leads)
+        if leads:
+            response = response._replace(skip_assignment=True)
+        elif not can_skip_assignment:
+            # An older client would assign again if it were the leader, so the old leader id is returned.
+            response = response._replace(leader=old_leader or "")
+        return [Respond(waiter, response)]

@@ -8,6 +8,7 @@ from tidelog.groups.classic.messages import JoinedMember, JoinResponse, Protocol
 from tidelog.groups.classic.states import TRANSITIONS, ClassicGroupState
 from tidelog.groups.deadlines import Deadline, Deadlines
 from tidelog.groups.effects import Effect, Effects, Now, Respond, Waiter
+from tidelog.groups.pending_writes import PendingWrites
 from tidelog.groups.records import ClassicMemberRecord, GroupState
 from tidelog.groups.subscriptions import CONSUMER_PROTOCOL, topics_of
 from tidelog.invariant import invariant
@@ -53,7 +54,9 @@ class Member:
 class GroupMembership:
     """The state of a classic group. Everything that changes it is in the classes built on this one."""
 
-    def __init__(self, group_id: str, deadlines: Deadlines, config: Callable[[], BrokerConfig]) -> None:
+    def __init__(
+        self, group_id: str, deadlines: Deadlines, writes: PendingWrites, config: Callable[[], BrokerConfig]
+    ) -> None:
         self.group_id = group_id
         self.state = ClassicGroupState.EMPTY
         self.since_ms = -1  # wall clock: when it entered its state
@@ -66,6 +69,7 @@ class GroupMembership:
         self.pending: dict[str, Deadline] = {}  # ids that were assigned and have not joined yet
         self.subscribed: frozenset[str] | None = frozenset()  # topics of this generation; None: unknown
         self._deadlines = deadlines
+        self._writes = writes
         self._config = config
         self._effects: Effects = []
 

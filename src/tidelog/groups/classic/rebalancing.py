@@ -14,6 +14,7 @@ from tidelog.groups.classic.membership import GroupMembership, Member
 from tidelog.groups.classic.messages import SyncResponse
 from tidelog.groups.classic.states import ClassicGroupState
 from tidelog.groups.effects import AppendRecords, Effects, Now
+from tidelog.groups.pending_writes import NOTHING_FOLLOWS
 from tidelog.groups.records import group_record
 
 logger = logging.getLogger(__name__)
@@ -108,7 +109,7 @@ class Rebalancing(GroupMembership):
         self._move(ClassicGroupState.EMPTY, now)
         # The result is ignored: without this record, the next coordinator only waits for the old members
         # until their sessions expire.
-        self._do(AppendRecords([group_record(self.group_id, self._record_of())], lambda error, now: []))
+        self._do(AppendRecords([group_record(self.group_id, self._record_of())], NOTHING_FOLLOWS))
 
     # -- phase two: members fetch their assignment -------------------------------------
 

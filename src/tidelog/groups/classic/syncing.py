@@ -1,5 +1,7 @@
 """SyncGroup and Heartbeat: the requests of members in a generation."""
 
+from typing import NamedTuple
+
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.membership import Member, write_error
 from tidelog.groups.classic.messages import SyncRequest, SyncResponse
@@ -7,6 +9,13 @@ from tidelog.groups.classic.rebalancing import Rebalancing
 from tidelog.groups.classic.states import ClassicGroupState
 from tidelog.groups.effects import AppendRecords, Effects, Now, Respond, Waiter
 from tidelog.groups.records import group_record
+
+
+class ProposedAssignment(NamedTuple):
+    """An assignment that is being written."""
+
+    group: "AssignmentSyncing"
+    assignments: dict[str, bytes]  # by member id
 
 
 class AssignmentSyncing(Rebalancing):
@@ -51,21 +60,20 @@ class AssignmentSyncing(Rebalancing):
         coordinator would not know the assignment and could assign the partition to another member.
         """
         proposed = self._proposed = {member_id: assignments.get(member_id, b"") for member_id in self.members}
+        token = self._writes.add(ProposedAssignment(self, proposed))
+        self._do(AppendRecords([group_record(self.group_id, self._record_of(proposed))], token))
 
-        def then(error: ErrorCode, now: Now) -> Effects:
-            # Another rebalance has begun, and pending requests were refused.
-            if self._proposed is not proposed or self.state is not ClassicGroupState.COMPLETING:
-                return []
-            if error:
-                self._drop_assignment(write_error(error))
-                self._rebalance(now, "the assignment could not be written")
-                self._try_to_complete_join(now)
-            else:
-                self._take_up(proposed, now)
-            return self._drain()
-
-        record = self._record_of(proposed)
-        self._do(AppendRecords([group_record(self.group_id, record)], then))
+    def assignment_written(self, proposed: dict[str, bytes], error: ErrorCode, now: Now) -> Effects:
+        """The leader's assignment is committed, or refused."""
+        if self._proposed is not proposed or self.state is not ClassicGroupState.COMPLETING:
+            return []  # Another rebalance has begun, and pending requests were refused.
+        if error:
+            self._drop_assignment(write_error(error))
+            self._rebalance(now, "the assignment could not be written")
+            self._try_to_complete_join(now)
+        else:
+            self._take_up(proposed, now)
+        return self._drain()
 
     def _take_up(self, proposed: dict[str, bytes], now: Now) -> None:
         self._proposed = None

@@ -8,7 +8,7 @@ write fails, the shard is loaded again.
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
@@ -27,6 +27,13 @@ from tidelog.groups.shard_state import ShardState
 logger = logging.getLogger(__name__)
 
 RECORDS_BYTES_MAX = 900_000  # of one change; a batch of the internal topic can have a megabyte
+
+
+class ConsumerGroupChange(NamedTuple):
+    """A change of a group that is being written."""
+
+    group: ConsumerGroup
+    responses: list[Respond]  # that wait for it; more may be added
 
 
 class ConsumerRequests(ShardState):
@@ -165,7 +172,7 @@ class ConsumerRequests(ShardState):
         if records and migration.must_downgrade(group, view.config):
             return self._downgrade(group, records, waiter, response, view)
         self._watch(group)
-        return _written(group, records, waiter, response)
+        return self._write(group, records, waiter, response)
 
     def _downgrade(
         self,
@@ -181,7 +188,30 @@ class ConsumerRequests(ShardState):
         classic = self._new_classic(group.group_id)
         self.groups[group.group_id] = classic
         records = [*records, *group.tombstones(), group_record(group.group_id, state)]
-        return [*_written(group, records, waiter, response), *classic.adopt(state, view.now)]
+        return [*self._write(group, records, waiter, response), *classic.adopt(state, view.now)]
+
+    def _write(
+        self, group: ConsumerGroup, records: Sequence[KeyValue], waiter: Waiter | None, response: Any
+    ) -> Effects:
+        responses: list[Respond] = [] if waiter is None else [Respond(waiter, response)]
+        if not records:
+            if group.pending_responses is None:
+                return list(responses)
+            # The response depends on the pending change. Without this wait, a replaced coordinator could
+            # return an assignment that it could not write, to a member that repeats its request.
+            group.pending_responses += responses
+            return []
+        group.pending_responses = responses
+        return [AppendRecords(records, self.writes.add(ConsumerGroupChange(group, responses)))]
+
+    def _change_written(self, change: ConsumerGroupChange, error: ErrorCode) -> Effects:
+        group, responses = change
+        if group.pending_responses is responses:
+            group.pending_responses = None
+        if not error:
+            return list(responses)
+        refusal = TidelogError("the group could not be written", error)
+        return [*(Respond(each.waiter, refusal) for each in responses), Reload()]
 
 
 def _put(group: ConsumerGroup) -> list[KeyValue]:
@@ -200,27 +230,3 @@ def _fitting(group: ConsumerGroup) -> list[KeyValue]:
         raise InvalidRequest(f"the change of the group has {size} bytes, more than {RECORDS_BYTES_MAX}")
     group.take_updates()
     return records
-
-
-def _written(
-    group: ConsumerGroup, records: Sequence[KeyValue], waiter: Waiter | None, response: Any
-) -> Effects:
-    responses: list[Respond] = [] if waiter is None else [Respond(waiter, response)]
-    if not records:
-        if group.pending_responses is None:
-            return list(responses)
-        # The response depends on the pending change. Without this wait, a replaced coordinator could return
-        # an assignment that it could not write, to a member that repeats its request.
-        group.pending_responses += responses
-        return []
-    group.pending_responses = responses
-
-    def then(error: ErrorCode, now: Now) -> Effects:
-        if group.pending_responses is responses:
-            group.pending_responses = None
-        if not error:
-            return list(responses)
-        refusal = TidelogError("the group could not be written", error)
-        return [*(Respond(each.waiter, refusal) for each in responses), Reload()]
-
-    return [AppendRecords(records, then)]

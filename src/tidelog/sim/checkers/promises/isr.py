@@ -54,6 +54,9 @@ class IsrPromise(Promise):
         losses = self._around.losses
         real = losses.real(place.key).keys()
         gone = replaced | losses.more_than_tails(place.key)
+        if not last:
+            # Created for a disk that was gone: the controllers learned of both at once.
+            return nobody and not replaced.isdisjoint(partition.replicas)
         return nobody and bool(last) and last <= real and not last.isdisjoint(gone)
 
     # --- losses ---------------------------------------------------------------------------------------------
