@@ -9,6 +9,9 @@ from bench.report import Check, Report
 TUNED = {"kafka.max.poll.records": "10000"}  # the connector's real brake
 VALUE = {"columns": "value"}
 SMALL_ROWS = 1_000
+SMALL_ROUNDS = 15  # a query of a second varies more than one of a minute
+PARTITIONS = 4
+MANY_PARTITIONS = 200
 
 Step = dict[str, Any]
 
@@ -22,6 +25,7 @@ class Topic:
     codec: str = "none"
     share: float = 1.0
     rows_fixed: int | None = None
+    partitions: int = PARTITIONS
 
     def rows(self, asked: int) -> int:
         return self.rows_fixed or int(asked * self.share)
@@ -37,6 +41,7 @@ class Case:
     wanted: float
     wanted_tuned: float | None = None
     wanted_value: float | None = None  # only the column ``value``, over the tuned one
+    rounds: int | None = None  # None: as many as were asked for
 
     def steps(self, rows: int, *, has_connector: bool) -> dict[str, Step]:
         step: Step = {"query": self.query, "expected": rows}
@@ -80,7 +85,13 @@ CASES = (
     Case("sum of lengths, lz4", "sum", Topic("lz4", codec="lz4", share=0.5), 2.0, 1.2, 1.5),
     Case("sum of lengths, zstd", "sum", Topic("zstd", codec="zstd", share=0.5), 2.0, 1.2, 1.5),
     Case("sum of lengths, 1 KB", "sum", Topic("large", value_size=1000, share=0.1), 1.3),
-    Case("a small topic", "count", Topic("small", rows_fixed=SMALL_ROWS), 1.0),
+    Case("a small topic", "count", Topic("small", rows_fixed=SMALL_ROWS), 1.0, rounds=SMALL_ROUNDS),
+    Case(
+        "a small topic of 200 partitions",
+        "count",
+        Topic("scattered", rows_fixed=SMALL_ROWS, partitions=MANY_PARTITIONS),
+        1.0,
+    ),
     Case("writing", "write", None, 1.2),
 )
 WRITTEN_SHARE = 0.5

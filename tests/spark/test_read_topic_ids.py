@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.errors import TopicReplaced
+from tidelog.client.errors import TopicReplaced, UnknownTopic
 from tidelog.client.settings import ClientSettings, parse_bootstrap
 from tidelog.spark.options import OptionError
 from tidelog.spark.reading.batch import TidelogReader
@@ -128,7 +128,8 @@ def test_a_checkpoint_without_ids_goes_on_and_gets_them(bootstrap: str, old_topi
     assert len(values(reading, reading.partitions({old_topic: {"0": 4}}, end))) == 5
     reading.stop()
     plain = stream_reader(bootstrap, old_topic, checkTopicIds="false")
-    assert plain.latestOffset({old_topic: {"0": 4}}, ALL) == {old_topic: {"0": 9}}
+    for start in ({old_topic: {"0": 4}}, end):
+        assert plain.latestOffset(start, ALL) == {old_topic: {"0": 9}}
     plain.stop()
 
 
@@ -182,6 +183,21 @@ def test_a_stream_goes_on_with_the_topics_that_are_left(
     assert following[old_topic] == {"0": 10}
     assert values(reading, reading.partitions(position, following)) == [b"y"]
     reading.stop()
+
+
+def test_a_topic_that_never_was_is_no_loss(bootstrap: str, old_topic: str) -> None:
+    reading = stream_reader(bootstrap, "nowhere")
+    reading.prepareForTriggerAvailableNow()
+    with pytest.raises(UnknownTopic, match="There is no topic nowhere in the cluster at"):
+        reading.initialOffset()
+    with pytest.raises(DataLoss, match="nowhere-0, which was read up to offset 4, is not there any more"):
+        reading.latestOffset({"nowhere": {"0": 4}}, ALL)
+    reading.stop()
+    pattern = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": f"{old_topic}.*"}
+    by_pattern = TidelogStreamReader(read_settings(pattern, streaming=True), default_schema(pattern))
+    by_pattern.prepareForTriggerAvailableNow()
+    assert by_pattern.latestOffset({old_topic: {"0": 4}}, ALL)[old_topic] == {"0": 9}
+    by_pattern.stop()
 
 
 def test_a_query_on_a_topic_that_was_created_again_fails_with_one_sentence(

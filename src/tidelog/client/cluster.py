@@ -19,7 +19,7 @@ from tidelog.client.errors import (
     Refused,
     TopicReplaced,
     UnknownTopic,
-    UnlikelyAnswer,
+    UnlikelyResponse,
     is_retriable,
 )
 from tidelog.client.messages import Metadata, TopicMetadata, TopicPartition
@@ -245,13 +245,13 @@ class Cluster:
     # -- metadata ------------------------------------------------------------------------
 
     def _metadata(self, names: Collection[str] | None, patience: Patience) -> Metadata:
-        return self._learn(self._first_answer(lambda broker: _described(broker, names), patience))
+        return self._learn(self._first_response(lambda broker: _described(broker, names), patience))
 
     def ask(self, api: int, version: int, body: bytes, patience: Patience) -> memoryview:
         """The first response of any broker."""
-        return self._first_answer(lambda broker: broker.call(api, version, body), patience)
+        return self._first_response(lambda broker: broker.call(api, version, body), patience)
 
-    def _first_answer(self, question: Callable[[BrokerConnection], T], patience: Patience) -> T:
+    def _first_response(self, question: Callable[[BrokerConnection], T], patience: Patience) -> T:
         has_warned = False
         while True:
             failures: list[OSError] = []
@@ -297,11 +297,11 @@ def _described(broker: BrokerConnection, names: Collection[str] | None) -> Metad
     if versions.serves(Api.METADATA, messages_by_id.METADATA_VERSION):
         body = messages_by_id.metadata_request(names)
         return messages_by_id.metadata(broker.call(Api.METADATA, messages_by_id.METADATA_VERSION, body))
-    versions.require(Api.METADATA, messages.METADATA_VERSION, "Tidelog's client")
+    versions.require(Api.METADATA, messages.METADATA_VERSION, "a client")
     body = messages.metadata_request(names)
     return messages.metadata(broker.call(Api.METADATA, messages.METADATA_VERSION, body))
 
 
 def _is_unlikely(error: OSError) -> bool:
     """Whether wrong settings explain it better than a failure that passes."""
-    return isinstance(error, UnlikelyAnswer | socket.gaierror)
+    return isinstance(error, UnlikelyResponse | socket.gaierror)

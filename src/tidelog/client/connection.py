@@ -10,7 +10,7 @@ import socket
 import struct
 
 from tidelog.client.apis import FLEXIBLE_FROM, Api
-from tidelog.client.errors import UnlikelyAnswer
+from tidelog.client.errors import UnlikelyResponse
 from tidelog.client.reader import behind_tags
 from tidelog.client.settings import ClientSettings
 from tidelog.client.versions import ServedVersions, served_versions
@@ -128,7 +128,7 @@ class BrokerConnection:
         self._fill(memoryview(head))
         size, answered_id = _FRAME.unpack(head)
         if answered_id != correlation_id or not 4 <= size <= _RESPONSE_BYTES_MAX:
-            raise UnlikelyAnswer(
+            raise UnlikelyResponse(
                 f"{self._where} does not respond like a Kafka broker, "
                 f"or expects another security protocol than {self._protocol}"
             )
@@ -142,7 +142,10 @@ class BrokerConnection:
     def _fill(self, view: memoryview) -> None:
         receive = self._socket.recv_into
         while view:
-            count = receive(view)
+            try:
+                count = receive(view)
+            except ConnectionResetError:
+                count = 0
             if not count:
                 raise self._closed()
             view = view[count:]
@@ -150,7 +153,7 @@ class BrokerConnection:
     def _closed(self) -> OSError:
         if self._is_proven:
             return ConnectionResetError(f"{self._where} closed the connection")
-        return UnlikelyAnswer(
+        return UnlikelyResponse(
             f"{self._where} closed the connection without an answer, as a listener does that expects "
             f"another security protocol than {self._protocol}"
         )

@@ -11,7 +11,7 @@ class ClusterUnreachable(ClientError):
     """No broker responded in time."""
 
 
-class UnlikelyAnswer(ConnectionError):
+class UnlikelyResponse(ConnectionError):
     """A broker's answer that wrong settings explain better than a failure does: retries rarely help."""
 
 

@@ -4,7 +4,7 @@ import socket
 import ssl
 import tempfile
 
-from tidelog.client.errors import ClientError, UnlikelyAnswer
+from tidelog.client.errors import ClientError, UnlikelyResponse
 from tidelog.client.settings import TlsSettings
 
 
@@ -21,7 +21,7 @@ def wrapped(sock: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:
             "kafka.ssl.truststore.location names the certificates to trust."
         ) from None
     except ssl.SSLError as error:
-        raise UnlikelyAnswer(
+        raise UnlikelyResponse(
             f"{host} does not answer with TLS, as a listener does that expects no TLS: {error.reason}"
         ) from None
 

@@ -18,7 +18,6 @@ _KAFKA_OF = {
     (Api.FETCH, 11): "2.3",
     (Api.LIST_OFFSETS, 5): "2.3",
     (Api.METADATA, 7): "2.1",
-    (Api.DESCRIBE_TRANSACTIONS, 0): "3.0",
 }
 
 

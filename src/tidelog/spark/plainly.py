@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 # Spark's workers look at it after an exception. They end then, so it cannot hide another one.
 _HIDE = "SPARK_HIDE_TRACEBACK"
-_IN_WORKER = "SPARK_BUFFER_SIZE"  # set in every Python process that Spark starts, and in no other
+_OF_WORKERS = "PYTHON_WORKER_FACTORY_"  # begins variables that only Python processes of Spark have
 
 
 def plainly(method: Callable[P, T]) -> Callable[P, T]:
@@ -41,5 +41,6 @@ def _hide_traceback(error: Exception) -> None:
     from tidelog.spark.options import OptionError
     from tidelog.spark.reading.loss import ReadFailure
 
-    if _IN_WORKER in os.environ and isinstance(error, ClientError | OptionError | ReadFailure):
+    in_worker = any(name.startswith(_OF_WORKERS) for name in os.environ)
+    if in_worker and isinstance(error, ClientError | OptionError | ReadFailure):
         os.environ[_HIDE] = "1"

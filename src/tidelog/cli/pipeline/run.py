@@ -109,28 +109,27 @@ def _explained() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     from tidelog.client.errors import ClientError
-    from tidelog.spark import JavaMissing, OptionError
+    from tidelog.spark import OptionError, SetupError
     from tidelog.spark.pipelines.running import MachineTooBusy
     from tidelog.spark.pipelines.tables import TableError
 
     try:
         yield
-    except (JavaMissing, MachineTooBusy, OptionError, ClientError, TableError) as error:
+    except (SetupError, MachineTooBusy, OptionError, ClientError, TableError) as error:
         raise CommandFailed(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None
 
 
+# An error of ours in Spark's message, behind its traceback or behind Spark's own words.
+_OURS = re.compile(r"(?:^|: )(?:tidelog|pyspark\.errors)(?:\.\w+)*\.(\w+: .+)$")
+
+
 def _reason(text: str) -> str:
     """The line that says it: a Python error inside a task, else the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [
-        line
-        for line in lines
-        if ": " in line and line.split(":")[0].startswith(("tidelog.", "pyspark.errors"))
-    ]
-    reason = (told or lines or ["no reason was given"])[-1 if told else 0]
-    return reason.rpartition("errors.")[2] if told else reason
+    told = [found[1] for line in lines if (found := _OURS.search(line))]
+    return (told or lines[:1] or ["no reason was given"])[-1]
 
 
 @contextmanager

@@ -96,6 +96,7 @@ class TidelogReader(DataSourceReader):
         for one in found:
             name = f"{one[0]}-{one[1]}"
             if start[one] < earliest[one] or max(start[one], end[one]) > latest[one]:
+                self._check_transactions(planner, one, max(start[one], end[one]), latest[one])
                 what = (
                     f"{name} has offsets {earliest[one]} to {latest[one]} (exclusive), "
                     f"and [{start[one]}, {end[one]}) was to be read"
@@ -108,6 +109,14 @@ class TidelogReader(DataSourceReader):
                     f"{self._settings.start.option} begins {name} at {start[one]}, "
                     f"past its end by {self._settings.end.option}, {end[one]}."
                 )
+
+    def _check_transactions(self, planner: Planner, one: TopicPartition, end: int, stable: int) -> None:
+        """Records of an open transaction are not lost, only not readable yet."""
+        if self._settings.task.fetch.read_committed and stable < end <= planner.written([one])[one]:
+            raise OptionError(
+                f"An open transaction holds back {one[0]}-{one[1]}, which read_committed reads up to offset "
+                f"{stable}, and not to {end}: read it when the transaction has ended."
+            )
 
     def _narrow(self, planner: Planner, start: Offsets, end: Offsets) -> None:
         """Apply the filters."""

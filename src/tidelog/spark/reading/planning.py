@@ -27,17 +27,17 @@ class Planner:
         unless only the existing ones are asked for.
         """
         choice = self._settings.choice
-        if existing:
-            named = choice.topics or dict.fromkeys(topic for topic, _ in choice.assigned)
-            known = self._cluster.known_topics(list(named))
-            there = {(name, index) for name, topic in known.items() for index in topic.partitions}
-            return sorted(there if choice.topics else there & set(choice.assigned))
         if choice.pattern is not None:
             known = self._cluster.known_topics(None)
             found = {
                 name: topic for name, topic in known.items() if not topic.is_internal and choice.matches(name)
             }
             return sorted((name, index) for name, topic in found.items() for index in topic.partitions)
+        if existing:
+            named = choice.topics or dict.fromkeys(topic for topic, _ in choice.assigned)
+            known = self._cluster.known_topics(list(named))
+            there = {(name, index) for name, topic in known.items() for index in topic.partitions}
+            return sorted(there if choice.topics else there & set(choice.assigned))
         if choice.topics:
             topics = self._cluster.topics(choice.topics)
             return sorted((name, index) for name in choice.topics for index in topics[name].partitions)
@@ -76,6 +76,10 @@ class Planner:
         """Ends of what may be read: with ``read_committed``, the last stable offset."""
         wanted = dict.fromkeys(partitions, LATEST)
         return self._cluster.list_offsets(wanted, read_committed=self._read_committed)
+
+    def written(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Ends that ignore open transactions."""
+        return self._cluster.list_offsets(dict.fromkeys(partitions, LATEST))
 
     def start(self, partitions: list[TopicPartition]) -> Offsets:
         edge = self._settings.start

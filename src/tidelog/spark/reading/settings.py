@@ -217,7 +217,7 @@ def _topic_ids(options: Options) -> dict[str, str]:
             id_bytes(topic_id)
         except ValueError as error:
             raise OptionError(
-                f"Option topicIds: {error}, which is 22 characters as Kafka prints it."
+                f"Option topicIds: {error}, which has 22 characters as Kafka prints it."
             ) from None
     return ids
 

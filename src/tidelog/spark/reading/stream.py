@@ -66,14 +66,15 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._ends(self._planner())
+        # A topic that is missing is told when it is known whether it was there before.
+        self._target = self._ends(self._planner(), tells=False)
 
     @plainly
     def latestOffset(self, start: Wire, limit: ReadLimit) -> Wire:  # noqa: N802
         planner = self._planner()
         # With a target, those that existed when the query began: later requests may find fewer, never more.
         found = self._ends(planner) if self._target is None else self._target
-        begin, found = self._after_replacements(planner, from_wire(start), found)
+        begin, found = self._after_replacements(planner, self._position(start), found)
         self._latest = found
         end = self._after_losses(planner, begin.offsets, found.offsets)
         begin = self._with_fresh(planner, begin, end)
@@ -90,8 +91,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def partitions(self, start: Wire, end: Wire) -> list[InputPartition]:
-        stop = from_wire(end)
-        begin = from_wire(start)
+        begin, stop = self._position(start), self._position(end)
         begin = begin.without(begin.others_than(stop))  # told when the end was chosen
         planner = self._planner()
         replaced = planner.replaced(stop.topic_ids)
@@ -121,11 +121,16 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._cluster = Cluster(task.client, task.patience_ms)
         return Planner(self._cluster, self._settings)
 
-    def _ends(self, planner: Planner) -> Position:
+    def _position(self, wire: Wire) -> Position:
+        position = from_wire(wire)
+        return position if self._settings.check_topic_ids else Position(position.offsets)
+
+    def _ends(self, planner: Planner, *, tells: bool = True) -> Position:
         try:
             found = planner.partitions()
         except UnknownTopic as error:
-            self._tell_loss(str(error).rstrip("."), error)
+            if tells:
+                self._tell_loss(str(error).rstrip("."), error)
             found = planner.partitions(existing=True)
         ids = planner.topic_ids(found)
         return Position(planner.latest(found), ids)
@@ -139,7 +144,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return begin, end
         replaced = planner.replaced({topic: begin.topic_ids[topic] for topic in others})
         for error in replaced.values():
-            self._tell_loss(f"{error}; it is read from its beginning if failOnDataLoss is false", error)
+            self._tell_loss(str(error), error, "at the beginning of the new topic")
         # The end may be that of a topic between the two, or come from a broker that knew an older one.
         end = self._ends(planner)
         if self._target is not None:
@@ -167,8 +172,8 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._tell_loss(what)
         return end | {one: min(now[one], begin[one]) for one in behind}
 
-    def _tell_loss(self, what: str, error: Exception | None = None) -> None:
-        tell_loss(what, self._settings.task.fail_on_data_loss, error)
+    def _tell_loss(self, what: str, error: Exception | None = None, then: str = "with what there is") -> None:
+        tell_loss(what, self._settings.task.fail_on_data_loss, error, then)
 
     def _delays(self, begin: Offsets, end: Offsets) -> bool:
         """Whether to wait for more, for minOffsetsPerTrigger and maxTriggerDelay."""

@@ -23,6 +23,7 @@ from tidelog.spark.options import OptionError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LIST_TRIES = 5
 _ASIDE = ".new-"  # Hidden from every reader of Parquet, like all names that begin with a dot.
 
 
@@ -147,15 +148,21 @@ class HadoopFiles:
     def local_root(self) -> str | None:
         """The directory, if it is on a disk of this machine."""
         uri = self._root.toUri()
-        return str(uri.getPath()) if uri.getScheme() == "file" and self._is_local() else None
-
-    def _is_local(self) -> bool:
-        return str(self._fs.getClass().getName()) == "org.apache.hadoop.fs.LocalFileSystem"
+        return str(uri.getPath()) if uri.getScheme() == "file" else None
 
     def exists(self, name: str) -> bool:
         return bool(self._fs.exists(self._full(name)))
 
     def files(self, directory: str, *, recursive: bool = False) -> list[FileInfo]:
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+        for _ in range(_LIST_TRIES):
+            # Some file systems fail if a file vanishes while its directory is listed.
+            with contextlib.suppress(Py4JJavaError):
+                return self._list(directory, recursive)
+        return self._list(directory, recursive)
+
+    def _list(self, directory: str, recursive: bool) -> list[FileInfo]:
         if not self.exists(directory):
             return []
         found = self._fs.listFiles(self._full(directory), recursive)
@@ -174,10 +181,14 @@ class HadoopFiles:
         return sorted(self._relative(one.getPath()) for one in found if one.isDirectory())
 
     def read(self, name: str) -> bytes:
-        path = self._full(name)
-        if not self._fs.exists(path):
-            raise FileNotFoundError(name)
-        stream = self._fs.open(path)
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            stream = self._fs.open(self._full(name))
+        except Py4JJavaError as failure:
+            if self.exists(name):
+                raise
+            raise FileNotFoundError(name) from failure
         try:
             return bytes(self._streams.toByteArray(stream))
         finally:
@@ -309,7 +320,7 @@ def files_at(spark: "SparkSession", root: str) -> Files:
     """
     if not hasattr(spark, "_jsparkSession"):  # Spark Connect
         return ArrowFiles(root) if ":/" in root else LocalFiles(root)
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 
     try:
         found = HadoopFiles(spark, root)
