@@ -29,12 +29,23 @@ from tidelog.cli.pipeline.run import (
     spark_session,
     stop_on_signals,
 )
+from tidelog.cli.pipeline.table_options import (
+    Catalog,
+    PartitionBy,
+    TableFormat,
+    TableOptions,
+    chosen_options,
+)
+from tidelog.cli.pipeline.upkeep import compact, expire
 from tidelog.cli.tables import count, print_json, print_table
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Run pipelines on Spark, on this machine or on a cluster.",
 )
+
+app.command("compact")(compact)
+app.command("expire")(expire)
 
 Topic = Annotated[
     str, typer.Argument(metavar="TOPIC[,TOPIC…]", help="Topics, separated by commas.", show_default=False)
@@ -62,7 +73,11 @@ def archive(
     drop_value: Annotated[
         bool, flag("--drop-value", help="Keep only the decoded values, not the original bytes.")
     ] = False,
-    delta: Annotated[bool, flag("--delta", help="Write Delta tables instead of Parquet files.")] = False,
+    table_format: TableFormat = "parquet",
+    delta: Annotated[bool, flag("--delta", help="The same as --table-format delta.")] = False,
+    catalog: Catalog = None,
+    table_options: TableOptions = [],  # noqa: B006
+    partition_by: PartitionBy = None,
     merge_mb: Annotated[
         int,
         typer.Option(
@@ -87,7 +102,7 @@ def archive(
 
     Example: tidelog pipeline archive orders --to /data/orders --format json --schema 'id long, amount double'
     """
-    with spark_session("archive", master, remote, conf, bootstrap=bootstrap, delta=delta) as spark:
+    with spark_session("archive", master, remote, conf, bootstrap=bootstrap) as spark:
         from tidelog.spark.pipelines import Archive, Topics
         from tidelog.spark.pipelines import archive as run
 
@@ -96,7 +111,7 @@ def archive(
             target,
             _decoding(value_format, schema),
             not drop_value,
-            "delta" if delta else "parquet",
+            "delta" if delta else table_format,
             merge_mb << 20,
             every,
             time_ms(from_time, "--from-time"),
@@ -104,7 +119,7 @@ def archive(
             rows_per_step,
             rows_per_second,
             allow_loss,
-            {"break-lock": "true"} if break_lock else {},
+            chosen_options(catalog, table_options, partition_by, break_lock=break_lock),
         )
         with stop_on_signals() as stop, shown_progress("archive", json) as tell:
             report = run(spark, job, stop=stop, tell=tell)
@@ -132,6 +147,8 @@ def restore(
             "--where", metavar="SQL", help="Only matching records, such as \"date >= '2026-05-01'\"."
         ),
     ] = "",
+    catalog: Catalog = None,
+    table_options: TableOptions = [],  # noqa: B006
     by_key: Annotated[
         bool, flag("--by-key", help="Choose partitions by key instead of the original ones.")
     ] = False,
@@ -150,7 +167,15 @@ def restore(
         from tidelog.spark.pipelines import Restore
         from tidelog.spark.pipelines import restore as run
 
-        job = Restore(source, bootstrap, topic, where, not by_key, options=pairs(options, "--option"))
+        job = Restore(
+            source,
+            bootstrap,
+            topic,
+            where,
+            not by_key,
+            options=pairs(options, "--option"),
+            table_options=chosen_options(catalog, table_options),
+        )
         with shown_progress("restore", json) as tell:
             report = run(spark, job, tell=tell)
     if json:

@@ -57,6 +57,9 @@ Every = Annotated[
 ]
 
 
+_DONE = re.compile(r"(\d+) of (\d+)")
+
+
 def pairs(given: list[str], option: str) -> dict[str, str]:
     """``KEY=VALUE`` words as a mapping."""
     found = {}
@@ -76,7 +79,6 @@ def spark_session(
     settings: list[str],
     *,
     bootstrap: str | None = None,
-    delta: bool = False,
 ) -> "Iterator[SparkSession]":
     """A session for one command; everything that can go wrong with Spark becomes one sentence. ``bootstrap``:
     the brokers it needs, if any.
@@ -93,10 +95,6 @@ def spark_session(
             f"This needs {error.name}, which is not installed: pip install 'tidelog[spark]'."
         ) from None
     chosen = pairs(settings, "--conf")
-    if delta and remote is None:  # a Connect server has its own settings since it was started
-        from tidelog.spark.pipelines.delta import SETTINGS
-
-        chosen = {**SETTINGS, **chosen}
     with _explained():
         session = open_session(f"tidelog pipeline {name}", master=master, remote=remote, settings=chosen)
         try:
@@ -169,6 +167,11 @@ def shown_progress(name: str, quiet: bool) -> "Iterator[Callable[[Progress], Non
         task = bar.add_task(name, total=None, said="starting Spark")
 
         def tell(progress: "Progress") -> None:
+            if not progress.counts:
+                bar.update(task, said=progress.what)
+                if done := _DONE.search(progress.what):
+                    bar.update(task, completed=int(done[1]), total=int(done[2]))
+                return
             speed = f", {progress.rows_per_second:,.0f}/s" if progress.rows_per_second else ""
             bar.update(task, said=f"{progress.rows:,} {progress.what}{speed}")
 

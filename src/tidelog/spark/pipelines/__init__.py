@@ -3,6 +3,8 @@ pipeline``.
 
 ============== ===========================================================================
 archive        topics to tables
+compact        small files of a table merged
+expire         old snapshots of a table removed
 restore        tables to topics
 transform      SQL from topics to topics or tables
 audit          all replicas of a topic compared
@@ -23,13 +25,16 @@ from tidelog.spark.pipelines.session import open_session
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.transform import Output, Source, Transform, TransformReport, transform
 from tidelog.spark.pipelines.transform_file import read_transform
+from tidelog.spark.pipelines.upkeep import Compaction, Expiry, UpkeepReport, compact, expire
 
 __all__ = [
     "Archive",
     "ArchiveReport",
     "Audit",
     "AuditReport",
+    "Compaction",
     "Decoding",
+    "Expiry",
     "Indicators",
     "IndicatorsReport",
     "Output",
@@ -40,8 +45,11 @@ __all__ = [
     "Topics",
     "Transform",
     "TransformReport",
+    "UpkeepReport",
     "archive",
     "audit",
+    "compact",
+    "expire",
     "indicators",
     "open_session",
     "read_archive",

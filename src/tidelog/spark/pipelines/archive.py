@@ -20,12 +20,10 @@ from typing import TYPE_CHECKING
 
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.decoding import DECODED, Decoding, marked
-from tidelog.spark.pipelines.delta import misfits_explained
 from tidelog.spark.pipelines.running import Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.stepping import ROWS_PER_STEP, Outcome, Pace, Stepper, seconds_of
 from tidelog.spark.pipelines.tables import MARK, PARTITION_COLUMNS, Rows, Totals
-from tidelog.spark.pipelines.tables.filesystem import files_at
 from tidelog.spark.pipelines.tables.opening import FORMATS, open_existing, open_table
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PARTITION_COLUMNS", "Archive", "ArchiveReport", "archive", "read_archive"]
 
-TABLE_FORMATS = tuple(dict.fromkeys([*FORMATS, "delta"]))
+TABLE_FORMATS = tuple(FORMATS)
 
 # Not to_date(): that would depend on the session's time zone, and the same record must always go to the same
 # place.
@@ -115,11 +113,6 @@ def archive(
     spark: "SparkSession", job: Archive, *, stop: Event | None = None, tell: Tell = tell_nobody
 ) -> ArchiveReport:
     """Bring the archive up to date."""
-    if job.table_format not in FORMATS:
-        from tidelog.spark.pipelines.streamed import archive_stream
-
-        with misfits_explained(spark):
-            return archive_stream(spark, job, stop, tell)
     began = time.monotonic()
     asked = stop or Event()
     table = open_table(spark, job.target, job.table_format, job.table_options)
@@ -162,8 +155,6 @@ def _report(
 
 def read_archive(spark: "SparkSession", target: str, options: Mapping[str, str] | None = None) -> "DataFrame":
     """The records of an archive in any format, with all fields that any of them has."""
-    if "delta" not in FORMATS and files_at(spark, target).exists("records/_delta_log"):
-        return spark.read.format("delta").load(f"{target}/records")
     return open_existing(spark, target, options).read()
 
 

@@ -28,6 +28,7 @@ class Restore:
     keeps_partitions: bool = True  # False: partitions by key, for a topic with another number of them
     exactly_once: bool = True
     options: Mapping[str, str] = field(default_factory=dict)  # of the sink: kafka.* and others
+    table_options: Mapping[str, str] = field(default_factory=dict)  # of the archive's table format
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) ->
 
 
 def _chosen(spark: "SparkSession", job: Restore) -> "DataFrame":
-    rows = read_archive(spark, job.source)
+    rows = read_archive(spark, job.source, job.table_options)
     if "value" not in rows.columns:
         raise OptionError(
             f"The archive {job.source} was made without the values as they were, so they cannot be restored; "

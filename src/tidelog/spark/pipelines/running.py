@@ -33,6 +33,7 @@ class Progress:
     rows_per_second: float  # of the last step
     step: int  # number of the micro-batch
     what: str = "rows"
+    counts: bool = True  # False: ``what`` says it all, such as "merging 3 of 7 directories"
 
 
 class MachineTooBusy(RuntimeError):

@@ -37,7 +37,7 @@ def take_over(spark: "SparkSession", target: str, files: Files, log: Log, say: S
         _finish_merges(files, part)
     _remove_incomplete(files)
     tables = {part: found for part in _PARTS if (found := read_earlier(spark, target, files, part))}
-    spans, counts = _contents(tables)
+    spans, counts = contents(tables)
     from_rows = len(spans)
     for place, offset in _checkpointed(files).items():
         spans.setdefault(place, Span(offset, offset))
@@ -114,7 +114,7 @@ def _noted(files: Files, part: str) -> set[int]:
     return {int(name.removesuffix(".json")) for name in names if name.endswith(".json")}
 
 
-def _contents(tables: "dict[str, DataFrame]") -> tuple[dict[Place, Span], dict[str, int]]:
+def contents(tables: "dict[str, DataFrame]") -> tuple[dict[Place, Span], dict[str, int]]:
     """Offsets of each partition, and the rows of each table."""
     from pyspark.sql import functions
 
