@@ -6,7 +6,8 @@ from typing import Any
 from tidelog.spark.options import OptionError
 from tidelog.spark.schemas.avro.model import MISSING, Node
 
-_FACTORS = {"millis": 1000, "micros": 1}  # to microseconds
+# To the unit of the column.
+_FACTORS = {"timestamp-millis": 1000, "local-timestamp-millis": 1000, "time-micros": 1000}
 
 
 def default_value(node: Node, said: Any) -> Any:
@@ -35,8 +36,7 @@ def _value(node: Node, said: Any) -> Any:
             for one in node.fields
         }
     if node.kind in ("int", "long"):
-        unit = node.logical.rpartition("-")[2] if "timestamp" in node.logical else ""
-        return int(said) * _FACTORS.get(unit, 1)
+        return int(said) * _FACTORS.get(node.logical, 1)
     if node.kind in ("float", "double"):
         return float(said)
     return bool(said) if node.kind == "boolean" else str(said)

@@ -209,7 +209,7 @@ def _is_below(high, low, limit_high, limit_low):  # type: ignore[no-untyped-def]
 @_compiled("int64(int64, int64, int64, int64, int64, int64, int64)")
 def _put_decimal(column, levels, at, size, limit_high, limit_low, fill):  # type: ignore[no-untyped-def]
     fits, high, low = _wide(at, size)
-    if fits == 0 or _is_below(high, low, limit_high, limit_low) == 0:
+    if size == 0 or fits == 0 or _is_below(high, low, limit_high, limit_low) == 0:
         return 0
     if fill != 0:
         row = _row(column, levels)
@@ -275,6 +275,9 @@ def _value(told, columns, at, end, fill):  # type: ignore[no-untyped-def]
         if operation == s.VARINT:
             value, at = _varint(at, end)
             if at == 0 or (b != 0 and (value < _INT_MIN or value > _INT_MAX)):
+                return 0
+            limit = load_64(pc - step + 40)
+            if limit != 0 and (value < 0 or value >= limit):
                 return 0
             if a != 0 and _put_integer(column, levels, value, a, load_64(pc - step + 32), fill) == 0:
                 return 0
