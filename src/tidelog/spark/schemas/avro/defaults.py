@@ -7,7 +7,7 @@ from tidelog.spark.options import OptionError
 from tidelog.spark.schemas.avro.model import MISSING, Node
 
 # To the unit of the column.
-_FACTORS = {"timestamp-millis": 1000, "local-timestamp-millis": 1000, "time-micros": 1000}
+_FACTORS = {"timestamp-millis": 1000, "local-timestamp-millis": 1000}
 
 
 def default_value(node: Node, said: Any) -> Any:

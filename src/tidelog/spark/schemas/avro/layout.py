@@ -1,7 +1,7 @@
 """The Arrow columns of a reader's schema, of the types that Spark's own Avro reader has.
 
-Times in milliseconds stay numbers, as in Spark. So do timestamps in nanoseconds: Spark's type for them is not to
-be had in Python, and any other would round.
+Times of day stay numbers: tables cannot hold Spark's TIME. So do timestamps in nanoseconds: PySpark has no type
+for them, and any other would round.
 
 A union of null and one type is that type. One of int and long is a long, one of float and double a double; any
 other is a struct with a member for each branch.
@@ -16,7 +16,6 @@ from tidelog.spark.schemas.avro.model import Node
 
 UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 MICROSECONDS = pa.timestamp("us")
-NANOSECONDS_OF_DAY = pa.time64("ns")  # as Spark sends its type TIME
 
 _KINDS = {
     "null": (s.NOTHING, pa.null()),
@@ -32,7 +31,6 @@ _KINDS = {
 }
 _LOGICAL = {
     "date": pa.date32(),
-    "time-micros": NANOSECONDS_OF_DAY,
     "timestamp-millis": UTC_MICROSECONDS,
     "timestamp-micros": UTC_MICROSECONDS,
     "local-timestamp-millis": MICROSECONDS,

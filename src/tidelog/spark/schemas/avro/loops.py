@@ -276,9 +276,6 @@ def _value(told, columns, at, end, fill):  # type: ignore[no-untyped-def]
             value, at = _varint(at, end)
             if at == 0 or (b != 0 and (value < _INT_MIN or value > _INT_MAX)):
                 return 0
-            limit = load_64(pc - step + 40)
-            if limit != 0 and (value < 0 or value >= limit):
-                return 0
             if a != 0 and _put_integer(column, levels, value, a, load_64(pc - step + 32), fill) == 0:
                 return 0
         elif operation == s.BYTES or operation == s.DECIMAL:

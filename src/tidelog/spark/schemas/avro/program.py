@@ -26,8 +26,6 @@ _PROMOTIONS = {
     "bytes": ("string",),
 }
 _UNITS_PER_SECOND = {"millis": 1000, "micros": 1_000_000, "nanos": 1_000_000_000}
-_STORED_UNITS = {pa.timestamp("us").id: "micros", pa.time64("ns").id: "nanos"}
-_DAY_SECONDS = 86_400
 _NUMBERS = {"int": s.VARINT, "long": s.VARINT, "float": s.FLOAT, "double": s.DOUBLE, "boolean": s.BOOLEAN}
 
 
@@ -154,8 +152,8 @@ class _Compiler:
             self._bytes(writer, reader, column)
         elif writer.kind != "null":
             index, store = (0, 0) if column is None else (column.index, column.kind)
-            factor, limit = (1, 0) if column is None or reader is None else _units(writer, reader, column)
-            self._emit(_NUMBERS[writer.kind], index, store, writer.kind == "int", factor, limit)
+            factor = 1 if column is None or reader is None else _factor(writer, reader, column)
+            self._emit(_NUMBERS[writer.kind], index, store, writer.kind == "int", factor)
 
     def _record(self, writer: Node, reader: Node | None, column: Column | None) -> None:
         if reader is None or column is None:
@@ -276,18 +274,15 @@ def _fits(writer: Node, reader: Node) -> bool:
     return writer.size == reader.size
 
 
-def _units(writer: Node, reader: Node, column: Column) -> tuple[int, int]:
-    """(factor from the writer's unit of time to the column's, negative: divisor; limit of the writer's number,
-    0: none).
-    """
+def _factor(writer: Node, reader: Node, column: Column) -> int:
+    """From the writer's unit of time to the column's; negative: divided by it."""
     if not (units := _UNITS_PER_SECOND.get(reader.logical.rpartition("-")[2])):
-        return 1, 0
+        return 1
     had = units
     if _family(writer) == _family(reader):
         had = _UNITS_PER_SECOND[writer.logical.rpartition("-")[2]]
-    stored = _UNITS_PER_SECOND.get(_STORED_UNITS.get(column.type.id, ""), units)
-    limit = _DAY_SECONDS * had if _family(reader) == "time" and column.kind == s.INT64 else 0
-    return (stored // had if stored >= had else -(had // stored)), limit
+    stored = _UNITS_PER_SECOND["micros"] if pa.types.is_timestamp(column.type) else units
+    return stored // had if stored >= had else -(had // stored)
 
 
 def _family(node: Node) -> str:

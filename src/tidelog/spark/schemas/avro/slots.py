@@ -5,7 +5,7 @@
 WORDS = 8
 
 END = 0  # of the value
-VARINT = 1  # store, whether it must fit 32 bits, factor (negative: divisor), limit (0: none)
+VARINT = 1  # store, whether it must fit 32 bits, factor (negative: divisor)
 FLOAT = 2  # store
 DOUBLE = 3  # store
 BOOLEAN = 4  # store
