@@ -4,7 +4,7 @@ Owns what "decodable" means for a pipeline. Spark itself decodes JSON; the other
 :mod:`tidelog.spark.schemas`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +33,17 @@ class Decoding:
     subject: str = ""
     ids: tuple[int, ...] = ()  # without a registry: schema ids of values that have the given schema
     message: str = ""  # of a Protobuf schema with several; empty: the first
+    # Settled once: all batches of a run have the same columns, whatever is registered meanwhile.
+    _reading: reading.Reading | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise OptionError(f"The format is {self.format!r}; allowed: {', '.join(FORMATS)}.")
         if self.format != "json":
-            self._reading()
+            settled = reading.plan(
+                self.format, self.schema, self.registry, self.subject, self.ids, self.message
+            )
+            object.__setattr__(self, "_reading", settled)
         elif not self.schema.strip():
             raise OptionError("The format json needs a schema.")
         elif self.registry is not None:
@@ -54,22 +59,9 @@ class Decoding:
 
     def apply(self, records: "DataFrame") -> "DataFrame":
         """With a column :data:`DECODED`; :func:`split` separates rows without it."""
-        return self._apply_json(records) if self.format == "json" else self._apply_schema(records)
-
-    def _apply_schema(self, records: "DataFrame") -> "DataFrame":
-        from pyspark.sql import functions
-
-        from tidelog.spark.schemas.functions import CONTENT, UNDECODABLE, decoded_and_marked
-
-        return (
-            records.withColumn(_READ, decoded_and_marked(self._reading(), "value"))
-            .withColumn(DECODED, functions.col(f"{_READ}.{CONTENT}"))
-            .withColumn(_BROKEN, functions.col(f"{_READ}.{UNDECODABLE}"))
-            .drop(_READ)
-        )
-
-    def _reading(self) -> reading.Reading:
-        return reading.plan(self.format, self.schema, self.registry, self.subject, self.ids, self.message)
+        if self._reading is None:
+            return self._apply_json(records)
+        return _apply_schema(records, self._reading)
 
     def _apply_json(self, records: "DataFrame") -> "DataFrame":
         from pyspark.sql import functions
@@ -94,6 +86,19 @@ class Decoding:
             .withColumn(_BROKEN, is_broken)
             .drop(_TEXT, _READ)
         )
+
+
+def _apply_schema(records: "DataFrame", read: reading.Reading) -> "DataFrame":
+    from pyspark.sql import functions
+
+    from tidelog.spark.schemas.functions import CONTENT, UNDECODABLE, decoded_and_marked
+
+    return (
+        records.withColumn(_READ, decoded_and_marked(read, "value"))
+        .withColumn(DECODED, functions.col(f"{_READ}.{CONTENT}"))
+        .withColumn(_BROKEN, functions.col(f"{_READ}.{UNDECODABLE}"))
+        .drop(_READ)
+    )
 
 
 def split(decoded: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
