@@ -29,7 +29,7 @@ from tidelog.spark.schemas.avro import slots as s
 _SHORT_BYTES = 512  # above this a call into the C library is faster
 _HIGH_BITS = -0x7F7F7F7F7F7F7F80  # the highest bit of each of eight bytes
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
-_LONG_MIN = -(1 << 63)
+_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def _compiled(signature: str) -> Any:
@@ -121,10 +121,11 @@ def _mark(column, row):  # type: ignore[no-untyped-def]
 def _put_integer(column, levels, value, store, factor, fill):  # type: ignore[no-untyped-def]
     """1, or 0: the number does not fit the column."""
     if factor > 1:
-        scaled = value * factor
-        if scaled // factor != value:
+        # Before, not after: compiled code may assume that a product does not overflow.
+        most = _LONG_MAX // factor
+        if value > most or value < -most:
             return 0
-        value = scaled
+        value *= factor
     elif factor < 0:
         value = value // -factor  # rounded down, also before 1970
     if fill == 0:
