@@ -85,8 +85,10 @@ def indexes_of(message: Any) -> bytes:
     path: list[int] = []
     one = message
     while one is not None:
-        path.insert(0, one.index)
-        one = one.containing_type
+        around = one.containing_type
+        places = one.file.message_types_by_name.values() if around is None else around.nested_types
+        path.insert(0, [other.full_name for other in places].index(one.full_name))
+        one = around
     if path == [0]:
         return b"\x00"
     return b"".join(_zigzag(number) for number in (len(path), *path))
