@@ -13,8 +13,17 @@ from tidelog.spark.options import OptionError
 
 if TYPE_CHECKING:
     from tidelog.spark.datasource import TidelogDataSource
+    from tidelog.spark.schemas.functions import from_tidelog, to_tidelog
 
-__all__ = ["JavaMissing", "OptionError", "TidelogDataSource", "register", "require_java"]
+__all__ = [
+    "JavaMissing",
+    "OptionError",
+    "TidelogDataSource",
+    "from_tidelog",
+    "register",
+    "require_java",
+    "to_tidelog",
+]
 
 
 def register(spark: Any) -> None:
@@ -29,4 +38,8 @@ def __getattr__(name: str) -> Any:
         from tidelog.spark.datasource import TidelogDataSource
 
         return TidelogDataSource
+    if name in ("from_tidelog", "to_tidelog"):
+        from tidelog.spark.schemas import functions
+
+        return getattr(functions, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ with any Kafka-compatible cluster.
 
 from tidelog.spark.pipelines.archive import Archive, ArchiveReport, archive, read_archive
 from tidelog.spark.pipelines.audit import Audit, AuditReport, audit
-from tidelog.spark.pipelines.decoding import Decoding
+from tidelog.spark.pipelines.decoding import Decoding, Encoding
 from tidelog.spark.pipelines.indicators import Indicators, IndicatorsReport, indicators, write_report
 from tidelog.spark.pipelines.restore import Restore, RestoreReport, restore
 from tidelog.spark.pipelines.running import Progress
@@ -23,6 +23,7 @@ from tidelog.spark.pipelines.session import open_session
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.transform import Output, Source, Transform, TransformReport, transform
 from tidelog.spark.pipelines.transform_file import read_transform
+from tidelog.spark.schemas.registry import RegistrySettings
 
 __all__ = [
     "Archive",
@@ -30,10 +31,12 @@ __all__ = [
     "Audit",
     "AuditReport",
     "Decoding",
+    "Encoding",
     "Indicators",
     "IndicatorsReport",
     "Output",
     "Progress",
+    "RegistrySettings",
     "Restore",
     "RestoreReport",
     "Source",

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.schemas import reading
+from tidelog.spark.schemas import reading, writing
 from tidelog.spark.schemas.registry import RegistrySettings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 DECODED = "decoded"
 _BROKEN = "_undecodable"
@@ -86,6 +86,30 @@ class Decoding:
             .withColumn(_BROKEN, is_broken)
             .drop(_TEXT, _READ)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The format and schema of values that are written."""
+
+    format: str
+    schema: str = ""  # empty: the newest of the subject
+    registry: RegistrySettings | None = None
+    subject: str = ""
+    message: str = ""
+    _writing: writing.Writing = field(init=False, repr=False, compare=False)  # settled once, as in Decoding
+
+    def __post_init__(self) -> None:
+        settled = writing.plan(
+            self.format, self.schema, self.registry, self.subject, message=self.message
+        )
+        object.__setattr__(self, "_writing", settled)
+
+    def apply(self, column: "Column") -> "Column":
+        """A struct as a value."""
+        from tidelog.spark.schemas.functions import encoded
+
+        return encoded(self._writing, column)
 
 
 def _apply_schema(records: "DataFrame", read: reading.Reading) -> "DataFrame":

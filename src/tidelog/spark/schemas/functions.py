@@ -14,6 +14,7 @@ from tidelog.spark.schemas import reading, writing
 from tidelog.spark.schemas.errors import UnreadableValue
 from tidelog.spark.schemas.reading import Reading
 from tidelog.spark.schemas.registry import Reference, RegistrySettings
+from tidelog.spark.schemas.writing import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -81,11 +82,14 @@ def to_tidelog(
         register=register,
         message=message,
     )
+    return encoded(plan, column)
 
+
+def encoded(plan: Writing, column: "Column | str") -> "Column":
     def encode(rows: pa.Array) -> pa.Array:
         return plan.encode(rows)
 
-    return _udf(encode, "binary")(column)
+    return _udf(encode, "binary")(column)  # type: ignore[no-any-return]
 
 
 def decoded_and_marked(read: Reading, column: str) -> "Column":
