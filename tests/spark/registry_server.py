@@ -68,7 +68,7 @@ class RegistryServer:
 class _Handler(BaseHTTPRequestHandler):
     registry: RegistryServer
 
-    def log_message(self, format: str, *words: Any) -> None:
+    def log_message(self, *words: Any) -> None:
         pass
 
     def do_GET(self) -> None:
@@ -107,7 +107,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(503, {"error_code": 50003, "message": "Forwarding to the leader failed"})
             return False
         login = self.registry.login
-        wanted = login if login.startswith("Bearer ") else f"Basic {base64.b64encode(login.encode()).decode()}"
+        wanted = (
+            login if login.startswith("Bearer ") else f"Basic {base64.b64encode(login.encode()).decode()}"
+        )
         if login and self.headers.get("Authorization") != wanted:
             self._answer(401, {"error_code": 401, "message": "Unauthorized"})
             return False

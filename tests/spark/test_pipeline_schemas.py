@@ -99,7 +99,9 @@ def test_a_registry_that_is_down_is_an_error_in_one_sentence(
     with pytest.raises(Exception, match="schema registry") as failed:
         broken.count()
     reason = _reason(str(failed.value))
-    assert f"The schema registry at {registry.url} does not answer (Forwarding to the leader failed)" in reason
+    assert (
+        f"The schema registry at {registry.url} does not answer (Forwarding to the leader failed)" in reason
+    )
     with pytest.raises(OptionError, match="does not answer"):
         from_tidelog("value", registry=registry.url, subject="s", registry_options={"max.retries": "0"})
 
@@ -148,11 +150,15 @@ def test_columns_are_written_and_read_with_schemas(spark: SparkSession, registry
     assert {bytes(row.value)[:5] for row in values.collect()} == {b"\x00\x00\x00\x00\x01"}
     content = values.select(from_tidelog("value", **at).alias("content"))
     assert content.schema["content"].dataType.simpleString() == "struct<id:bigint,price:double,note:string>"
-    assert sorted(tuple(row.content) for row in content.collect()) == [(0, 0.0, "n"), (1, 0.5, "n"), (2, 1.0, "n")]
+    assert sorted(tuple(row.content) for row in content.collect()) == [
+        (0, 0.0, "n"),
+        (1, 0.5, "n"),
+        (2, 1.0, "n"),
+    ]
     damaged = values.select(functions.expr("substring(value, 1, 7)").alias("value"))
     lenient = damaged.select(from_tidelog("value", mode="permissive", **at).alias("content"))
     assert [row.content for row in lenient.collect()] == [None] * 3
-    with pytest.raises(Exception, match="3 of 3 values do not match|of . values do not match the schema"):
+    with pytest.raises(Exception, match="values do not match the schema; use mode PERMISSIVE"):
         damaged.select(from_tidelog("value", **at)).collect()
     with pytest.raises(OptionError, match="allowed: FAILFAST, PERMISSIVE"):
         from_tidelog("value", mode="lazy", **at)
@@ -182,7 +188,11 @@ def test_a_transformation_reads_and_writes_with_schemas(
     file = tmp_path / "job.yaml"
     file.write_text(
         TRANSFORM.format(
-            source=source, target=target, url=registry.url, schema=json.dumps(out), checkpoint=tmp_path / "state"
+            source=source,
+            target=target,
+            url=registry.url,
+            schema=json.dumps(out),
+            checkpoint=tmp_path / "state",
         )
     )
     report = transform(spark, read_transform(str(file), bootstrap=bootstrap))

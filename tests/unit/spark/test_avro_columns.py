@@ -31,7 +31,9 @@ def decoded(values: list[bytes | None], writer: Any, reader: Any = None) -> tupl
     """(rows, which are undecodable)."""
     layout = Layout(parse(json.dumps(writer if reader is None else reader)).root)
     found = Values.of(pa.array(values, pa.binary()))
-    array, bad = AvroDecoder(parse(json.dumps(writer)).root, layout).decode(found.starts, found.ends, found.end)
+    array, bad = AvroDecoder(parse(json.dumps(writer)).root, layout).decode(
+        found.starts, found.ends, found.end
+    )
     array.validate(full=True)
     return array.to_pylist(), bad.tolist()
 
@@ -105,12 +107,11 @@ class Drawn:
                 one = draw.choice([one, draw.randint(-(1 << 63), (1 << 63) - 1)])
         elif kind in ("float", "double"):
             one = draw.choice([0.0, -1.5, 2.0**100])
-        elif kind == "bytes":
-            one = draw.randbytes(draw.choice([0, 1, 7, 31, 32, 33, 600]))
+        elif kind in ("bytes", "fixed"):
+            size = draw.choice([0, 1, 7, 31, 32, 33, 600]) if kind == "bytes" else schema["size"]
+            one = draw.randbytes(size)
         elif kind == "string":
             one = "".join(draw.choice("aé€😀z") for _ in range(draw.choice([0, 1, 8, 40, 700])))
-        elif kind == "fixed":
-            one = draw.randbytes(schema["size"])
         elif kind == "enum":
             one = draw.choice(schema["symbols"])
         else:
@@ -223,7 +224,9 @@ def test_numbers_and_text_are_promoted() -> None:
     ):
         value = encoded(record(("f", writer)), {"f": value})
         assert decoded([value], record(("f", writer)), record(("f", reader))) == ([{"f": expected}], [0])
-    rows, bad = decoded([encoded(record(("f", "bytes")), {"f": b"\xff"})], record(("f", "bytes")), record(("f", "string")))
+    rows, bad = decoded(
+        [encoded(record(("f", "bytes")), {"f": b"\xff"})], record(("f", "bytes")), record(("f", "string"))
+    )
     assert (rows, bad) == ([None], [1])
     rows, bad = decoded(
         [encoded(record(("f", ["int", "string"])), {"f": one}) for one in (1, "x")],
@@ -237,9 +240,16 @@ def test_enums_and_names() -> None:
     writer = {"type": "enum", "name": "a.E", "symbols": ["X", "NEW", "Y"]}
     values: list[bytes | None] = [encoded(record(("e", writer)), {"e": one}) for one in ("X", "NEW", "Y")]
     strict = {"type": "enum", "name": "b.E", "symbols": ["Y", "X"]}
-    assert decoded(values, record(("e", writer)), record(("e", strict))) == ([{"e": "X"}, None, {"e": "Y"}], [0, 1, 0])
+    assert decoded(values, record(("e", writer)), record(("e", strict))) == (
+        [{"e": "X"}, None, {"e": "Y"}],
+        [0, 1, 0],
+    )
     lenient = {**strict, "default": "Y"}
-    assert [row["e"] for row in decoded(values, record(("e", writer)), record(("e", lenient)))[0]] == ["X", "Y", "Y"]
+    assert [row["e"] for row in decoded(values, record(("e", writer)), record(("e", lenient)))[0]] == [
+        "X",
+        "Y",
+        "Y",
+    ]
     with pytest.raises(Undecodable, match=r"e: enum a\.E is not enum Other"):
         decoded(values, record(("e", writer)), record(("e", {**strict, "name": "Other"})))
     with pytest.raises(Undecodable, match="the writer has no field z, and the reader no default"):
@@ -247,12 +257,16 @@ def test_enums_and_names() -> None:
     with pytest.raises(Undecodable, match="string is not int"):
         decoded([], record(("f", "string")), record(("f", "int")))
     twice = record(("first", {"type": "fixed", "name": "x.F", "size": 2}), ("second", ["null", "x.F"]))
-    assert decoded([encoded(twice, {"first": b"ab", "second": b"cd"})], twice)[0] == [{"first": b"ab", "second": b"cd"}]
+    assert decoded([encoded(twice, {"first": b"ab", "second": b"cd"})], twice)[0] == [
+        {"first": b"ab", "second": b"cd"}
+    ]
 
 
 def test_types_of_other_schemas_are_found() -> None:
     inner = json.dumps(record(("x", "int"), name="shop.Item"))
-    outer = record(("item", "shop.Item"), ("items", {"type": "array", "items": "shop.Item"}), name="shop.Order")
+    outer = record(
+        ("item", "shop.Item"), ("items", {"type": "array", "items": "shop.Item"}), name="shop.Order"
+    )
     root = parse(json.dumps(outer), [inner]).root
     assert str(Layout(root).type) == "struct<item: struct<x: int32>, items: list<element: struct<x: int32>>>"
 
@@ -263,7 +277,8 @@ def test_types_of_other_schemas_are_found() -> None:
 def test_times_dates_and_decimals() -> None:
     raw = record(
         ("millis", "long"), ("micros", "long"), ("nanos", "long"), ("local", "long"), ("day", "int"),
-        ("time", "long"), ("small", "bytes"), ("fixed", {"type": "fixed", "name": "F", "size": 17}), ("id", "string"),
+        ("time", "long"), ("small", "bytes"), ("fixed", {"type": "fixed", "name": "F", "size": 17}),
+        ("id", "string"),
     )  # fmt: skip
     schema = record(
         ("millis", logical("long", "timestamp-millis")),
@@ -279,7 +294,8 @@ def test_times_dates_and_decimals() -> None:
     wide = -(10**38) + 1
     good = {
         "millis": -1, "micros": -1, "nanos": 1_700_000_000_123_456_789, "local": -1, "day": -1,
-        "time": 86_399_999_999, "small": b"\xff\x85", "fixed": wide.to_bytes(17, "big", signed=True), "id": "x",
+        "time": 86_399_999_999, "small": b"\xff\x85", "fixed": wide.to_bytes(17, "big", signed=True),
+        "id": "x",
     }  # fmt: skip
     moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 999000)
     expected = {
@@ -298,7 +314,11 @@ def test_times_dates_and_decimals() -> None:
     rows, marks = decoded([encoded(raw, good | one) for one in ({}, *bad)], schema)
     assert rows[0] == expected
     # Thirty zeros before a one are a number like any other.
-    assert [row is None for row in rows] == [False, True, True, True, False, True] == [bool(one) for one in marks]
+    assert (
+        [row is None for row in rows]
+        == [False, True, True, True, False, True]
+        == [bool(one) for one in marks]
+    )
     assert rows[4]["small"] == decimal.Decimal("0.01")
 
 
@@ -333,7 +353,14 @@ def test_lists_that_claim_too_much_are_refused_quickly() -> None:
 
 def test_text_must_be_utf8() -> None:
     schema = record(("f", "string"))
-    for content in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"abcdefgh\xe2\x82", b"\xf4\x90\x80\x80"):
+    for content in (
+        b"\xff",
+        b"\xc0\x80",
+        b"\xed\xa0\x80",
+        b"\xf5\x80\x80\x80",
+        b"abcdefgh\xe2\x82",
+        b"\xf4\x90\x80\x80",
+    ):
         with pytest.raises(UnicodeDecodeError):
             content.decode()
         assert decoded([bytes([2 * len(content)]) + content], schema)[1] == [1]

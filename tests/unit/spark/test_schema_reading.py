@@ -13,8 +13,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, message_factory
-from spark.registry_server import RegistryServer, running_registry
 
+from spark.registry_server import RegistryServer, running_registry
 from tidelog.spark.options import OptionError
 from tidelog.spark.schemas import reading, writing
 from tidelog.spark.schemas.errors import RegistryUnavailable
@@ -156,15 +156,16 @@ def test_json_schema_values_are_validated_and_become_columns(server: RegistrySer
     number = server.add("people-value", PERSON, "JSON")
     plan = reading.plan("confluent-json", "", settings(server), "people-value")
     assert str(plan.type) == (
-        "struct<id: int64, name: string, size: double, tags: list<element: string>, address: struct<city: string>, "
-        "extra: map<string, int64>, anything: string, kind: string>"
+        "struct<id: int64, name: string, size: double, tags: list<element: string>, "
+        "address: struct<city: string>, extra: map<string, int64>, anything: string, kind: string>"
     )
     good = {
         "id": 1, "name": None, "size": 3, "tags": ["x"], "address": {"city": "Oslo"}, "extra": {"a": 2},
         "anything": [1, {"b": None}], "kind": "b", "unknown": True,
     }  # fmt: skip
     contents = [
-        json.dumps(good).encode(), b'{"id": 1.0}', b'{"name": "x"}', b'{"id": "x"}', b'{"id": 1} x', b"", b"null",
+        json.dumps(good).encode(), b'{"id": 1.0}', b'{"name": "x"}', b'{"id": "x"}', b'{"id": 1} x', b"",
+        b"null",
         b'{"id": 99999999999999999999}', b'{"id": 1, "kind": "c"}', b"{", b"\xff",
     ]  # fmt: skip
     rows, bad = read(plan, [framed(number, one) for one in contents])
@@ -181,7 +182,10 @@ def test_json_schemas_refer_to_the_registry_only(server: RegistryServer) -> None
     schema = {"type": "object", "properties": {"city": {"$ref": "city.json"}}}
     number = server.add("a", schema, "JSON", [{"name": "city.json", "subject": "city", "version": 1}])
     plan = reading.plan("confluent-json", "", settings(server), "a")
-    values: list[bytes | None] = [framed(number, b'{"city": {"zip": "1"}}'), framed(number, b'{"city": {"zip": 1}}')]
+    values: list[bytes | None] = [
+        framed(number, b'{"city": {"zip": "1"}}'),
+        framed(number, b'{"city": {"zip": 1}}'),
+    ]
     assert read(plan, values) == ([{"city": {"zip": "1"}}, None], [0, 1])
     for text, complaint in (
         ('{"$ref": "http://127.0.0.1:1/other.json"}', "is not one of its references"),
@@ -198,7 +202,12 @@ def test_json_schema_values_are_written_and_read_again(server: RegistryServer) -
     plan = writing.plan("confluent-json", json.dumps(PERSON), settings(server), "people-value")
     rows = [{"id": 1, "name": "x", "tags": ["a"], "extra": [("k", 5)]}, None]
     kind = pa.struct(
-        {"id": pa.int64(), "name": pa.string(), "tags": pa.list_(pa.string()), "extra": pa.map_(pa.string(), pa.int64())}
+        {
+            "id": pa.int64(),
+            "name": pa.string(),
+            "tags": pa.list_(pa.string()),
+            "extra": pa.map_(pa.string(), pa.int64()),
+        }
     )
     values = plan.encode(pa.array(rows, kind)).to_pylist()
     assert values == [framed(1, b'{"id":1,"name":"x","tags":["a"],"extra":{"k":5}}'), None]
@@ -237,8 +246,8 @@ def proto_file() -> descriptor_pb2.FileDescriptorProto:
         order.field.add(name=name, number=number, type=kinds.TYPE_MESSAGE, type_name=type_name, label=label)
     order.field.add(name="state", number=20, type=kinds.TYPE_ENUM, type_name=".shop.Order.State", label=1)
     scalars = {
-        "id": kinds.TYPE_INT64, "small": kinds.TYPE_UINT32, "big": kinds.TYPE_UINT64, "price": kinds.TYPE_DOUBLE,
-        "ratio": kinds.TYPE_FLOAT, "done": kinds.TYPE_BOOL, "raw": kinds.TYPE_BYTES,
+        "id": kinds.TYPE_INT64, "small": kinds.TYPE_UINT32, "big": kinds.TYPE_UINT64,
+        "price": kinds.TYPE_DOUBLE, "ratio": kinds.TYPE_FLOAT, "done": kinds.TYPE_BOOL, "raw": kinds.TYPE_BYTES,
     }  # fmt: skip
     for number, (name, kind) in enumerate(scalars.items(), 30):
         order.field.add(name=name, number=number, type=kind, label=1)
@@ -266,7 +275,9 @@ def test_protobuf_messages_become_columns_and_are_written_again(server: Registry
     empty = framed(number, b"\x02\x02")
     other = framed(number, b"\x00" + b"\x08\x01")
     nested = framed(number, b"\x04\x02\x00")
-    rows, bad = read(plan, [value, empty, other, nested, framed(number, b"\x02\x02\xff"), framed(number, b""), None])
+    rows, bad = read(
+        plan, [value, empty, other, nested, framed(number, b"\x02\x02\xff"), framed(number, b""), None]
+    )
     expected = {
         "lines": [{"what": "tea"}], "counts": [("a", 5)],
         "at": datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=datetime.UTC), "note": "",
@@ -335,9 +346,14 @@ def test_avro_is_registered_and_written(server: RegistryServer) -> None:
         writing.plan("confluent-avro", json.dumps(ORDER_2), settings(server), "o", register=False)
     plan = writing.plan("confluent-avro", json.dumps(ORDER_2), settings(server), "o")
     kind = pa.struct({"id": pa.int64(), "note": pa.string()})
-    assert plan.encode(pa.array([{"id": 1, "note": "x"}, None], kind)).to_pylist() == [framed(1, b"\x02x\x02"), None]
+    assert plan.encode(pa.array([{"id": 1, "note": "x"}, None], kind)).to_pylist() == [
+        framed(1, b"\x02x\x02"),
+        None,
+    ]
     # A field that is missing gets its default; one that the schema lacks, or a null in it, is refused.
-    assert plan.encode(pa.array([{"id": 1}], pa.struct({"id": pa.int64()}))).to_pylist() == [framed(1, b"\x02-\x02")]
+    assert plan.encode(pa.array([{"id": 1}], pa.struct({"id": pa.int64()}))).to_pylist() == [
+        framed(1, b"\x02-\x02")
+    ]
     with pytest.raises(OptionError, match="The schema has no field 'what' in Order; there are id, note"):
         plan.encode(pa.array([{"id": 1, "what": 2}], pa.struct({"id": pa.int64(), "what": pa.int64()})))
     with pytest.raises(OptionError, match="The schema needs a field 'id' in Order"):

@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from spark.registry_server import RegistryServer, running_registry
 
+from spark.registry_server import RegistryServer, running_registry
 from tidelog.spark.options import OptionError
 from tidelog.spark.schemas import registry as module
 from tidelog.spark.schemas.errors import RegistryUnavailable
@@ -98,7 +98,7 @@ def test_a_failing_registry_is_asked_again_and_then_an_error(server: RegistrySer
         client(server.url).by_id(number)
     gone = "http://127.0.0.1:1"
     assert client(f"{gone},{server.url}").by_id(number) is not None
-    with pytest.raises(RegistryUnavailable, match="does not answer .*refused"):
+    with pytest.raises(RegistryUnavailable, match=r"does not answer .*refused"):
         client(gone, max_retries="1").by_id(number)
 
 
@@ -122,7 +122,7 @@ def test_a_redirection_does_not_take_the_password_along(server: RegistryServer) 
             self.send_header("Location", f"{server.url}{self.path}")
             self.end_headers()
 
-        def log_message(self, format: str, *words: object) -> None:
+        def log_message(self, *words: object) -> None:
             pass
 
     other = HTTPServer(("127.0.0.1", 0), Elsewhere)
@@ -130,7 +130,9 @@ def test_a_redirection_does_not_take_the_password_along(server: RegistryServer) 
     thread.start()
     try:
         with pytest.raises(RegistryUnavailable, match="it redirects to"):
-            client(f"http://127.0.0.1:{other.server_port}", basic_auth_user_info="a:b", max_retries="0").by_id(1)
+            client(
+                f"http://127.0.0.1:{other.server_port}", basic_auth_user_info="a:b", max_retries="0"
+            ).by_id(1)
     finally:
         other.shutdown()
         thread.join()

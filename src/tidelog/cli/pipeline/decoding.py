@@ -37,14 +37,12 @@ RegistryOptions = Annotated[
     typer.Option(
         "--registry-option",
         metavar="KEY=VALUE",
-        help="Such as basic.auth.user.info=USER:PASSWORD, bearer.auth.token or ssl.ca.location; may be repeated.",
+        help="Such as basic.auth.user.info=USER:PASSWORD or ssl.ca.location=FILE; may be repeated.",
     ),
 ]
 Subject = Annotated[
     str | None,
-    typer.Option(
-        "--subject", metavar="NAME", help="Subject in the registry.", show_default="TOPIC-value"
-    ),
+    typer.Option("--subject", metavar="NAME", help="Subject in the registry.", show_default="TOPIC-value"),
 ]
 SchemaIds = Annotated[
     list[int],
@@ -86,7 +84,9 @@ def decoding(
         settings = RegistrySettings.of(registry, pairs(registry_options, "--registry-option"))
         if subject is None and schema is None:
             if "," in topics:
-                raise CommandFailed("Several topics have several subjects: name one with --subject or --schema.")
+                raise CommandFailed(
+                    "Several topics have several subjects: name one with --subject or --schema."
+                )
             subject = f"{topics}-value"
     elif registry_options:
         raise CommandFailed("--registry-option needs --registry.")

@@ -47,7 +47,9 @@ class Decoding:
         elif not self.schema.strip():
             raise OptionError("The format json needs a schema.")
         elif self.registry is not None:
-            raise OptionError("Values in the format json have no schema id; use confluent-json with a registry.")
+            raise OptionError(
+                "Values in the format json have no schema id; use confluent-json with a registry."
+            )
 
     @classmethod
     def from_file(cls, format_: str, path: str, **more: Any) -> "Decoding":
@@ -69,8 +71,8 @@ class Decoding:
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
         text = functions.col(_TEXT)
         # Spark's reader stops at the end of the first JSON value and ignores what follows. As a member of an
-        # object, text may only be followed by what begins with a comma or a brace; as the only item of a list,
-        # by what begins with a bracket. Text that passes both is one JSON value.
+        # object, text may only be followed by what begins with a comma or a brace; as the only item of a
+        # list, by what begins with a bracket. Text that passes both is one JSON value.
         member = functions.concat(functions.lit('{"v":'), text, functions.lit("}"))
         item = functions.concat(functions.lit("["), text, functions.lit("]"))
         columns = self.schema.strip().rstrip(",")
@@ -100,9 +102,7 @@ class Encoding:
     _writing: writing.Writing = field(init=False, repr=False, compare=False)  # settled once, as in Decoding
 
     def __post_init__(self) -> None:
-        settled = writing.plan(
-            self.format, self.schema, self.registry, self.subject, message=self.message
-        )
+        settled = writing.plan(self.format, self.schema, self.registry, self.subject, message=self.message)
         object.__setattr__(self, "_writing", settled)
 
     def apply(self, column: "Column") -> "Column":

@@ -94,7 +94,9 @@ def _schema(said: Mapping[str, Any], where: str) -> dict[str, Any]:
             raise OptionError(f"{where}: the schema {schema[1:]} cannot be read: {error.strerror}.") from None
     found: dict[str, Any] = {"schema": schema, "message": str(said.get("message", "")), "subject": ""}
     if "registry" in said:
-        found["registry"] = RegistrySettings.of(str(said["registry"]), _options(said, where, "registry_options"))
+        found["registry"] = RegistrySettings.of(
+            str(said["registry"]), _options(said, where, "registry_options")
+        )
         topic = str(said.get("topic", ""))
         found["subject"] = str(said.get("subject", f"{topic}-value" if topic and "," not in topic else ""))
     return found

@@ -42,7 +42,11 @@ class Values:
             nothing = np.zeros(0, np.int64)
             return cls(array, nothing, nothing, np.zeros(0, np.uint8), 0)
         places = np.frombuffer(ends, np.int32)[array.offset : array.offset + size + 1].astype(np.int64)
-        data = np.frombuffer(content, np.uint8) if content is not None and content.size else np.zeros(1, np.uint8)
+        data = (
+            np.frombuffer(content, np.uint8)
+            if content is not None and content.size
+            else np.zeros(1, np.uint8)
+        )
         base = data.ctypes.data
         starts = places[:-1] + base
         if array.null_count:
@@ -79,5 +83,7 @@ class Values:
     def contents(self) -> Iterator[bytes | None]:
         """The bytes of each value."""
         view = memoryview(self.data)
-        for start, end in zip((self.starts - self.base).tolist(), (self.ends - self.base).tolist(), strict=True):
+        for start, end in zip(
+            (self.starts - self.base).tolist(), (self.ends - self.base).tolist(), strict=True
+        ):
             yield None if start < 0 else bytes(view[start:end])

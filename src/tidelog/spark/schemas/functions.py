@@ -25,7 +25,7 @@ CONTENT, UNDECODABLE = "content", "undecodable"
 
 def from_tidelog(
     column: "Column | str",
-    format: str = "confluent-avro",
+    format: str = "confluent-avro",  # noqa: A002 — the word that Spark's readers use
     *,
     registry: str = "",
     subject: str = "",
@@ -59,7 +59,7 @@ def from_tidelog(
 
 def to_tidelog(
     column: "Column | str",
-    format: str = "confluent-avro",
+    format: str = "confluent-avro",  # noqa: A002 — the word that Spark's readers use
     *,
     registry: str = "",
     subject: str = "",

@@ -14,9 +14,7 @@ from tidelog.spark.schemas.json_schema import validator
 from tidelog.spark.schemas.registry import Registered
 
 
-def json_encoder(
-    schema: Registered, referenced: Sequence[tuple[str, Registered]]
-) -> Callable[[Any], bytes]:
+def json_encoder(schema: Registered, referenced: Sequence[tuple[str, Registered]]) -> Callable[[Any], bytes]:
     try:
         documents = {name: json.loads(one.text) for name, one in referenced}
         is_valid = validator(json.loads(schema.text), documents)

@@ -1,7 +1,7 @@
 """JSON values with a JSON Schema: validated by the writer's schema, turned into columns by the reader's.
 
-An object with properties is a struct, one without a map. What JSON Schema allows and a column does not (a choice
-between types, any type) is a column with the JSON text.
+An object with properties is a struct, one without a map. What JSON Schema allows and a column does not (a
+choice between types, any type) is a column with the JSON text.
 """
 
 import json
@@ -70,7 +70,7 @@ class JsonReader:
 
 
 def validator(schema: Any, documents: Mapping[str, Any]) -> Callable[[Any], bool]:
-    """Whether a value is valid. References are looked up in the registry's documents only, never elsewhere."""
+    """Whether a value is valid. References are looked up in the registry's documents only."""
     try:
         import jsonschema_rs
     except ModuleNotFoundError:
@@ -133,7 +133,9 @@ class _Shapes:
         name, found = self._found(reference, document)
         place = f"{name}#{reference.partition('#')[2]}"
         if place in within:
-            raise OptionError(f"The JSON Schema refers to itself ({reference}); Spark has no recursive types.")
+            raise OptionError(
+                f"The JSON Schema refers to itself ({reference}); Spark has no recursive types."
+            )
         return self.shape(found, name, (*within, place))
 
     def _found(self, reference: str, document: str) -> tuple[str, Any]:
@@ -151,7 +153,9 @@ class _Shapes:
         return name, found
 
     def _one_of(self, schemas: Any, document: str, within: tuple[str, ...]) -> Shape:
-        others = [one for one in schemas if not (isinstance(one, dict) and _kinds(one) == set() and _is_null(one))]
+        others = [
+            one for one in schemas if not (isinstance(one, dict) and _kinds(one) == set() and _is_null(one))
+        ]
         if len(others) == 1:
             return self.shape(others[0], document, within)
         if others and all(isinstance(one, dict) and _kinds(one) <= {"integer", "number"} for one in others):

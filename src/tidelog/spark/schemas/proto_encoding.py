@@ -45,7 +45,9 @@ def protobuf_encoder(
             _fill(made, row)
             return bytes(made.SerializeToString())
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise OptionError(f"A row does not match the Protobuf schema: {' '.join(str(error).split())}.") from None
+            raise OptionError(
+                f"A row does not match the Protobuf schema: {' '.join(str(error).split())}."
+            ) from None
 
     return indexes_of(message), encode
 

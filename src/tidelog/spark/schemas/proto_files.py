@@ -17,8 +17,8 @@ from tidelog.spark.schemas.registry import Registered, Registry
 
 _MAIN = "tidelog-schema.proto"
 _WELL_KNOWN = (
-    "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type",
-    "wrappers",
+    "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp",
+    "type", "wrappers",
 )  # fmt: skip
 _META = "confluent/meta.proto"
 _DECIMAL = "confluent/type/decimal.proto"
@@ -74,7 +74,7 @@ def _compiled(name: str, text: str, texts: dict[str, str]) -> Any:
         from grpc_tools import protoc
     except ModuleNotFoundError:
         raise OptionError(
-            "The registry has this Protobuf schema only as text, which must be compiled: pip install grpcio-tools."
+            "This Protobuf schema is text, which must be compiled: pip install grpcio-tools."
         ) from None
     well_known = Path(grpc_tools.__file__).parent / "_proto"
     with tempfile.TemporaryDirectory() as directory:
@@ -99,7 +99,9 @@ def _add_imports(pool: Any, described: Any) -> None:
             pool.FindFileByName(name)
         except KeyError:
             if (content := _built_in(name)) is None:
-                raise OptionError(f"The Protobuf schema imports {name}, which is not one of its references.") from None
+                raise OptionError(
+                    f"The Protobuf schema imports {name}, which is not one of its references."
+                ) from None
             _add_imports(pool, content)
             pool.Add(content)
 

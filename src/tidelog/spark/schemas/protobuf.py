@@ -1,7 +1,7 @@
 """Protobuf values: the index of the message in front, messages to columns by the reader's schema.
 
-A field without presence has its default, as Protobuf says; one with presence is null if it is not set. Numbers
-without a sign become wider ones with a sign. Timestamps, durations and wrappers become Spark's types;
+A field without presence has its default, as Protobuf says; one with presence is null if it is not set.
+Numbers without a sign become wider ones with a sign. Timestamps, durations and wrappers become Spark's types;
 ``google.protobuf.Struct`` and the like become JSON text.
 """
 

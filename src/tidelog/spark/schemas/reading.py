@@ -1,8 +1,8 @@
 """Values of a format to one Arrow array: which schema wrote each of them, and what does not match.
 
 With a registry, the id in front of a value names its writer's schema; the reader's schema is given, or the
-newest of a subject. A registry that does not answer fails the run. An id that it does not know, and a writer's
-schema that does not fit the reader's, make values undecodable.
+newest of a subject. A registry that does not answer fails the run. An id that it does not know, and a
+writer's schema that does not fit the reader's, make values undecodable.
 """
 
 from collections import OrderedDict
@@ -51,7 +51,7 @@ class FormatReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How values are read; sent to Spark's workers. The reader's schema is settled before (see :func:`plan`)."""
+    """How values are read; sent to Spark's workers. :func:`plan` has settled the reader's schema."""
 
     format: str
     reader: Registered  # its id is 0 if it was given as text
@@ -82,11 +82,13 @@ def plan(
     kind = KINDS[format_]
     if registry_settings is None:
         if not schema.strip():
-            raise OptionError(f"The format {format_} needs a schema{'' if format_ == 'avro' else ' or a registry'}.")
+            raise OptionError(
+                f"The format {format_} needs a schema{'' if format_ == 'avro' else ' or a registry'}."
+            )
         if format_ != "avro" and not ids:
             raise OptionError(
-                f"Values in the format {format_} name their schemas by ids, which only the registry knows: give "
-                "its address, or the ids that have the given schema."
+                f"Values in the format {format_} name their schemas by ids, which only the registry knows: "
+                "give its address, or the ids that have the given schema."
             )
         return _checked(Reading(format_, Registered(0, kind, schema), ids=tuple(ids), message=message))
     if format_ == "avro":
@@ -97,9 +99,13 @@ def plan(
     elif subject:
         reader = client.latest(subject)
     else:
-        raise OptionError(f"The format {format_} needs a schema, or the subject of which the newest one is used.")
+        raise OptionError(
+            f"The format {format_} needs a schema, or the subject of which the newest one is used."
+        )
     if reader.kind != kind:
-        raise OptionError(f"The newest schema of {subject!r} is of the type {reader.kind}; {format_} needs {kind}.")
+        raise OptionError(
+            f"The newest schema of {subject!r} is of the type {reader.kind}; {format_} needs {kind}."
+        )
     referenced = tuple(client.referenced(reader))
     return _checked(Reading(format_, reader, referenced, registry_settings, message=message))
 

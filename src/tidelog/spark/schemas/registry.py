@@ -1,8 +1,8 @@
 """A client of a schema registry: Confluent's REST API, also served by Karapace and Redpanda.
 
-Owns how the registry is asked: authentication, TLS, retries, and a bounded cache for each process. A schema id
-that the registry does not know is None, and is asked for again after a while. A registry that does not answer
-is an error: it says nothing about the record.
+Owns how the registry is asked: authentication, TLS, retries, and a bounded cache for each process. A schema
+id that the registry does not know is None, and is asked for again after a while. A registry that does not
+answer is an error: it says nothing about the record.
 """
 
 import base64
@@ -107,7 +107,9 @@ class Registry:
         self._retries = settings.number("max.retries", 3)
         self._opener = _opener(self._options)
         self._known: OrderedDict[tuple[int, str], Registered] = OrderedDict()
-        self._unknown: OrderedDict[int, float] = OrderedDict()  # id to the time at which it is asked for again
+        self._unknown: OrderedDict[int, float] = (
+            OrderedDict()
+        )  # id to the time at which it is asked for again
 
     def by_id(self, schema_id: int, *, form: str = "") -> Registered | None:
         """None: the registry does not know the id. ``form`` is Confluent's ``format`` of the answer."""
@@ -159,7 +161,9 @@ class Registry:
         path = f"/subjects/{quote(subject, safe='')}/versions"
         return _number(self._ask("POST", path, _body(text, kind, references)), "id")
 
-    def lookup(self, subject: str, text: str, kind: str, references: tuple[Reference, ...] = ()) -> int | None:
+    def lookup(
+        self, subject: str, text: str, kind: str, references: tuple[Reference, ...] = ()
+    ) -> int | None:
         """The id of the schema if it is a version of the subject. Registers nothing."""
         said = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(text, kind, references))
         return None if said is None else _number(said, "id")
@@ -187,7 +191,10 @@ class Registry:
 
     def _ask_one(self, url: str, method: str, path: str, body: bytes | None) -> Any:
         parts = urlsplit(url)
-        headers = {"Accept": f"{_CONTENT}, application/json", **_authorization(parts.username, parts, self._options)}
+        headers = {
+            "Accept": f"{_CONTENT}, application/json",
+            **_authorization(parts.username, parts, self._options),
+        }
         if body is not None:
             headers["Content-Type"] = _CONTENT
         place = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) + path

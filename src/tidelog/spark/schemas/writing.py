@@ -34,7 +34,9 @@ class Writing:
 
     def encode(self, rows: pa.Array) -> pa.Array:
         front, encode = _encoder(self, rows.type)
-        return pa.array([None if one is None else front + encode(one) for one in rows.to_pylist()], pa.binary())
+        return pa.array(
+            [None if one is None else front + encode(one) for one in rows.to_pylist()], pa.binary()
+        )
 
 
 def plan(
@@ -53,7 +55,9 @@ def plan(
     kind = KINDS[format_]
     if format_ == "avro":
         if not schema.strip() or registry_settings is not None:
-            raise OptionError("The format avro needs a schema and no registry; use confluent-avro with a registry.")
+            raise OptionError(
+                "The format avro needs a schema and no registry; use confluent-avro with a registry."
+            )
         return _checked(Writing(format_, Registered(0, kind, schema)))
     if registry_settings is None or not subject:
         raise OptionError(f"Writing the format {format_} needs a registry and a subject.")
@@ -67,7 +71,9 @@ def plan(
             raise OptionError(f"The given schema is not registered under the subject {subject!r}.")
         found = Registered(schema_id, kind, schema, references)
     if found.kind != kind:
-        raise OptionError(f"The newest schema of {subject!r} is of the type {found.kind}; {format_} needs {kind}.")
+        raise OptionError(
+            f"The newest schema of {subject!r} is of the type {found.kind}; {format_} needs {kind}."
+        )
     return _checked(Writing(format_, found, tuple(client.referenced(found)), registry_settings, message))
 
 

@@ -86,9 +86,7 @@ class AvroDecoder:
 class _Call:
     """Memory for one run of the loop: measured in the first pass, filled in the second."""
 
-    def __init__(
-        self, layout: Layout, words: Any, lists: int, starts: Any, ends: Any, data_end: int
-    ) -> None:
+    def __init__(self, layout: Layout, words: Any, lists: int, starts: Any, ends: Any, data_end: int) -> None:
         self._layout = layout
         rows, count = len(starts), len(layout.columns)
         self.bad = np.zeros(rows, np.uint8)

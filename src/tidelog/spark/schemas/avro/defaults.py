@@ -15,7 +15,9 @@ def default_value(node: Node, said: Any) -> Any:
     try:
         return _value(node, said)
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
-        raise OptionError(f"The default {said!r} in the Avro schema is no {node.name or node.kind}.") from None
+        raise OptionError(
+            f"The default {said!r} in the Avro schema is no {node.name or node.kind}."
+        ) from None
 
 
 def _value(node: Node, said: Any) -> Any:
@@ -48,7 +50,11 @@ def _union(node: Node, said: Any) -> Any:
     value = _value(chosen, said)
     others = [one for one in node.branches if one.kind != "null"]
     kinds = {one.kind for one in others}
-    if value is None or len(others) < 2 or (len(others) == 2 and kinds in ({"int", "long"}, {"float", "double"})):
+    if (
+        value is None
+        or len(others) < 2
+        or (len(others) == 2 and kinds in ({"int", "long"}, {"float", "double"}))
+    ):
         return value
     return {f"member{number}": value if one is chosen else None for number, one in enumerate(others)}
 

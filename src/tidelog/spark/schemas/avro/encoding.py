@@ -30,7 +30,9 @@ def avro_encoder(
         try:
             fastavro.schemaless_writer(out, avro.parsed, convert(row), strict=False)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, IndexError) as error:
-            raise OptionError(f"A row does not match the Avro schema: {' '.join(str(error).split())}.") from None
+            raise OptionError(
+                f"A row does not match the Avro schema: {' '.join(str(error).split())}."
+            ) from None
         return out.getvalue()
 
     return encode
@@ -50,7 +52,9 @@ def _check(node: Node, rows: pa.DataType | None, where: str) -> None:
         if one.name in given:
             _check(one.node, given[one.name], f"{where}.{one.name}")
         elif one.default is MISSING:
-            raise OptionError(f"The schema needs a field {one.name!r} in {where}, which the rows do not have.")
+            raise OptionError(
+                f"The schema needs a field {one.name!r} in {where}, which the rows do not have."
+            )
 
 
 def _convert(node: Node) -> Convert:
@@ -63,7 +67,9 @@ def _convert(node: Node) -> Convert:
         return lambda many: [item(one) for one in many]
     if node.kind == "map" and node.items is not None:
         item = _convert(node.items)
-        return lambda many: {name: item(one) for name, one in (many.items() if isinstance(many, dict) else many)}
+        return lambda many: {
+            name: item(one) for name, one in (many.items() if isinstance(many, dict) else many)
+        }
     if node.kind == "union":
         return _convert_union(node)
     return _same
@@ -81,7 +87,11 @@ def _convert_union(node: Node) -> Convert:
     def chosen(value: Any) -> Any:
         if value is None:
             return None
-        set_ = [(one.name or one.kind, convert(value[name])) for name, one, convert in members if value[name] is not None]
+        set_ = [
+            (one.name or one.kind, convert(value[name]))
+            for name, one, convert in members
+            if value[name] is not None
+        ]
         if len(set_) != 1:
             raise OptionError(f"A union has {len(set_)} members with a value; exactly one must have one.")
         return set_[0]

@@ -1,10 +1,10 @@
 """The Arrow columns of a reader's schema, of the types that Spark's own Avro reader has.
 
-Times of day stay numbers: tables cannot hold Spark's TIME. So do timestamps in nanoseconds: PySpark has no type
-for them, and any other would round.
+Times of day stay numbers: tables cannot hold Spark's TIME. So do timestamps in nanoseconds: PySpark has no
+type for them, and any other would round.
 
-A union of null and one type is that type. One of int and long is a long, one of float and double a double; any
-other is a struct with a member for each branch.
+A union of null and one type is that type. One of int and long is a long, one of float and double a double;
+any other is a struct with a member for each branch.
 """
 
 from dataclasses import dataclass, field
@@ -106,7 +106,9 @@ class Layout:
 
     def _make_struct(self, column: Column, names: list[str]) -> None:
         column.kind = s.RECORD
-        column.type = pa.struct([pa.field(n, one.type) for n, one in zip(names, column.children, strict=True)])
+        column.type = pa.struct(
+            [pa.field(n, one.type) for n, one in zip(names, column.children, strict=True)]
+        )
 
     def _make_array(self, column: Column, node: Node) -> None:
         column.kind, column.child_level = s.ITEMS, self._new_level()

@@ -146,13 +146,11 @@ def _annotated(said: Mapping[str, Any], kind: str) -> Node:
     precision, scale = 0, 0
     if logical == "decimal":
         precision, scale = int(said.get("precision", 0)), int(said.get("scale", 0))
-        if not 0 < precision or not 0 <= scale <= precision:
+        if not precision > 0 or not 0 <= scale <= precision:
             logical, precision, scale = "", 0, 0
         elif precision > DECIMAL_PRECISION_MAX:
             raise OptionError(
                 f"The Avro schema has a decimal of {precision} digits; "
                 f"Spark's have at most {DECIMAL_PRECISION_MAX}."
             )
-    return Node(
-        kind, logical, name=name, aliases=_aliases(said), size=size, precision=precision, scale=scale
-    )
+    return Node(kind, logical, name=name, aliases=_aliases(said), size=size, precision=precision, scale=scale)

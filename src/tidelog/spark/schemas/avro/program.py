@@ -264,7 +264,10 @@ def _is_same(writer: Node, reader: Node) -> bool:
 def _fits(writer: Node, reader: Node) -> bool:
     """Without a look at what is inside."""
     if writer.kind != reader.kind:
-        return reader.kind in _PROMOTIONS.get(writer.kind, ()) and "decimal" not in (writer.logical, reader.logical)
+        return reader.kind in _PROMOTIONS.get(writer.kind, ()) and "decimal" not in (
+            writer.logical,
+            reader.logical,
+        )
     if writer.kind in ("record", "enum", "fixed") and not _is_named_alike(writer, reader):
         return False
     if writer.logical == reader.logical == "decimal" and (
