@@ -247,7 +247,8 @@ def proto_file() -> descriptor_pb2.FileDescriptorProto:
     order.field.add(name="state", number=20, type=kinds.TYPE_ENUM, type_name=".shop.Order.State", label=1)
     scalars = {
         "id": kinds.TYPE_INT64, "small": kinds.TYPE_UINT32, "big": kinds.TYPE_UINT64,
-        "price": kinds.TYPE_DOUBLE, "ratio": kinds.TYPE_FLOAT, "done": kinds.TYPE_BOOL, "raw": kinds.TYPE_BYTES,
+        "price": kinds.TYPE_DOUBLE, "ratio": kinds.TYPE_FLOAT, "done": kinds.TYPE_BOOL,
+        "raw": kinds.TYPE_BYTES,
     }  # fmt: skip
     for number, (name, kind) in enumerate(scalars.items(), 30):
         order.field.add(name=name, number=number, type=kind, label=1)

@@ -75,7 +75,7 @@ def validator(schema: Any, documents: Mapping[str, Any]) -> Callable[[Any], bool
         import jsonschema_rs
     except ModuleNotFoundError:
         raise OptionError(
-            "JSON Schema needs jsonschema-rs, which is not installed: pip install jsonschema-rs."
+            "JSON Schema needs jsonschema-rs, which is not installed: pip install 'tidelog[schemas]'."
         ) from None
 
     def retrieve(uri: str) -> Any:

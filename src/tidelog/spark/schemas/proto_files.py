@@ -31,7 +31,9 @@ def file_descriptor(
     try:
         from google.protobuf import descriptor_pool
     except ModuleNotFoundError:
-        raise OptionError("Protobuf needs protobuf, which is not installed: pip install protobuf.") from None
+        raise OptionError(
+            "Protobuf needs protobuf, which is not installed: pip install 'tidelog[schemas]'."
+        ) from None
     pool = descriptor_pool.DescriptorPool()
     texts = {name: one.text for name, one in referenced}
     for name, one in (*referenced, (_MAIN, schema)):
@@ -74,7 +76,7 @@ def _compiled(name: str, text: str, texts: dict[str, str]) -> Any:
         from grpc_tools import protoc
     except ModuleNotFoundError:
         raise OptionError(
-            "This Protobuf schema is text, which must be compiled: pip install grpcio-tools."
+            "This Protobuf schema is text, which must be compiled: pip install 'tidelog[schemas]'."
         ) from None
     well_known = Path(grpc_tools.__file__).parent / "_proto"
     with tempfile.TemporaryDirectory() as directory:
