@@ -1,8 +1,11 @@
 """The client of a schema registry: what it asks, keeps, retries and refuses."""
 
+import json
+import os
 import pickle
 import ssl
 import subprocess
+import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -173,3 +176,29 @@ def test_tls(server: RegistryServer, tmp_path: Path) -> None:
     assert client(secure, ssl_ca_location=str(certificate)).by_id(number) is not None
     with pytest.raises(RegistryUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
         client(secure, max_retries="0").by_id(number)
+
+
+@pytest.mark.skipif("TIDELOG_TEST_REGISTRY" not in os.environ, reason="needs the address of a registry")
+def test_a_real_registry() -> None:
+    """``TIDELOG_TEST_REGISTRY`` is the address of a registry to which subjects may be added."""
+    asked, subject = client(os.environ["TIDELOG_TEST_REGISTRY"]), f"tidelog-{uuid.uuid4().hex}"
+    schema = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
+    assert asked.by_id(2**31 - 2) is None and asked.lookup(subject, schema, "AVRO") is None
+    number = asked.register(subject, schema, "AVRO")
+    assert asked.register(subject, schema, "AVRO") == asked.lookup(subject, schema, "AVRO") == number
+    found = asked.by_id(number)
+    assert found is not None and found.kind == "AVRO" and json.loads(found.text) == json.loads(schema)
+    using = '{"type":"record","name":"Using","fields":[{"name":"order","type":"Order"}]}'
+    other = asked.register(f"{subject}-using", using, "AVRO", (Reference("Order", subject, 1),))
+    user = asked.by_id(other)
+    assert user is not None and [one.id for _, one in asked.referenced(user)] == [number]
+    for kind, text in (
+        ("JSON", '{"type":"object"}'),
+        ("PROTOBUF", 'syntax = "proto3"; message A { int32 x = 1; }'),
+    ):
+        made = asked.by_id(asked.register(f"{subject}-{kind}", text, kind))
+        assert made is not None and made.kind == kind
+    with pytest.raises(OptionError, match="has no schema of the subject"):
+        asked.latest(f"{subject}-nothing")
+    with pytest.raises(OptionError, match="refuses the schema"):
+        asked.register(subject, "{", "AVRO")
