@@ -1,4 +1,4 @@
-"""The same small documents as JSON and as Avro with a schema id in front, and a registry that has the schema."""
+"""Small documents as JSON and as Avro with a schema id in front, and a registry that has the schema."""
 
 import json
 import struct

@@ -26,10 +26,13 @@ FIELDS: dict[str, tuple[Any, Any, str, str]] = {
         '"2023-11-14T17:13:20.123-05:00"',
     ),
     "summer": (
-        _logical("long", "timestamp-millis"), 1_720_000_000_000, "timestamp", '"2024-07-03T05:46:40.000-04:00"',
+        _logical("long", "timestamp-millis"), 1_720_000_000_000, "timestamp",
+        '"2024-07-03T05:46:40.000-04:00"',
     ),
     "local": (_logical("long", "local-timestamp-millis"), -1, "timestamp_ntz", '"1969-12-31T23:59:59.999"'),
-    "local_micros": (_logical("long", "local-timestamp-micros"), -1, "timestamp_ntz", '"1969-12-31T23:59:59.999"'),
+    "local_micros": (
+        _logical("long", "local-timestamp-micros"), -1, "timestamp_ntz", '"1969-12-31T23:59:59.999"',
+    ),
     "time": (_logical("int", "time-millis"), 86_399_999, "int", "86399999"),
     "decimal": (_logical("bytes", "decimal", precision=9, scale=2), b"\xff\x85", "decimal(9,2)", "-1.23"),
     "fixed_decimal": (
@@ -38,8 +41,12 @@ FIELDS: dict[str, tuple[Any, Any, str, str]] = {
     ),
     "no_decimal": (_logical("int", "decimal", precision=3), 4, "int", "4"),
     "uuid": (_logical("string", "uuid"), "123e4567", "string", '"123e4567"'),
-    "fixed_uuid": (_logical("fixed", "uuid", name="U", size=16), b"\x01" * 16, "binary", '"AQEBAQEBAQEBAQEBAQEBAQ=="'),
-    "duration": (_logical("fixed", "duration", name="D", size=12), b"\x01" * 12, "binary", '"AQEBAQEBAQEBAQEB"'),
+    "fixed_uuid": (
+        _logical("fixed", "uuid", name="U", size=16), b"\x01" * 16, "binary", '"AQEBAQEBAQEBAQEBAQEBAQ=="',
+    ),
+    "duration": (
+        _logical("fixed", "duration", name="D", size=12), b"\x01" * 12, "binary", '"AQEBAQEBAQEBAQEB"',
+    ),
     "choice": (["null", "int", "string"], "x", "struct<member0:int,member1:string>", '{"member1":"x"}'),
     "number": (["int", "double"], 3, "struct<member0:int,member1:double>", '{"member0":3}'),
     "widened": (["int", "long"], 5, "bigint", "5"),
@@ -94,7 +101,8 @@ def main() -> None:
         .getOrCreate()
     )
     frame = spark.createDataFrame([(value(),)], "value binary")
-    print(json.dumps(shown(frame.select(from_avro("value", json.dumps(schema())).alias("r")))))
+    found = shown(frame.select(from_avro("value", json.dumps(schema())).alias("r")))
+    sys.stdout.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":
