@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from tidelog.spark.options import OptionError
 from tidelog.spark.schemas import reading, writing
 from tidelog.spark.schemas.registry import RegistrySettings
@@ -43,6 +45,8 @@ class Decoding:
             settled = reading.plan(
                 self.format, self.schema, self.registry, self.subject, self.ids, self.message
             )
+            if not pa.types.is_struct(settled.type):
+                raise OptionError("The schema is not a record; only records can become columns.")
             object.__setattr__(self, "_reading", settled)
         elif not self.schema.strip():
             raise OptionError("The format json needs a schema.")

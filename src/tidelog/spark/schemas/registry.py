@@ -221,14 +221,17 @@ def _refusal(error: HTTPError, url: str) -> None:
     """Returns if there is no such thing."""
     try:
         said = json.loads(error.read(_ANSWER_BYTES_MAX))
-        reason = str(said["message"])
+        reason, code = str(said["message"]), int(said["error_code"])
     except (OSError, ValueError, KeyError, TypeError):
-        reason = f"HTTP {error.code} {error.reason}"
+        reason, code = f"HTTP {error.code} {error.reason}", 0
     if error.code >= 500 or error.code in _TRY_AGAIN:
         raise _Failed(reason)
     if error.code == _NOT_FOUND:
-        if reason.startswith("HTTP"):  # no answer of a registry
-            raise OptionError(f"{_without_password(url)} is not the address of a schema registry: {reason}.")
+        if code // 100 != _NOT_FOUND:
+            # Not the answer of a registry: a wrong address must not make every record undecodable.
+            raise RegistryUnavailable(
+                f"{_without_password(url)} is not the address of a schema registry: {reason}."
+            )
         return
     if error.code in (401, 403):
         raise RegistryUnavailable(
