@@ -144,7 +144,7 @@ def test_json_is_one_object_and_nothing_else(spark: SparkSession) -> None:
 def test_columns_are_written_and_read_with_schemas(spark: SparkSession, registry: RegistryServer) -> None:
     rows = spark.range(3).selectExpr("named_struct('id', id, 'price', id / 2, 'note', 'n') as content")
     schema = order(("id", "long"), ("price", ["null", "double"]), ("note", "string"))
-    at = {"registry": registry.url, "subject": "s"}
+    at: dict[str, Any] = {"registry": registry.url, "subject": "s"}
     values = rows.select(to_tidelog("content", schema=json.dumps(schema), **at).alias("value")).cache()
     assert registry.subjects == {"s": [1]}
     assert {bytes(row.value)[:5] for row in values.collect()} == {b"\x00\x00\x00\x00\x01"}

@@ -222,8 +222,8 @@ def test_numbers_and_text_are_promoted() -> None:
         (["int", "string"], "string", "x", "x"),
         ("int", ["double", "long"], 4, {"member0": 4.0, "member1": None}),
     ):
-        value = encoded(record(("f", writer)), {"f": value})
-        assert decoded([value], record(("f", writer)), record(("f", reader))) == ([{"f": expected}], [0])
+        content = encoded(record(("f", writer)), {"f": value})
+        assert decoded([content], record(("f", writer)), record(("f", reader))) == ([{"f": expected}], [0])
     rows, bad = decoded(
         [encoded(record(("f", "bytes")), {"f": b"\xff"})], record(("f", "bytes")), record(("f", "string"))
     )
@@ -292,7 +292,7 @@ def test_times_dates_and_decimals() -> None:
         ("id", logical("string", "uuid")),
     )
     wide = -(10**38) + 1
-    good = {
+    good: dict[str, Any] = {
         "millis": -1, "micros": -1, "nanos": 1_700_000_000_123_456_789, "local": -1, "day": -1,
         "time": 86_399_999_999, "small": b"\xff\x85", "fixed": wide.to_bytes(17, "big", signed=True),
         "id": "x",
@@ -304,7 +304,7 @@ def test_times_dates_and_decimals() -> None:
         "nanos": 1_700_000_000_123_456_789, "local": moment, "day": datetime.date(1969, 12, 31),
         "time": 86_399_999_999, "small": decimal.Decimal("-1.23"), "fixed": decimal.Decimal(wide), "id": "x",
     }  # fmt: skip
-    bad = [
+    bad: list[dict[str, Any]] = [
         {"millis": 1 << 60},  # no microsecond of 64 bits
         {"small": b"\x01\x86\xa0"},  # 1000.00 has six digits
         {"small": b""},

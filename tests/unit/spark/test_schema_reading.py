@@ -120,14 +120,15 @@ def test_a_registry_that_is_down_fails_the_run_and_marks_nothing(server: Registr
 
 def test_plans_that_cannot_work_are_refused(server: RegistryServer) -> None:
     server.add("json-value", "{}", "JSON")
-    for arguments, complaint in (
+    cases: tuple[tuple[Any, str], ...] = (
         (("xml",), "The format is 'xml'; allowed: avro, confluent-avro"),
         (("avro",), "The format avro needs a schema"),
         (("avro", json.dumps(ORDER), settings(server)), "have no schema id"),
         (("confluent-avro", "", settings(server)), "needs a schema, or the subject"),
         (("confluent-avro", "", settings(server), "json-value"), "is of the type JSON"),
         (("confluent-avro", "", settings(server), "nothing"), "no schema of the subject 'nothing'"),
-    ):
+    )
+    for arguments, complaint in cases:
         with pytest.raises(OptionError, match=complaint):
             reading.plan(*arguments)
 

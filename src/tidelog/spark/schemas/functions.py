@@ -4,7 +4,7 @@ Decoding runs in Python workers on whole Arrow batches. The driver settles the r
 column is made.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -89,7 +89,7 @@ def encoded(plan: Writing, column: "Column | str") -> "Column":
     def encode(rows: pa.Array) -> pa.Array:
         return plan.encode(rows)
 
-    return _udf(encode, "binary")(column)  # type: ignore[no-any-return]
+    return _udf(encode, "binary")(column)
 
 
 def decoded_and_marked(read: Reading, column: str) -> "Column":
@@ -120,8 +120,10 @@ def _settings(url: str, options: Mapping[str, str] | None) -> RegistrySettings |
     return RegistrySettings.of(url, options)
 
 
-def _udf(function: Any, kind: Any) -> Any:
-    from pyspark.sql.pandas.functions import arrow_udf
+def _udf(function: Any, kind: Any) -> "Callable[[Column | str], Column]":
+    from pyspark.sql.pandas import functions
 
+    make: Any = functions.arrow_udf
     # Otherwise Spark may run it twice, for a filter on its result and for the result.
-    return arrow_udf(function, kind).asNondeterministic()
+    made: Callable[[Column | str], Column] = make(function, kind).asNondeterministic()
+    return made

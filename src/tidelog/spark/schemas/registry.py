@@ -204,7 +204,8 @@ class Registry:
             ) as answer:
                 text = answer.read(_ANSWER_BYTES_MAX + 1)
         except HTTPError as error:
-            return _refusal(error, url)
+            _refusal(error, url)
+            return None
         except (URLError, OSError, ValueError) as error:
             raise _Failed(str(getattr(error, "reason", error)) or type(error).__name__) from None
         try:

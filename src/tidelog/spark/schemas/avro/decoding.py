@@ -14,9 +14,6 @@ from tidelog.spark.schemas.avro.layout import Column, Layout
 from tidelog.spark.schemas.avro.model import Node
 from tidelog.spark.schemas.avro.program import compile_program
 
-Numbers = "np.ndarray[Any, np.dtype[np.int64]]"
-Flags = "np.ndarray[Any, np.dtype[np.uint8]]"
-
 
 @lru_cache(maxsize=1)
 def _decode() -> native.Loop:

@@ -87,7 +87,9 @@ class _Compiler:
 
     def _from_union(self, writer: Node, reader: Node | None, column: Column | None) -> None:
         union = self._emit(s.UNION, 0, len(writer.branches))
-        targets, jumps, last = [], [], _Mismatch("the writer's union is empty")
+        targets: list[int] = []
+        jumps: list[int] = []
+        last = _Mismatch("the writer's union is empty")
         for branch in writer.branches:
             start = len(self.code)
             try:
