@@ -50,7 +50,7 @@ def test_schemas_are_fetched_once_and_unknown_ids_are_none(
     server.first_id = 98
     assert server.add("orders-value", '"long"') == 99
     assert asked.by_id(99) is None
-    monkeypatch.setattr(module.time, "monotonic", lambda: 1e12)
+    monkeypatch.setattr("tidelog.spark.schemas.registry.time.monotonic", lambda: 1e12)
     later = asked.by_id(99)
     assert later is not None and later.text == '"long"'
 

@@ -90,7 +90,7 @@ def decoding(
             subject = f"{topics}-value"
     elif registry_options:
         raise CommandFailed("--registry-option needs --registry.")
-    more = {
+    more: dict[str, Any] = {
         "registry": settings, "subject": subject or "", "ids": tuple(schema_ids), "message": message or "",
     }  # fmt: skip
     if schema is not None and schema.startswith("@"):

@@ -88,7 +88,8 @@ def validator(schema: Any, documents: Mapping[str, Any]) -> Callable[[Any], bool
         found = jsonschema_rs.validator_for(schema, retriever=retrieve, base_uri=f"{_OFFLINE}schema")
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
         raise OptionError(f"The JSON Schema is invalid: {' '.join(str(error).split())}.") from None
-    return found.is_valid
+    is_valid: Callable[[Any], bool] = found.is_valid
+    return is_valid
 
 
 def _loaded(text: str) -> Any:

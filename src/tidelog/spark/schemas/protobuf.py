@@ -232,7 +232,7 @@ def _same(value: Any) -> Any:
 
 
 def _microseconds(one: Any) -> int:
-    return int(one.seconds) * 1_000_000 + one.nanos // 1000
+    return int(one.seconds) * 1_000_000 + int(one.nanos) // 1000
 
 
 def _as_json(one: Any) -> str:

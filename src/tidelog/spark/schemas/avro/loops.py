@@ -370,7 +370,6 @@ def _value(told, columns, at, end, fill):  # type: ignore[no-untyped-def]
             store_64(lists + 8 * b, left - 1)
         else:
             return at
-    return 0
 
 
 @_compiled("void(int64, int64, int64, int64)")
