@@ -7,6 +7,7 @@ program   writer's and reader's schema to instructions for the loop
 slots     instructions, and the arguments of the loop
 loops     the loop over values, written for numba
 decoding  Arrow buffers around the loop
+reader    the reader's schema, and a decoder for each writer's
 defaults  default values of fields that the writer did not have
 encoding  Arrow columns to Avro values, by fastavro
 ========= ==============================================================================
