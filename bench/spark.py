@@ -14,7 +14,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from bench import spark_cases, spark_jars
+from bench import spark_cases, spark_documents, spark_jars
 from bench.lineup import CACHE, Options, work_directory
 from bench.process import BenchError
 from bench.report import Check, Column, Report, merge_rounds
@@ -101,11 +101,18 @@ class Bench:
             jars, self.has_connector = [], False
         self._spark = SparkProcess(jars, self._server.bootstrap, directory)
         stack.callback(self._spark.stop)
+        self._registry = stack.enter_context(spark_documents.registry())
         self._written = 0
         self._rounds = min(options.rounds, ROUNDS_MAX)
 
     def fill(
-        self, topic: str, rows: int, value_size: int, codec: str = "none", partitions: int = PARTITIONS
+        self,
+        topic: str,
+        rows: int,
+        value_size: int,
+        codec: str = "none",
+        partitions: int = PARTITIONS,
+        content: str = "document",
     ) -> None:
         """Records like small JSON documents, the same in all partitions."""
         self.topics.create(topic, partitions)
@@ -119,7 +126,8 @@ class Bench:
                     "queue.buffering.max.messages": 2_000_000,
                 }
             )
-            messages = [{"value": _document(number, value_size)} for number in range(call_records)]
+            made = spark_documents.CONTENTS[content]
+            messages = [{"value": made(number, value_size)} for number in range(call_records)]
             waiting_bytes = 0
             for done in range(0, rows, call_records):
                 part = messages[: rows - done]
@@ -157,23 +165,14 @@ class Bench:
             report.rows.append({"query": label, "source": name} | merge_rounds(measured))
 
     def _prepared(self, step: Step) -> Step:
+        if step["query"] == "decoded":
+            return step | {"registry": self._registry}
         if step["query"] != "write":
             return step
         self._written += 1
         topic = f"written-{self._written}"
         self.topics.create(topic, PARTITIONS)
         return step | {"topic": topic}
-
-
-def _document(number: int, size: int) -> bytes:
-    start = b'{"id":%08d,"name":"customer %d","amount":%d.25,"city":"%s","note":"' % (
-        number,
-        number * 7919 % 10_007,
-        number % 1000,
-        (b"Berlin", b"Lisboa", b"Oslo")[number % 3],
-    )
-    filler = b"%016x" % (number * 2_654_435_761 % (1 << 64)) * (size // 16 + 1)
-    return (start + filler)[: size - 2] + b'"}'
 
 
 @contextmanager
@@ -193,11 +192,13 @@ def run(options: Options) -> list[Report]:
     filled: set[Topic] = set()
     with running(options) as bench:
         for case in cases:
-            count = int(rows * spark_cases.WRITTEN_SHARE) if case.topic is None else case.topic.rows(rows)
-            if case.topic is not None and case.topic not in filled:
-                filled.add(case.topic)
-                topic = case.topic
-                bench.fill(topic.name, count, topic.value_size, topic.codec, topic.partitions)
+            count = case.rows(rows)
+            for topic in case.topics:
+                if topic not in filled:
+                    filled.add(topic)
+                    bench.fill(
+                        topic.name, count, topic.value_size, topic.codec, topic.partitions, topic.content
+                    )
             steps = case.steps(count, has_connector=bench.has_connector)
             bench.measure(case.label, steps, count, report, case.rounds)
     report.checks += [check for case in cases for check in case.checks(report)]

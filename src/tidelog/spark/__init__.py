@@ -15,6 +15,7 @@ from tidelog.spark.workers import WrongPython, prepare_workers
 
 if TYPE_CHECKING:
     from tidelog.spark.datasource import TidelogDataSource
+    from tidelog.spark.schemas.functions import from_tidelog, to_tidelog
 
 __all__ = [
     "JavaMissing",
@@ -23,8 +24,10 @@ __all__ = [
     "SetupError",
     "TidelogDataSource",
     "WrongPython",
+    "from_tidelog",
     "register",
     "require_java",
+    "to_tidelog",
 ]
 
 
@@ -51,4 +54,8 @@ def __getattr__(name: str) -> Any:
         from tidelog.spark.datasource import TidelogDataSource
 
         return TidelogDataSource
+    if name in ("from_tidelog", "to_tidelog"):
+        from tidelog.spark.schemas import functions
+
+        return getattr(functions, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

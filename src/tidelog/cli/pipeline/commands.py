@@ -17,6 +17,16 @@ from tidelog.cli.pipeline.archiving import (
     print_archived,
     time_ms,
 )
+from tidelog.cli.pipeline.decoding import (
+    Format,
+    Message,
+    RegistryOptions,
+    RegistryUrl,
+    Schema,
+    SchemaIds,
+    Subject,
+    decoding,
+)
 from tidelog.cli.pipeline.figures import print_indicators
 from tidelog.cli.pipeline.run import (
     Every,
@@ -58,18 +68,13 @@ def archive(
     target: Annotated[
         str, typer.Option("--to", metavar="PATH", help="Directory or URI of the archive.", show_default=False)
     ],
-    value_format: Annotated[
-        str | None,
-        typer.Option("--format", metavar="FORMAT", help="Decode values: json, avro or confluent-avro."),
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            "--schema",
-            metavar="SCHEMA",
-            help="Schema of the values, or @FILE; for JSON in Spark's notation: 'id long, name string'.",
-        ),
-    ] = None,
+    value_format: Format = None,
+    schema: Schema = None,
+    registry: RegistryUrl = None,
+    registry_options: RegistryOptions = [],  # noqa: B006 — typer reads the default and never changes it
+    subject: Subject = None,
+    schema_ids: SchemaIds = [],  # noqa: B006
+    message: Message = None,
     drop_value: Annotated[
         bool, flag("--drop-value", help="Keep only the decoded values, not the original bytes.")
     ] = False,
@@ -109,7 +114,16 @@ def archive(
         job = Archive(
             Topics(bootstrap, topics, options=pairs(options, "--option")),
             target,
-            _decoding(value_format, schema),
+            decoding(
+                topics,
+                value_format,
+                schema,
+                registry,
+                registry_options,
+                subject,
+                schema_ids,
+                message,
+            ),
             not drop_value,
             "delta" if delta else table_format,
             merge_mb << 20,
@@ -308,18 +322,6 @@ def indicators(
     print_indicators(report)
     if written:
         print(f"{written[-1]} shows the report")
-
-
-def _decoding(value_format: str | None, schema: str | None) -> Any:
-    from tidelog.spark.pipelines import Decoding
-
-    if value_format is None:
-        if schema is not None:
-            raise CommandFailed("--schema needs --format.")
-        return None
-    if schema is not None and schema.startswith("@"):
-        return Decoding.from_file(value_format, schema[1:])
-    return Decoding(value_format, schema or "")
 
 
 def _print_audit(report: Any) -> None:

@@ -17,7 +17,7 @@ with any Kafka-compatible cluster.
 
 from tidelog.spark.pipelines.archive import Archive, ArchiveReport, archive, read_archive
 from tidelog.spark.pipelines.audit import Audit, AuditReport, audit
-from tidelog.spark.pipelines.decoding import Decoding
+from tidelog.spark.pipelines.decoding import Decoding, Encoding
 from tidelog.spark.pipelines.indicators import Indicators, IndicatorsReport, indicators, write_report
 from tidelog.spark.pipelines.restore import Restore, RestoreReport, restore
 from tidelog.spark.pipelines.running import Progress
@@ -26,6 +26,7 @@ from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.transform import Output, Source, Transform, TransformReport, transform
 from tidelog.spark.pipelines.transform_file import read_transform
 from tidelog.spark.pipelines.upkeep import Compaction, Expiry, UpkeepReport, compact, expire
+from tidelog.spark.schemas.registry import RegistrySettings
 
 __all__ = [
     "Archive",
@@ -34,11 +35,13 @@ __all__ = [
     "AuditReport",
     "Compaction",
     "Decoding",
+    "Encoding",
     "Expiry",
     "Indicators",
     "IndicatorsReport",
     "Output",
     "Progress",
+    "RegistrySettings",
     "Restore",
     "RestoreReport",
     "Source",

@@ -11,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.pipelines.decoding import DECODED, Decoding, split
+from tidelog.spark.pipelines.decoding import DECODED, Decoding, Encoding, split
 from tidelog.spark.pipelines.files import ParquetFiles
 from tidelog.spark.pipelines.running import Tell, run, tell_nobody
 from tidelog.spark.pipelines.source import Topics
@@ -34,13 +34,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where the rows go: a topic, with the other columns as JSON in its value, or a table."""
+    """Where the rows go: a topic, with the other columns in its value, or a table."""
 
     topic: str = ""
     table: str = ""
     key: str = ""  # column whose text is the record's key
     mode: str = "append"
     options: Mapping[str, str] = field(default_factory=dict)  # of the sink
+    encoding: Encoding | None = None  # of the value, instead of JSON
 
     def __post_init__(self) -> None:
         if bool(self.topic) == bool(self.table):
@@ -49,6 +50,8 @@ class Output:
             raise OptionError(f"The output's mode is {self.mode!r}; allowed: {', '.join(MODES)}.")
         if self.table and self.mode != "append":
             raise OptionError("Rows can only be appended to a table; allowed: mode append.")
+        if self.table and self.encoding is not None:
+            raise OptionError("The output's format is for topics; a table has columns.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +143,22 @@ def _writer(job: Transform, rows: "DataFrame") -> "DataStreamWriter":
 
 
 def _as_records(output: Output, rows: "DataFrame") -> "DataFrame":
-    """A column ``value`` of text or bytes is the value; otherwise all columns are, as JSON."""
+    """A column ``value`` of text or bytes is the value; otherwise all columns are, as JSON or encoded."""
     from pyspark.sql import functions
 
     if output.key and output.key not in rows.columns:
         raise OptionError(f"The output's key is {output.key!r}; there are {', '.join(rows.columns)}.")
     columns = [functions.col(output.key).cast("string").alias("key")] if output.key else []
-    if "value" in rows.columns:
+    if "value" in rows.columns and output.encoding is None:
         kept: list[str] = [
             name for name in ("value", "headers", "timestamp", "partition") if name in rows.columns
         ]
         if not output.key and "key" in rows.columns:
             kept.append("key")
         return rows.select(*kept, *columns)
-    return rows.select(functions.to_json(functions.struct(*rows.columns)).alias("value"), *columns)
+    together = functions.struct(*rows.columns)
+    value = functions.to_json(together) if output.encoding is None else output.encoding.apply(together)
+    return rows.select(value.alias("value"), *columns)
 
 
 class _Appender:
