@@ -76,6 +76,34 @@ def test_replicas_of_a_sound_cluster_are_equal(
     assert judge(copies).holds
 
 
+def test_every_mode_is_read_from_every_broker(spark: SparkSession, cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    names = {"in-quorum": "quorum", "with-backup": "primary-backup"}
+    topics = [NewTopic(name, 1, 3, config={"replication.mode": mode}) for name, mode in names.items()]
+    for created in admin.create_topics(topics).values():
+        created.result(30)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(60):
+        for name in names:
+            producer.produce(name, f"value {number}")
+    producer.flush()
+    cluster.await_in_sync(*names)
+
+    def read() -> AuditReport:
+        return audit(spark, Audit([*names], cluster.bootstrap))
+
+    def is_complete(report: AuditReport) -> bool:
+        return all(one.behind == 0 and one.compared_to == one.end_offset >= 60 for one in report.replicas)
+
+    report = read()
+    while not is_complete(report):  # a follower learns the high watermark with its next fetch
+        report = read()
+    assert report.holds
+    assert {(one.topic, one.broker) for one in report.replicas} == {
+        (name, str(broker.node_id)) for name in names for broker in cluster
+    }
+
+
 def test_a_changed_record_is_located(copies: list[Path], judge: Judge) -> None:
     sound = segment(copies[0]).read_bytes()
     position, header = places(segment(copies[0]))[3]
@@ -136,6 +164,21 @@ def test_a_replica_that_is_behind_is_told_and_refutes_nothing(copies: list[Path]
     report = judge(copies)
     (behind,) = (one for one in report.replicas if one.behind)
     assert report.holds and (behind.broker, behind.behind) == ("broker-3", watermark - header.base_offset)
+
+
+def test_a_replica_that_cannot_be_read_is_named(spark: SparkSession, cluster: Cluster, topic: str) -> None:
+    cluster.await_in_sync(topic)
+    stopped = cluster[3]
+    stopped.stop()
+    try:
+        report = audit(spark, Audit([topic], cluster.bootstrap))
+    finally:
+        stopped.start()
+    assert not report.holds and report.counts == {"unread": 2}
+    assert {(one.broker, one.partition) for one in report.findings} == {("3", 0), ("3", 1)}
+    assert all("broker 3" in one.detail for one in report.findings)
+    read = [one for one in report.replicas if one.broker != "3"]
+    assert sum(one.compared_to for one in read) == 2 * RECORDS
 
 
 def test_what_cannot_be_audited_is_refused(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
