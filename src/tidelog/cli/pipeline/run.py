@@ -14,6 +14,7 @@ import typer
 
 from tidelog.cli.client import client_settings
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.pipeline.errors import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,42 +97,15 @@ def spark_session(
         from tidelog.spark.pipelines.delta import SETTINGS
 
         chosen = {**SETTINGS, **chosen}
-    with _explained():
+    with explained():
         session = open_session(f"tidelog pipeline {name}", master=master, remote=remote, settings=chosen)
+        if remote is None and "spark.log.level" not in chosen:
+            # What fails is told in one sentence, not by the traces of every task.
+            session.sparkContext.setLogLevel("FATAL")
         try:
             yield session
         finally:
             session.stop()
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    from tidelog.client.errors import ClientError
-    from tidelog.spark import JavaMissing, OptionError
-    from tidelog.spark.pipelines.running import MachineTooBusy
-    from tidelog.spark.pipelines.tables import TableError
-
-    try:
-        yield
-    except (JavaMissing, MachineTooBusy, OptionError, ClientError, TableError) as error:
-        raise CommandFailed(str(error)) from None
-    except (PySparkException, Py4JError) as error:
-        raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None
-
-
-def _reason(text: str) -> str:
-    """The line that says it: a Python error inside a task, else the first line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [
-        line
-        for line in lines
-        if ": " in line and line.split(":")[0].startswith(("tidelog.", "pyspark.errors"))
-    ]
-    reason = (told or lines or ["no reason was given"])[-1 if told else 0]
-    return reason.rpartition("errors.")[2] if told else reason
 
 
 @contextmanager

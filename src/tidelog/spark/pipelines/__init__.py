@@ -6,6 +6,7 @@ archive        topics to tables
 restore        tables to topics
 transform      SQL from topics to topics or tables
 audit          all replicas of a topic compared
+verify         an archive compared with its topics
 indicators     records of an experiment to performance, consistency and availability
 ============== ===========================================================================
 
@@ -18,11 +19,13 @@ from tidelog.spark.pipelines.audit import Audit, AuditReport, audit
 from tidelog.spark.pipelines.decoding import Decoding
 from tidelog.spark.pipelines.indicators import Indicators, IndicatorsReport, indicators, write_report
 from tidelog.spark.pipelines.restore import Restore, RestoreReport, restore
+from tidelog.spark.pipelines.restore_targets import NewTopics
 from tidelog.spark.pipelines.running import Progress
 from tidelog.spark.pipelines.session import open_session
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.transform import Output, Source, Transform, TransformReport, transform
 from tidelog.spark.pipelines.transform_file import read_transform
+from tidelog.spark.pipelines.verify import Verify, VerifyReport, verify
 
 __all__ = [
     "Archive",
@@ -32,6 +35,7 @@ __all__ = [
     "Decoding",
     "Indicators",
     "IndicatorsReport",
+    "NewTopics",
     "Output",
     "Progress",
     "Restore",
@@ -40,6 +44,8 @@ __all__ = [
     "Topics",
     "Transform",
     "TransformReport",
+    "Verify",
+    "VerifyReport",
     "archive",
     "audit",
     "indicators",
@@ -48,5 +54,6 @@ __all__ = [
     "read_transform",
     "restore",
     "transform",
+    "verify",
     "write_report",
 ]

@@ -81,9 +81,7 @@ def _prepare(job: Restore, archived: Mapping[str, int]) -> list[str]:
     wanted = {job.topic: max(archived.values())} if job.topic is not None else archived
     options = Options({"kafka.bootstrap.servers": job.bootstrap, **job.options})
     with Cluster(client_settings(options)) as cluster:
-        return restore_targets.prepare(
-            cluster, wanted, job.new_topics, keeps_partitions=job.keeps_partitions
-        )
+        return restore_targets.prepare(cluster, wanted, job.new_topics, keeps_partitions=job.keeps_partitions)
 
 
 def _chosen(spark: "SparkSession", job: Restore) -> "DataFrame":

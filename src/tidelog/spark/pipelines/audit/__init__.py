@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.audit import compacted, judging
-from tidelog.spark.pipelines.audit.brokers import behind_brokers
+from tidelog.spark.pipelines.audit.brokers import behind_brokers, compacted_topics
 from tidelog.spark.pipelines.audit.compacted import CompactedState
 from tidelog.spark.pipelines.audit.replicas import Replica
 from tidelog.spark.pipelines.audit.scanning import DDL, batch_at, first_difference, scan_all
@@ -47,6 +47,12 @@ class Audit:
         if self.directories:
             return in_directories(self.directories, self.topics)
         return behind_brokers(self.bootstrap, self.topics, self.options)
+
+    def compacted_topics(self) -> list[str]:
+        """Brokers know which are; of directories only the caller does."""
+        if self.directories:
+            return self.compacted
+        return [*self.compacted, *compacted_topics(self.bootstrap, self.topics, self.options)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ class AuditReport:
 
 def audit(spark: "SparkSession", job: Audit, *, tell: Tell = tell_nobody) -> AuditReport:
     """Read every replica and judge; findings are in the report, nothing is raised."""
-    replicas = job.replicas()
+    replicas, by_key = job.replicas(), job.compacted_topics()
     tell(Progress(0, 0.0, 0, f"of {len(replicas)} replicas"))
     rows = _scanned(spark, replicas, scan_all, DDL).persist()
     kept = [rows]
@@ -99,9 +105,9 @@ def audit(spark: "SparkSession", job: Audit, *, tell: Tell = tell_nobody) -> Aud
             for row in judging.ends(spark, batches).collect()
         }
         found = judging.unread(spark, rows).unionByName(
-            judging.findings(spark, batches, _table(spark, watermarks), job.compacted)
+            judging.findings(spark, batches, _table(spark, watermarks), by_key)
         )
-        chosen = [one for one in replicas if one.topic in job.compacted]
+        chosen = [one for one in replicas if one.topic in by_key]
         by_record: list[CompactedState] = []
         if chosen:
             records = _records(spark, chosen, watermarks).persist()

@@ -18,6 +18,7 @@ from tidelog.client.connection import BrokerConnection
 from tidelog.client.errors import ClusterUnreachable, UnknownTopic, error_name, is_retriable
 from tidelog.client.messages import EARLIEST, FETCH_VERSION, FetchedPartition, fetch_request, fetched
 from tidelog.client.settings import ClientSettings
+from tidelog.client.topic_settings import topic_setting
 from tidelog.errors import ErrorCode
 from tidelog.protocol.batch import iterate
 from tidelog.spark.client_settings import client_settings
@@ -138,6 +139,14 @@ def behind_brokers(bootstrap: str, topics: list[str], options: Mapping[str, str]
             for index, partition in sorted(found[topic].partitions.items())
             for number in partition.replicas
         ]
+
+
+def compacted_topics(bootstrap: str, topics: list[str], options: Mapping[str, str]) -> list[str]:
+    """Those whose ``cleanup.policy`` has compact in it."""
+    client = client_settings(Options({"kafka.bootstrap.servers": bootstrap, **options}))
+    with Cluster(client) as cluster:
+        policies = topic_setting(cluster, topics, "cleanup.policy")
+    return [topic for topic, policy in policies.items() if "compact" in policy]
 
 
 def _replica(cluster: Cluster, client: ClientSettings, topic: str, partition: int, number: int) -> Replica:
