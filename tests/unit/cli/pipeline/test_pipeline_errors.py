@@ -30,7 +30,7 @@ NO_DIRECTORY = """An error occurred while calling o77.parquet.
 \tat org.apache.hadoop.fs.ChecksumFileSystem.create(ChecksumFileSystem.java:1)
 """
 NO_PATH = "[PATH_NOT_FOUND] Path does not exist: file:/data/nothing/records. SQLSTATE: 42K03"
-NO_COLUMN = """[UNRESOLVED_COLUMN] A column `dat` cannot be resolved. Did you mean `date`? SQLSTATE: 42703; line 1
+NO_COLUMN = """[UNRESOLVED_COLUMN] A column `dat` cannot be resolved. Did you mean `date`? SQLSTATE: 42703; x
 'Filter ('dat > 1)
 +- Relation [key#1,value#2] parquet
 """
