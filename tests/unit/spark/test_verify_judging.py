@@ -1,5 +1,7 @@
 """What of an archive can be compared, and what a difference means."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from tidelog.spark.pipelines.tables import Place, Span
@@ -11,6 +13,7 @@ from tidelog.spark.pipelines.verify.judging import (
     Judged,
     Part,
     TopicNow,
+    adopting,
     common_span,
     findings_of,
     part_of,
@@ -47,7 +50,7 @@ def test_rows_are_told_apart_by_offset(offset: int, part: str) -> None:
     assert part_of(offset, SPAN, Span(40, 80)) == part
 
 
-def judged(now: TopicNow | None, parts: dict[str, Part], in_topic: Part | None = None) -> Judged:
+def judged(now: TopicNow | None, parts: Mapping[str, Part], in_topic: Part | None = None) -> Judged:
     return Judged(PLACE, SPAN, common_span(PLACE, SPAN, now), now, parts, in_topic or Part())
 
 
@@ -88,3 +91,10 @@ def test_a_topic_that_is_gone_has_only_its_archive() -> None:
 def test_findings(now: TopicNow | None, parts: dict[str, Part], kind: str, offset: int) -> None:
     (found,) = findings_of(judged(now, parts))
     assert (found.kind, found.offset, found.topic, found.partition) == (kind, offset, "orders", 0)
+
+
+def test_rows_without_an_id_belong_to_the_only_one() -> None:
+    other, again = Place("orders", "", 1), Place("orders", "id-2", 0)
+    assert adopting({PLACE: SPAN, other: SPAN}) == [PLACE, other]
+    # It was created again: whose rows they are is not known, and the topic that had them is gone.
+    assert adopting({PLACE: SPAN, again: SPAN}) == []

@@ -57,7 +57,7 @@ class Letter(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]]
+    headers: list[tuple[str, str | bytes | None]]
 
 
 class Sent(NamedTuple):
@@ -82,7 +82,7 @@ class Sent(NamedTuple):
         return TopicPartition(place.topic, place.partition, self.span.end, metadata)
 
     @classmethod
-    def parse(cls, offset: int, metadata: str) -> "Sent | None":
+    def parse(cls, offset: int, metadata: str | None) -> "Sent | None":
         form, _, rest = (metadata or "").partition(":")
         start, _, topic_id = rest.partition(":")
         if form != _FORM or not start.isdecimal() or offset < 0:
@@ -135,7 +135,7 @@ class DeadLetters:
             functions.col("partition").cast("int"), functions.col("offset").cast("long"), "key", "value",
             "headers", functions.expr("unix_millis(timestamp)").alias("timestamp"), reason.alias("reason"),
         )  # fmt: skip
-        found = wanted.coalesce(1).mapInArrow(send_all, "sent long").collect()  # type: ignore[arg-type]
+        found = wanted.coalesce(1).mapInArrow(send_all, "sent long").collect()
         return sum(row["sent"] for row in found)
 
 
@@ -233,7 +233,7 @@ def _read_note(consumer: "Consumer", spans: Mapping[Place, Span]) -> dict[Place,
     found = {}
     for one in consumer.committed(asked, timeout=_TIMEOUT_S):
         place = by_partition[one.topic, one.partition]
-        sent = Sent.parse(one.offset, one.metadata or "")
+        sent = Sent.parse(one.offset, one.metadata)
         # Offsets of a topic that was deleted and created again are those of other records.
         if sent is not None and sent.topic_id == place.topic_id:
             found[place] = sent

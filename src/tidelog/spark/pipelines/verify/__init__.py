@@ -3,15 +3,16 @@
 Owns the job and its report. :mod:`.facts` has the queries, :mod:`.judging` what they mean.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.messages import EARLIEST, LATEST
 from tidelog.client.topic_settings import topic_setting
 from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import OptionError, Options
+from tidelog.spark.pipelines.archive_view import Asked, look
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.tables import Place, Span
@@ -19,11 +20,14 @@ from tidelog.spark.pipelines.tables.opening import open_existing
 from tidelog.spark.pipelines.verify import facts
 from tidelog.spark.pipelines.verify.judging import (
     KEPT,
+    PAST,
+    STRAY,
     Finding,
     Judged,
     Part,
     PlaceState,
     TopicNow,
+    adopting,
     common_span,
     findings_of,
     is_same_topic,
@@ -31,6 +35,7 @@ from tidelog.spark.pipelines.verify.judging import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 FINDINGS_SHOWN = 100
@@ -50,6 +55,9 @@ class Verify:
     topics: list[str] = field(default_factory=list)  # empty: all that are in the archive
     options: Mapping[str, str] = field(default_factory=dict)  # kafka.* for the connection
     table_options: Mapping[str, str] = field(default_factory=dict)  # of the table's format
+
+    def source(self, topics: Iterable[str]) -> Topics:
+        return Topics(self.bootstrap, ",".join(sorted(topics)), options=self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +84,10 @@ def verify(spark: "SparkSession", job: Verify, *, tell: Tell = tell_nobody) -> V
     if not spans:
         of = f" of {', '.join(job.topics)}" if job.topics else ""
         raise OptionError(f"The archive {job.target} has nothing{of} to verify.")
-    now = _topics_now(job, {place.topic for place in spans})
+    now = _topics_now(spark, job, {place.topic for place in spans})
     tell(Progress(0, 0.0, 0, f"of {len(spans)} partitions"))
     judged = _judged(spans, now)
+    archived = facts.named(spark, archived, adopting(spans))
     parted = facts.parted(spark, archived, facts.ranges_table(spark, judged)).persist()
     try:
         return _report(spark, job, judged, parted, has_value)
@@ -106,25 +115,20 @@ def _report(
     spark: "SparkSession", job: Verify, judged: list[Judged], parted: "DataFrame", has_value: bool
 ) -> VerifyReport:
     parts = facts.summary(spark, parted)
-    ranges = {(one.place.topic, one.place.partition): one.common for one in judged if one.now is not None}
-    found = facts.topic_rows(spark, Topics(job.bootstrap, options=job.options), ranges, has_value)
+    ranges = {one.place: one.common for one in judged if one.now is not None}
+    found = facts.topic_rows(spark, job.source([]), ranges, has_value)
     of_topics = {} if found is None else facts.topic_summary(spark, found)
-    known = {one.place for one in judged}
     judged = [_with_parts(one, parts, of_topics) for one in judged]
-    # Rows of a place that the position does not name at all.
-    extra: dict[Place, dict[str, Part]] = {}
-    for (place, name), part in parts.items():
-        if place not in known:
-            extra.setdefault(place, {})[name] = part
-    strays = [Judged(place, Span(0, 0), Span(0, 0), None, found) for place, found in sorted(extra.items())]
-    findings = [one for place in [*judged, *strays] for one in findings_of(place)]
+    judged += _unnamed({one.place for one in judged}, parts)
+    findings = [one for place in judged for one in findings_of(place)]
     counts = _counted(findings)
     compacted_away = 0
     suspects = [one for one in judged if one.must_be_searched]
     if suspects and found is not None:
         more, kinds, compacted_away = _searched(spark, suspects, parted, found)
         findings += more
-        counts |= kinds
+        for kind, count in kinds.items():
+            counts[kind] = counts.get(kind, 0) + count
     findings.sort(key=lambda one: (one.topic, one.partition, one.offset, one.kind))
     states = [state_of(one) for one in judged]
     return VerifyReport(states, findings[:FINDINGS_SHOWN], counts, has_value, compacted_away)
@@ -136,6 +140,20 @@ def _with_parts(
     own = {name: part for (place, name), part in parts.items() if place == one.place}
     theirs = of_topics.get((one.place.topic, one.place.partition), Part()) if one.now is not None else Part()
     return replace(one, parts=own, topic_part=theirs)
+
+
+def _unnamed(known: set[Place], parts: Mapping[tuple[Place, str], Part]) -> list[Judged]:
+    """Rows of places that the position does not name: strays, unless they are from before ids were
+    recorded.
+    """
+    found = []
+    for (place, _), part in sorted(parts.items()):
+        if place in known:
+            continue
+        span = Span(part.first, part.last + 1) if not place.topic_id else Span(part.first, part.first)
+        name = PAST if not place.topic_id else STRAY
+        found.append(Judged(place, span, Span(span.end, span.end), None, {name: part}))
+    return found
 
 
 def _counted(findings: Iterable[Finding]) -> dict[str, int]:
@@ -189,24 +207,38 @@ def _is_allowed(one: Judged, kind: str) -> bool:
     return kind == "unknown" and one.now is not None and one.now.is_compacted
 
 
-def _topics_now(job: Verify, topics: set[str]) -> dict[tuple[str, int], TopicNow]:
+def _topics_now(spark: "SparkSession", job: Verify, names: set[str]) -> dict[tuple[str, int], TopicNow]:
     """The partitions of the topics that still exist."""
-    options = Options({"kafka.bootstrap.servers": job.bootstrap, **job.options})
-    with Cluster(client_settings(options)) as cluster:
-        found = cluster.known_topics(topics)
-        places = [(name, index) for name, topic in found.items() for index in topic.partitions]
-        starts = cluster.list_offsets(dict.fromkeys(places, EARLIEST))
-        ends = cluster.list_offsets(dict.fromkeys(places, LATEST), read_committed=True)
-        policies = topic_setting(cluster, found, "cleanup.policy") if found else {}
+    topics = job.source(names)
+    view = look(spark, Asked(topics.stream_options(), ()))
+    there = sorted({seen.place.topic for seen in view.partitions})
+    policies = _policies(spark, job, there) if there else {}
     return {
-        (topic, partition): TopicNow(
-            found[topic].topic_id,
-            starts[topic, partition],
-            ends[topic, partition],
-            "compact" in policies[topic],
+        (seen.place.topic, seen.place.partition): TopicNow(
+            seen.place.topic_id, seen.earliest, seen.latest, "compact" in policies[seen.place.topic]
         )
-        for topic, partition in places
+        for seen in view.partitions
     }
+
+
+def _policies(spark: "SparkSession", job: Verify, topics: list[str]) -> dict[str, str]:
+    """Asked by the driver, or, with Spark Connect, by a worker of the server."""
+    client = client_settings(Options({"kafka.bootstrap.servers": job.bootstrap, **job.options}))
+
+    def ask() -> str:
+        with Cluster(client) as cluster:
+            return json.dumps(topic_setting(cluster, topics, "cleanup.policy"))
+
+    def ask_in_worker(_: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_pydict({"policies": [ask()]})
+
+    if hasattr(spark, "_jsparkSession"):
+        found: dict[str, str] = json.loads(ask())
+        return found
+    rows = spark.range(0, 1, 1, 1).mapInArrow(ask_in_worker, "policies string").collect()
+    return dict(json.loads(rows[0]["policies"]))
 
 
 __all__ = ["Finding", "PlaceState", "Verify", "VerifyReport", "verify"]

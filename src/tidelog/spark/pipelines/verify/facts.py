@@ -6,11 +6,11 @@ range is compared first, and single records only where sums differ. A null is no
 the hash function alone would not tell apart.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidelog.spark.pipelines.source import Topics
+from tidelog.spark.pipelines.stepping import read_ranges
 from tidelog.spark.pipelines.tables import Place, Span, Table
 from tidelog.spark.pipelines.verify.judging import Judged, Part
 
@@ -22,6 +22,13 @@ _RANGES_DDL = (
 )
 
 _HASHED = ("topic", "topic_id", "partition", "offset", "hash")
+
+# Rows from before topic ids were recorded belong to the id that continued them.
+_NAMED = """
+select a.topic, coalesce(n.adopted_id, a.topic_id) as topic_id, a.partition, a.offset, a.hash
+from {archived} a left join {adopted} n
+  on n.topic = a.topic and n.partition = a.partition and a.topic_id = ''
+"""
 
 # The same rule as judging.part_of.
 _PARTED = """
@@ -79,29 +86,11 @@ def _hashed(rows: "DataFrame", has_value: bool) -> "DataFrame":
 
 
 def topic_rows(
-    spark: "SparkSession", topics: Topics, ranges: Mapping[tuple[str, int], Span], has_value: bool
+    spark: "SparkSession", topics: Topics, ranges: Mapping[Place, Span], has_value: bool
 ) -> "DataFrame | None":
     """The same columns for the committed records of these ranges; None if all are empty."""
     wanted = {place: span for place, span in ranges.items() if span.size > 0}
-    if not wanted:
-        return None
-    assigned: dict[str, list[int]] = {}
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for (topic, partition), span in sorted(wanted.items()):
-        assigned.setdefault(topic, []).append(partition)
-        starts.setdefault(topic, {})[str(partition)] = span.start
-        ends.setdefault(topic, {})[str(partition)] = span.end
-    options = {
-        "kafka.bootstrap.servers": topics.bootstrap,
-        "kafka.isolation.level": "read_committed",
-        "includeHeaders": "true",
-        **topics.options,
-        "assign": json.dumps(assigned),
-        "startingOffsets": json.dumps(starts),
-        "endingOffsets": json.dumps(ends),
-    }
-    return _hashed(spark.read.format("tidelog").options(**options).load(), has_value)
+    return _hashed(read_ranges(spark, topics, wanted), has_value) if wanted else None
 
 
 def ranges_table(spark: "SparkSession", judged: Iterable[Judged]) -> "DataFrame":
@@ -109,7 +98,17 @@ def ranges_table(spark: "SparkSession", judged: Iterable[Judged]) -> "DataFrame"
     return spark.createDataFrame(rows, _RANGES_DDL)
 
 
+def named(spark: "SparkSession", archived: "DataFrame", adopted: Iterable[Place]) -> "DataFrame":
+    """With the ids of the places that took over rows without one."""
+    from pyspark.sql import functions
+
+    rows = [(place.topic, place.partition, place.topic_id) for place in adopted]
+    table = spark.createDataFrame(rows, "topic string, partition int, adopted_id string")
+    return spark.sql(_NAMED, archived=archived, adopted=functions.broadcast(table))
+
+
 def parted(spark: "SparkSession", archived: "DataFrame", ranges: "DataFrame") -> "DataFrame":
+    """With the part that each row belongs to."""
     from pyspark.sql import functions
 
     return spark.sql(_PARTED, archived=archived, ranges=functions.broadcast(ranges))

@@ -102,6 +102,17 @@ class Judged:
         return not same
 
 
+def adopting(spans: Mapping[Place, Span]) -> list[Place]:
+    """The places that rows without a topic id belong to: archives did not record ids at first, and the id
+    that was there when they began to continued the rows. If there is more than one id of a partition, the
+    one that did so is gone, and the rows count by themselves.
+    """
+    by_partition: dict[tuple[str, int], list[Place]] = {}
+    for place in spans:
+        by_partition.setdefault((place.topic, place.partition), []).append(place)
+    return [places[0] for places in by_partition.values() if len(places) == 1]
+
+
 def is_same_topic(place: Place, now: TopicNow | None) -> bool:
     """Ids that are unknown on either side fit."""
     return now is not None and (not place.topic_id or not now.topic_id or place.topic_id == now.topic_id)
