@@ -10,6 +10,7 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.pipeline.archiving import (
     AllowLoss,
     BreakLock,
+    DeadLetter,
     FromTime,
     RowsPerSecond,
     RowsPerStep,
@@ -82,6 +83,7 @@ def archive(
     rows_per_second: RowsPerSecond = None,
     allow_loss: AllowLoss = False,
     break_lock: BreakLock = False,
+    dead_letter: DeadLetter = None,
     options: SourceOptions = [],  # noqa: B006 — typer reads the default and never changes it
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     master: Master = None,
@@ -111,6 +113,7 @@ def archive(
             rows_per_second,
             allow_loss,
             {"break-lock": "true"} if break_lock else {},
+            dead_letter,
         )
         with stop_on_signals() as stop, shown_progress("archive", json) as tell:
             report = run(spark, job, stop=stop, tell=tell)
