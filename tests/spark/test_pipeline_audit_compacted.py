@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tidelog.protocol.batch import assign
 from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.spark.pipelines.audit import Audit, AuditReport, audit
@@ -36,6 +37,7 @@ def in_transaction(offset: int, key: str, value: str) -> bytes:
 
 def end(offset: int, marker: Marker) -> bytes:
     batch = encode_marker(marker, 7, 0, offset=offset, now_ms=1000 + offset)
+    assign(batch, 0, offset, leader_epoch=0)
     return bytes(batch)
 
 
