@@ -101,7 +101,7 @@ def test_every_mode_is_read_from_every_broker(cluster: Cluster) -> None:
             found.update({broker: [row["digest"] for row in read] for broker, read in rows.items()})
             return all(read and read[-1]["next_offset"] >= 60 for read in rows.values())
 
-        cluster.wait_for(is_complete, lambda name=name: f"{name} is not complete on all brokers")
+        cluster.wait_for(is_complete, f"{name} is not complete on all brokers")
         assert found.keys() == {str(broker.node_id) for broker in cluster}
         assert len({tuple(digests) for digests in found.values()}) == 1
 
