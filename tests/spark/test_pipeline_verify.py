@@ -53,7 +53,7 @@ def check(spark: SparkSession, bootstrap: str, target: Path) -> Check:
 def change(target: Path, edit: Callable[[pa.Table], pa.Table]) -> None:
     """Edit one data file of the archive."""
     path = min(target.glob("records/**/*.parquet"))
-    pq.write_table(edit(pq.ParquetFile(path).read()), path)
+    pq.write_table(edit(pq.ParquetFile(path).read()), path, use_deprecated_int96_timestamps=True)
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the file
 
 
