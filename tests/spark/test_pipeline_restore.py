@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from pyspark.sql import SparkSession
 
 from tidelog.cli.failure import CommandFailed
@@ -50,11 +49,8 @@ def test_a_missing_topic_is_created(spark: SparkSession, bootstrap: str, archive
     report = restore(spark, Restore(target, bootstrap, again, new_topics=new))
     assert (report.records, report.topics, report.created) == (30, [again], [again])
     assert in_partitions(bootstrap, again) == in_partitions(bootstrap, topic)
-    resource = ConfigResource(ResourceType.TOPIC, again)
-    described = (
-        AdminClient({"bootstrap.servers": bootstrap}).describe_configs([resource])[resource].result(30)
-    )
-    assert described["retention.ms"].value == "-1"
+    with Cluster(ClientSettings(parse_bootstrap(bootstrap))) as cluster:
+        assert topic_setting(cluster, [again], "retention.ms") == {again: "-1"}
 
     # Now it is there, and is not created again; one with too few partitions is refused before any record.
     with pytest.raises(OptionError, match="exists and has 3 partitions, not 5"):
