@@ -46,6 +46,13 @@ BreakLock = Annotated[
     bool, flag("--break-lock", help="Take the archive from another run that is known to be dead.")
 ]
 
+DeadLetter = Annotated[
+    str | None,
+    typer.Option(
+        "--dead-letter", metavar="TOPIC", help="Send undecodable records to this topic as well, each once."
+    ),
+]
+
 
 def time_ms(text: str | None, option: str) -> int | None:
     """Milliseconds since 1970."""
@@ -78,5 +85,7 @@ def print_archived(report: "ArchiveReport") -> None:
     if report.lag:
         lag = [{"topic": topic, "lag": behind} for topic, behind in sorted(report.lag.items())]
         print_table(lag, {"topic": "topic", "lag": "not archived"}, right=["lag"])
+    if report.dead_letters:
+        print(f"sent {count(report.dead_letters, 'undecodable record')} to the dead-letter topic")
     for note in report.notes:
         print(note, file=sys.stderr)

@@ -15,6 +15,7 @@ import typer
 
 from tidelog.cli.client import client_settings
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.pipeline.errors import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,41 +96,15 @@ def spark_session(
             f"This needs {error.name}, which is not installed: pip install 'tidelog[spark]'."
         ) from None
     chosen = pairs(settings, "--conf")
-    with _explained():
+    with explained():
         session = open_session(f"tidelog pipeline {name}", master=master, remote=remote, settings=chosen)
+        if remote is None and "spark.log.level" not in chosen:
+            # What fails is told in one sentence, not by the traces of every task.
+            session.sparkContext.setLogLevel("FATAL")
         try:
             yield session
         finally:
             session.stop()
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    from tidelog.client.errors import ClientError
-    from tidelog.spark import OptionError, SetupError
-    from tidelog.spark.pipelines.running import MachineTooBusy
-    from tidelog.spark.pipelines.tables import TableError
-
-    try:
-        yield
-    except (SetupError, MachineTooBusy, OptionError, ClientError, TableError) as error:
-        raise CommandFailed(str(error)) from None
-    except (PySparkException, Py4JError) as error:
-        raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None
-
-
-# An error of ours in Spark's message, behind its traceback or behind Spark's own words.
-_OURS = re.compile(r"(?:^|: )(?:tidelog|pyspark\.errors)(?:\.\w+)*\.(\w+: .+)$")
-
-
-def _reason(text: str) -> str:
-    """The line that says it: a Python error inside a task, else the first line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [found[1] for line in lines if (found := _OURS.search(line))]
-    return (told or lines[:1] or ["no reason was given"])[-1]
 
 
 @contextmanager

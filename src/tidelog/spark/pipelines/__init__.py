@@ -8,6 +8,7 @@ expire         old snapshots of a table removed
 restore        tables to topics
 transform      SQL from topics to topics or tables
 audit          all replicas of a topic compared
+verify         an archive compared with its topics
 indicators     records of an experiment to performance, consistency and availability
 ============== ===========================================================================
 
@@ -20,12 +21,14 @@ from tidelog.spark.pipelines.audit import Audit, AuditReport, audit
 from tidelog.spark.pipelines.decoding import Decoding, Encoding
 from tidelog.spark.pipelines.indicators import Indicators, IndicatorsReport, indicators, write_report
 from tidelog.spark.pipelines.restore import Restore, RestoreReport, restore
+from tidelog.spark.pipelines.restore_targets import NewTopics
 from tidelog.spark.pipelines.running import Progress
 from tidelog.spark.pipelines.session import open_session
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.transform import Output, Source, Transform, TransformReport, transform
 from tidelog.spark.pipelines.transform_file import read_transform
 from tidelog.spark.pipelines.upkeep import Compaction, Expiry, UpkeepReport, compact, expire
+from tidelog.spark.pipelines.verify import Verify, VerifyReport, verify
 from tidelog.spark.schemas.registry import RegistrySettings
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
     "Expiry",
     "Indicators",
     "IndicatorsReport",
+    "NewTopics",
     "Output",
     "Progress",
     "RegistrySettings",
@@ -49,6 +53,8 @@ __all__ = [
     "Transform",
     "TransformReport",
     "UpkeepReport",
+    "Verify",
+    "VerifyReport",
     "archive",
     "audit",
     "compact",
@@ -59,5 +65,6 @@ __all__ = [
     "read_transform",
     "restore",
     "transform",
+    "verify",
     "write_report",
 ]

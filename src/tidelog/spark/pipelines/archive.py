@@ -19,6 +19,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from tidelog.spark.options import OptionError
+from tidelog.spark.pipelines.dead_letters import DeadLetters
 from tidelog.spark.pipelines.decoding import DECODED, Decoding, marked
 from tidelog.spark.pipelines.running import Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
@@ -56,8 +57,13 @@ class Archive:
     rows_per_second: int | None = None
     allow_loss: bool = False  # go on if records were deleted before they were archived, and report them
     table_options: Mapping[str, str] = field(default_factory=dict)  # of the table format
+    dead_letter: str | None = None  # a topic for undecodable records, beside their table
 
     def __post_init__(self) -> None:
+        if self.dead_letter is not None and self.decoding is None:
+            raise OptionError(
+                "Dead letters are records that a schema does not fit; give a format and a schema."
+            )
         if self.table_format not in TABLE_FORMATS:
             raise OptionError(
                 f"The table format is {self.table_format!r}; allowed: {', '.join(TABLE_FORMATS)}."
@@ -85,6 +91,15 @@ class Archive:
         return Pace(int(rows), self.rows_per_second, every_s)
 
     @property
+    def letters(self) -> DeadLetters | None:
+        if self.dead_letter is None:
+            return None
+        kafka = {
+            name: value for name, value in self.topics.options.items() if name.lower().startswith("kafka.")
+        }
+        return DeadLetters(self.dead_letter, self.topics.bootstrap, self.target, kafka)
+
+    @property
     def allows_loss(self) -> bool:
         return self.allow_loss or _option(self.topics, "failOnDataLoss").lower() == "false"
 
@@ -107,6 +122,7 @@ class ArchiveReport:
     duration_s: float = 0.0
     lag: dict[str, int] = field(default_factory=dict)  # by topic: offsets that are not archived
     notes: list[str] = field(default_factory=list)  # what the run had to decide, and what is lost
+    dead_letters: int = 0  # sent to their topic
 
 
 def archive(
@@ -125,6 +141,7 @@ def archive(
         times_ms=(job.from_ms, job.to_ms),
         allows_loss=job.allows_loss,
         compact_bytes=job.merge_bytes,
+        letters=job.letters,
         stop=asked,
         tell=tell,
     )
@@ -150,6 +167,7 @@ def _report(
         duration_s=round(duration_s, 3),
         lag=outcome.lag,
         notes=outcome.notes,
+        dead_letters=outcome.dead_letters,
     )
 
 

@@ -8,7 +8,8 @@ that was killed, or one that overlaps, repeats nothing.
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
@@ -81,6 +82,7 @@ class Outcome:
     merged_files: int = 0
     notes: list[str] = field(default_factory=list)  # Sentences.
     lag: dict[str, int] = field(default_factory=dict)  # By topic: offsets that are not archived.
+    dead_letters: int = 0
 
 
 def seconds_of(text: str) -> float:
@@ -143,13 +145,14 @@ class Stepper:
         times_ms: tuple[int | None, int | None] = (None, None),
         allows_loss: bool = False,
         compact_bytes: int = 0,
+        letters: "Callable[[DataFrame, Step], int] | None" = None,
         stop: Event,
         tell: Tell,
     ) -> None:
         self._spark, self._table, self._topics, self._rows_of = spark, table, topics, rows_of
         self._pace, self._allows_loss, self._compact_bytes = pace, allows_loss, compact_bytes
         self._from_ms, self._to_ms = times_ms
-        self._stop, self._tell = stop, tell
+        self._letters, self._stop, self._tell = letters, stop, tell
         self._restarts = Restarts(stop)
         self._compacted_at = time.monotonic()
         self.outcome = Outcome()
@@ -197,7 +200,8 @@ class Stepper:
         while not self._stop.is_set():
             rows = self._rows_of(read_ranges(self._spark, self._topics, ranges), ids)
             try:
-                return self._table.append(rows, step)
+                with self._letters_sent(rows, step):
+                    return self._table.append(rows, step)
             except PositionMoved as moved:
                 raise _PlanOutdated(moved) from None
             except PySparkException as failure:
@@ -205,6 +209,23 @@ class Stepper:
                     raise _PlanOutdated(failure) from None
                 self._restarts.allow_after(failure)
         return None
+
+    @contextmanager
+    def _letters_sent(self, rows: Rows, step: Step) -> Iterator[None]:
+        """First the letters: they are not sent again if the step is repeated
+        (:mod:`tidelog.spark.pipelines.dead_letters`), and could not be sent if it were not.
+        """
+        if self._letters is None or rows.undecodable is None:
+            yield
+            return
+        kept = rows.marked.persist() if rows.marked is not None else None  # Or it is read twice.
+        try:
+            step.confirm()
+            self.outcome.dead_letters += self._letters(rows.undecodable, step)
+            yield
+        finally:
+            if kept is not None:
+                kept.unpersist()
 
     def _confirm(self, position: Position, ranges: Ranges) -> None:
         """The rows were read by the names of their topics from some brokers: another topic may have them
