@@ -10,6 +10,7 @@ from tidelog.client.apis import Api
 from tidelog.client.errors import BrokerTooOld
 from tidelog.client.reader import Reader
 
+_ERROR = struct.Struct(">h")
 _RANGE = struct.Struct(">hhh")
 
 # For an error message: the oldest Kafka that serves a version which is needed here. Other brokers with the
@@ -54,14 +55,20 @@ class ServedVersions:
 
 def served_versions(address: tuple[str, int], response: memoryview) -> ServedVersions:
     """From a response to ApiVersions, version 0."""
-    reader = Reader(response)
-    error = reader.int16()
+    (error,) = _ERROR.unpack_from(response)
     if error:
         raise ConnectionError(
             f"{address[0]}:{address[1]} refuses to say which versions it serves: code {error}"
         )
+    return ServedVersions(address, served_ranges(response))
+
+
+def served_ranges(response: memoryview) -> dict[int, tuple[int, int]]:
+    """Oldest and newest version of each request; none if the response is an error."""
+    reader = Reader(response)
+    reader.int16()  # the error
     ranges = {}
     for _ in range(reader.int32()):
         api, oldest, newest = reader.take(_RANGE)
         ranges[api] = (oldest, newest)
-    return ServedVersions(address, ranges)
+    return ranges

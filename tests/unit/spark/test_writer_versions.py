@@ -8,9 +8,10 @@ pytest.importorskip("pyspark")
 
 from tidelog.client.apis import Api
 from tidelog.client.cluster import Cluster
+from tidelog.client.errors import BrokerTooOld
 from tidelog.client.settings import ClientSettings
 from tidelog.spark.writing.settings import AT_LEAST_ONCE, EXACTLY_ONCE
-from tidelog.spark.writing.versions import PLAIN, TRANSACTIONAL, BrokersTooOld, require_brokers
+from tidelog.spark.writing.versions import PLAIN, TRANSACTIONAL, require_brokers
 
 KAFKA_2_4 = {
     Api.PRODUCE: (0, 8),
@@ -61,8 +62,8 @@ def test_brokers_that_serve_everything(served: dict[Api, tuple[int, int]]) -> No
 def test_older_brokers_are_refused_by_what_they_lack() -> None:
     require_brokers(Served(KAFKA_2_4), AT_LEAST_ONCE, PLAIN)
     says = r"deliveryGuarantee=exactly-once needs brokers like Kafka 3\.0 or newer.*LIST_TRANSACTIONS"
-    with pytest.raises(BrokersTooOld, match=says):
+    with pytest.raises(BrokerTooOld, match=says):
         require_brokers(Served(KAFKA_2_4), EXACTLY_ONCE, TRANSACTIONAL)
     older = KAFKA_2_4 | {Api.PRODUCE: (0, 7)}
-    with pytest.raises(BrokersTooOld, match=r"Kafka 2\.4 or newer; these do not serve PRODUCE in"):
+    with pytest.raises(BrokerTooOld, match=r"Kafka 2\.4 or newer; these do not serve PRODUCE in"):
         require_brokers(Served(older), AT_LEAST_ONCE, PLAIN)

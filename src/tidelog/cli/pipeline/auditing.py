@@ -16,19 +16,13 @@ from tidelog.cli.pipeline.run import (
     shown_progress,
     spark_session,
 )
+from tidelog.cli.pipeline.table_options import Catalog, TableOptions, chosen_options
 from tidelog.cli.tables import count, print_json, print_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidelog.spark.pipelines import AuditReport, VerifyReport
-
-TableOptions = Annotated[
-    list[str],
-    typer.Option(
-        "--table-option", metavar="KEY=VALUE", help="An option of the table's format; may be repeated."
-    ),
-]
 
 
 def audit(
@@ -60,6 +54,7 @@ def audit(
         str | None,
         typer.Option("--archive", metavar="PATH", help="Verify this archive of the topics as well."),
     ] = None,
+    catalog: Catalog = None,
     table_options: TableOptions = [],  # noqa: B006
     options: SourceOptions = [],  # noqa: B006
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -86,7 +81,7 @@ def audit(
         names = [name for name in topics.split(",") if name]
         verified = None
         if archive is not None:
-            wanted = Verify(archive, bootstrap, names, given, pairs(table_options, "--table-option"))
+            wanted = Verify(archive, bootstrap, names, given, chosen_options(catalog, table_options))
             verified = _verified(spark, wanted, json)
             names = names or _existing_topics(verified)
         report = None
@@ -105,6 +100,7 @@ def verify(
         ),
     ] = [],  # noqa: B006
     replicas: Annotated[bool, flag("--replicas", help="Audit all replicas of the topics as well.")] = False,
+    catalog: Catalog = None,
     table_options: TableOptions = [],  # noqa: B006
     options: SourceOptions = [],  # noqa: B006
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -123,7 +119,7 @@ def verify(
         from tidelog.spark.pipelines import audit as run
 
         given = pairs(options, "--option")
-        wanted = Verify(target, bootstrap, topics, given, pairs(table_options, "--table-option"))
+        wanted = Verify(target, bootstrap, topics, given, chosen_options(catalog, table_options))
         report = _verified(spark, wanted, json)
         audited = None
         if replicas and (names := _existing_topics(report)):

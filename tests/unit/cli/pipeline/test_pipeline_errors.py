@@ -15,6 +15,15 @@ Traceback (most recent call last):
 tidelog.client.errors.UnknownTopic: There is no topic orders-again in the cluster at 127.0.0.1:9092.
  at org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
 """
+IN_A_LINE = (
+    "[PYTHON_DATA_SOURCE_ERROR] Failed to plan reading of the data source tidelog: "
+    "tidelog.client.errors.UnknownTopic: There is no topic orders-again in the cluster. SQLSTATE: 38000"
+)
+AFTER_A_CONDITION = (
+    "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_DATA_SOURCE_ERROR] Failed to read: "
+    "tidelog.spark.reading.loss.DataLoss: Offsets 3 to 9 are gone; records are lost: set "
+    "failOnDataLoss=false to go on without them."
+)
 FULL = """An error occurred while calling o123.parquet.
 : org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows. SQLSTATE: 58030
 \tat java.base/java.lang.Thread.run(Thread.java:840)
@@ -48,6 +57,11 @@ Caused by: java.lang.IllegalArgumentException: requirement failed: the block is 
     ("text", "sentence"),
     [
         (IN_A_TASK, "There is no topic orders-again in the cluster at 127.0.0.1:9092."),
+        (IN_A_LINE, "There is no topic orders-again in the cluster."),
+        (
+            AFTER_A_CONDITION,
+            "Offsets 3 to 9 are gone; records are lost: set failOnDataLoss=false to go on without them.",
+        ),
         (FULL, "The disk is full; free some space and run the command again."),
         (DENIED, "This user may not read or write at /data/orders/records/part-0.parquet."),
         (NO_DIRECTORY, "This user may not read or write at /root/x/_temporary/0."),
@@ -77,6 +91,13 @@ def test_files_that_cannot_be_used(code: int, said: str) -> None:
     with pytest.raises(CommandFailed) as failed, explained():
         raise OSError(code, os.strerror(code), "/data/x")
     assert str(failed.value).startswith(said) and "\n" not in str(failed.value)
+
+
+def test_what_is_missing_on_the_machine_is_said_as_it_is() -> None:
+    from tidelog.spark import PackageMissing
+
+    with pytest.raises(CommandFailed, match=r"^Install it\.$"), explained():
+        raise PackageMissing("Install it")
 
 
 def test_a_closed_pipe_is_no_failure() -> None:
