@@ -1,8 +1,12 @@
 """What dead letters say, and the note about those that are sent."""
 
-import pyarrow as pa
+import threading
+from pathlib import Path
 
-from tidelog.client.settings import ClientSettings, SaslSettings, TlsSettings
+import pyarrow as pa
+from confluent_kafka import Producer
+
+from tidelog.client.settings import ClientSettings, OAuthSettings, SaslSettings, TlsSettings
 from tidelog.spark.pipelines.dead_letters import (
     DeadLetters,
     Sent,
@@ -78,3 +82,24 @@ def test_the_connection_is_that_of_the_other_client() -> None:
     assert settings["ssl.ca.location"] == "/ca.pem"
     assert settings["ssl.endpoint.identification.algorithm"] == "none"
     assert (settings["sasl.mechanism"], settings["sasl.username"]) == ("SCRAM-SHA-256", "u")
+
+
+def test_tokens_are_those_of_the_other_client(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+    oauth = OAuthSettings(f"file:{file}", extensions=(("logicalCluster", "lkc-1"),))
+    client = ClientSettings((("127.0.0.1", 9),), sasl=SaslSettings("OAUTHBEARER", "u", "", oauth))
+    settings = librdkafka_settings(client)
+    assert settings["security.protocol"] == "SASL_PLAINTEXT" and "sasl.username" not in settings
+    text, _, _, extensions = settings["oauth_cb"](None)
+    assert (text, extensions) == ("secret", {"logicalCluster": "lkc-1"})
+    asked = threading.Event()
+
+    def watched(config: object) -> object:
+        found = settings["oauth_cb"](config)
+        asked.set()
+        return found
+
+    producer = Producer({**settings, "oauth_cb": watched})
+    assert asked.wait(30), "the library did not ask for a token"
+    assert len(producer) == 0

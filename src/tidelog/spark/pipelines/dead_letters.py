@@ -24,13 +24,16 @@ group must be deleted as well if that is wanted.
 """
 
 import hashlib
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.client.cluster import Cluster
 from tidelog.client.errors import ClientError
-from tidelog.client.settings import ClientSettings
+from tidelog.client.oauth import token
+from tidelog.client.settings import ClientSettings, OAuthSettings, TlsSettings
 from tidelog.client.topic_creation import create_topic
 from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import OptionError, Options
@@ -45,6 +48,7 @@ PREFIX = "tidelog.error."
 DEFAULT_REASON = "the value does not fit the schema"
 _TIMEOUT_S = 60.0
 _TRANSACTION_TIMEOUT_MS = 900_000  # what brokers allow by default
+_TOKEN_KEPT_S = 60.0  # the library asks again well before, and may get the same token
 _FORM = "1"
 
 
@@ -261,7 +265,9 @@ def librdkafka_settings(client: ClientSettings) -> dict[str, Any]:
     tls, sasl = client.tls, client.sasl
     transport = "PLAINTEXT" if tls is None else "SSL"
     settings["security.protocol"] = transport if sasl is None else f"SASL_{transport}"
-    if sasl is not None:
+    if sasl is not None and sasl.oauth is not None:
+        settings |= {"sasl.mechanism": sasl.mechanism, "oauth_cb": partial(_token, sasl.oauth, tls)}
+    elif sasl is not None:
         settings |= {
             "sasl.mechanism": sasl.mechanism, "sasl.username": sasl.username, "sasl.password": sasl.password
         }  # fmt: skip
@@ -274,3 +280,10 @@ def librdkafka_settings(client: ClientSettings) -> dict[str, Any]:
         }  # fmt: skip
         settings |= {name: value for name, value in named.items() if value is not None}
     return settings
+
+
+def _token(
+    oauth: OAuthSettings, tls: TlsSettings | None, _: object
+) -> tuple[str, float, str, dict[str, str]]:
+    """As the library wants it: the token, the time until which it is used, a principal and extensions."""
+    return token(oauth, tls), time.time() + _TOKEN_KEPT_S, oauth.client_id, dict(oauth.extensions)
