@@ -15,7 +15,7 @@ from tidelog.cli.failure import CommandFailed
 
 # An error whose text is meant to be read: the last line of a Python traceback in Spark's message, or behind
 # Spark's own words.
-_OURS = re.compile(r"(?:^|.*: )(?:\w+\.)*(?:tidelog|pyspark\.errors)(?:\.\w+)*\.\w+: (.+)$")
+_OURS = re.compile(r"(?:.*: )?(?:\w+\.)*(?:tidelog|pyspark\.errors)(?:\.\w+)*\.\w+: (.+)$")
 _PYTHON = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): (.+)$")
 _JAVA = re.compile(r"^(?:: |Caused by: )?(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error): (.+)$")
 _CONDITION = re.compile(r"^\[[A-Z][A-Z0-9_.]*\] ")
