@@ -146,7 +146,7 @@ class _Read(PendingFetch):
                 self._call.number, told.error, -1, -1, records, start, diverging, aborted=aborted,
                 process=self._replica() or self._broker, watermark=told.high_watermark,
                 stable=told.last_stable_offset, agreed_epoch=self._agreed_epoch(),
-                follower_epoch=self._follower_epoch(),
+                follower_epoch=self._epoch(leads=False), led_epoch=self._epoch(leads=True),
             )
         )  # fmt: skip
 
@@ -162,9 +162,9 @@ class _Read(PendingFetch):
         led = replica.epoch if replica.role is Role.LEADER else -1
         return max(led, replica.watermark.agreed[0], replica.last_epoch)
 
-    def _follower_epoch(self) -> int | None:
+    def _epoch(self, *, leads: bool) -> int | None:
         partition = self._replica()
-        if partition is None or partition.replica.role is Role.LEADER:
+        if partition is None or (partition.replica.role is Role.LEADER) is not leads:
             return None
         return partition.replica.epoch
 

@@ -38,14 +38,16 @@ def history() -> PartitionHistory:
     return found
 
 
-def reader_gets(history: PartitionHistory, broker: int, follower_epoch: int | None) -> Reader:
+def reader_gets(
+    history: PartitionHistory, broker: int, follower_epoch: int | None, led_epoch: int | None = None
+) -> Reader:
     """The record that was given up, from a broker that does not lead but knows of an epoch; or leads."""
     reader = Reader(cast(Client, OneLeaderKnown()), history, "t", 0)
     reader.committing = False
     records: Any = encode_batch([Record(0, 0, None, GIVEN_UP, ())], leader_epoch=EPOCH)
     reply = Reply(
         1, ErrorCode.NONE, records=bytes(records), left_ms=2.0, process="p", watermark=1, stable=1,
-        agreed_epoch=EPOCH, follower_epoch=follower_epoch,
+        agreed_epoch=EPOCH, follower_epoch=follower_epoch, led_epoch=led_epoch,
     )  # fmt: skip
     reader._got(reply, broker, at_leader=broker == NAMED)
     return reader
@@ -77,3 +79,15 @@ def test_a_stand_in_that_knows_only_of_an_epoch_without_a_leader(history: Partit
     history.forgive(floor=0, leader_epoch=EPOCH, now_ms=1.0, leaderless_epoch=EPOCH + 2)
     assert reader_gets(history, NAMED, EPOCH + 1).position == 0
     assert reader_gets(history, NAMED, EPOCH + 3).position == 1
+
+
+def test_a_leader_that_has_not_heard_of_its_successor(history: PartitionHistory) -> None:
+    history.forgive(floor=0, leader_epoch=EPOCH, now_ms=1.0, leaderless_epoch=EPOCH)
+    assert reader_gets(history, NAMED, None, led_epoch=EPOCH).position == 0
+    assert reader_gets(history, NAMED, None, led_epoch=EPOCH + 1).position == 1
+
+
+def test_not_a_leader_whose_epoch_goes_on(history: PartitionHistory) -> None:
+    """Records were lost by others, and it is read like any leader."""
+    history.forgive(floor=0, leader_epoch=EPOCH, now_ms=1.0, leaderless_epoch=EPOCH - 1)
+    assert reader_gets(history, NAMED, None, led_epoch=EPOCH).position == 1

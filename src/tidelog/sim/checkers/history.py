@@ -76,6 +76,7 @@ class PartitionHistory:
         self._forgiven_from = ANYWHERE
         self._forgiven_epoch = -1
         self._unaware_epoch = -1  # A follower that knows no later one has heard of no leader since.
+        self._ended_epoch = -1  # The last one that had ended then.
         self.shortened = False  # records may be deleted: by an operator or by retention
         self.read_from = 0  # Readers may have missed earlier records: they were deleted where they read.
 
@@ -185,9 +186,13 @@ class PartitionHistory:
         """Whether a replica does not lead and has heard of no leader since records were given up."""
         return follower_epoch is not None and follower_epoch <= self._unaware_epoch
 
+    def is_deposed(self, led_epoch: int | None) -> bool:
+        """Whether a replica leads an epoch that had ended when records were given up: it does not know."""
+        return led_epoch is not None and led_epoch <= self._ended_epoch
+
     def forgive(self, floor: int, leader_epoch: int, now_ms: float, leaderless_epoch: int = -1) -> None:
         """Everything from ``floor`` on may be lost and replaced. ``leader_epoch``: up to which epoch it was
-        written. ``leaderless_epoch``: the last one without a leader before the loss was decided.
+        written. ``leaderless_epoch``: the last one that had ended when the loss was decided.
         """
         self.forgiven_ms = now_ms
         for watermarks in self._watermarks.values():
@@ -195,6 +200,7 @@ class PartitionHistory:
         self._forgiven_from = min(floor, self._forgiven_from)
         self._forgiven_epoch = max(leader_epoch, self._forgiven_epoch)
         self._unaware_epoch = max(leader_epoch, leaderless_epoch, self._unaware_epoch)
+        self._ended_epoch = max(leaderless_epoch, self._ended_epoch)
         for offset in [offset for offset in self._seen if offset >= floor]:
             del self._seen[offset]
         for value in [value for value, told in self._told.items() if told.offset >= floor]:

@@ -91,6 +91,7 @@ class Reply(NamedTuple):
     stable: int = -1  # last stable offset
     agreed_epoch: int = -1  # the last one whose leader had the log of the responder, for checkers
     follower_epoch: int | None = None  # newest one that a responder knows which does not lead, for checkers
+    led_epoch: int | None = None  # the one that a responder leads, for checkers
 
 
 LEFT = Reply._fields.index("left_ms")

@@ -130,7 +130,10 @@ class Reader:
             )  # fmt: skip
             # A partition without a leader is read from a stand-in, which metadata name as if it led: it is a
             # follower like any other, and may not have heard yet that an operator gave up what it serves.
-            haunted = not at_leader or self._history.is_unaware(reply.follower_epoch)
+            # A leader whose log has failed goes on serving readers until it hears of the next one.
+            history = self._history
+            late = history.is_unaware(reply.follower_epoch) or history.is_deposed(reply.led_epoch)
+            haunted = not at_leader or late
             self._take(reply.records, reply.aborted, haunted=haunted)
             if self._maybe_commit():
                 return
