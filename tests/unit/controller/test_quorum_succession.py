@@ -342,6 +342,15 @@ def test_a_healthy_move_cannot_be_ended_by_force(image: ClusterImage) -> None:
         assert not can_be_forced(after)
 
 
+def test_a_voter_that_a_cancelled_move_may_have_added_counts(image: ClusterImage) -> None:
+    """The leader may have added 4 before it heard of the cancellation. Then 1 and 2 are no majority."""
+    after = moving(image, 1, 2, 4)
+    after = after.apply(reassignment.cancel(after, "t", 0, rules_of))
+    assert partition(after).known_voters == {1, 2, 3}
+    assert not can_be_forced(after)
+    assert can_be_forced(lost(after, 3))
+
+
 def test_half_of_the_voters_of_a_move_are_no_majority(image: ClusterImage) -> None:
     """Nor may they be in the set that a leader writes next, of which nobody has told yet."""
     for voters in ((1, 2, 3, 4, 5), (1, 3, 4, 5)):

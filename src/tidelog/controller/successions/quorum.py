@@ -122,10 +122,12 @@ def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
 
 
 def _next_sets(partition: PartitionImage, voters: frozenset[int]) -> Iterator[frozenset[int]]:
-    """The sets that a reassignment may turn these voters into in one step."""
-    missing = [replica for replica in partition.target if replica not in voters]
-    yield from (voters | {replica} for replica in missing)
-    if not missing:
+    """The sets that a reassignment may turn these voters into in one step. A leader may have added a replica
+    before it heard that the reassignment was cancelled or got another target.
+    """
+    joining = {*partition.target, *partition.adding}.difference(voters)
+    yield from (voters | {replica} for replica in joining)
+    if voters.issuperset(partition.target):
         yield from (voters - {replica} for replica in voters.difference(partition.target))
 
 
