@@ -43,8 +43,16 @@ BAD: dict[str, tuple[dict[str, str | None], str]] = {
     "a path": ({"path": "/tmp"}, "option subscribe says which topics"),
     "for streams": ({"maxOffsetsPerTrigger": "5"}, "does not apply to a batch read"),
     "Java's store": (
+        {
+            "kafka.security.protocol": "SSL",
+            "kafka.ssl.truststore.location": "/t.jks",
+            "kafka.ssl.truststore.type": "JKS",
+        },
+        "convert the store with keytool -importkeystore -srckeystore /t.jks",
+    ),
+    "no store": (
         {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/t.jks"},
-        "kafka.ssl.truststore.type is JKS by default; allowed: PEM",
+        "kafka.ssl.truststore.location is '/t.jks', which cannot be read: No such file",
     ),
     "mechanism": (
         {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI"},
