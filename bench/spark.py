@@ -14,14 +14,13 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from bench import spark_cases, spark_jars
+from bench import spark_cases, spark_documents, spark_jars
 from bench.lineup import CACHE, Options, work_directory
 from bench.process import BenchError
 from bench.report import Check, Column, Report, merge_rounds
 from bench.servers import REPOSITORY, TidelogServer, Topics
-from bench.spark_cases import Step, Topic
+from bench.spark_cases import PARTITIONS, Step, Topic
 
-PARTITIONS = 4
 ROWS = 10_000_000
 QUICK_ROWS = 1_000_000
 CALL_RECORDS = 10_000
@@ -102,12 +101,22 @@ class Bench:
             jars, self.has_connector = [], False
         self._spark = SparkProcess(jars, self._server.bootstrap, directory)
         stack.callback(self._spark.stop)
+        self._registry = stack.enter_context(spark_documents.registry())
         self._written = 0
         self._rounds = min(options.rounds, ROUNDS_MAX)
 
-    def fill(self, topic: str, rows: int, value_size: int, codec: str = "none") -> None:
+    def fill(
+        self,
+        topic: str,
+        rows: int,
+        value_size: int,
+        codec: str = "none",
+        partitions: int = PARTITIONS,
+        content: str = "document",
+    ) -> None:
         """Records like small JSON documents, the same in all partitions."""
-        self.topics.create(topic, PARTITIONS)
+        self.topics.create(topic, partitions)
+        call_records = min(CALL_RECORDS, max(rows // partitions, 1))
         with self.options.console.status(f"writing {rows:,} records of {value_size} B to {topic}"):
             producer = Producer(
                 {
@@ -117,11 +126,12 @@ class Bench:
                     "queue.buffering.max.messages": 2_000_000,
                 }
             )
-            messages = [{"value": _document(number, value_size)} for number in range(CALL_RECORDS)]
+            made = spark_documents.CONTENTS[content]
+            messages = [{"value": made(number, value_size)} for number in range(call_records)]
             waiting_bytes = 0
-            for done in range(0, rows, CALL_RECORDS):
+            for done in range(0, rows, call_records):
                 part = messages[: rows - done]
-                taken = producer.produce_batch(topic, part, partition=done // CALL_RECORDS % PARTITIONS)
+                taken = producer.produce_batch(topic, part, partition=done // call_records % partitions)
                 waiting_bytes += len(part) * value_size
                 if taken != len(part):  # its queue was full
                     raise BenchError(f"the client did not take all records of {topic}")
@@ -131,13 +141,16 @@ class Bench:
             if producer.flush(120):
                 raise BenchError(f"not all records of {topic} could be written")
 
-    def measure(self, label: str, steps: dict[str, Step], rows: int, report: Report) -> None:
+    def measure(
+        self, label: str, steps: dict[str, Step], rows: int, report: Report, rounds: int | None = None
+    ) -> None:
         """All steps in turns, after a round that does not count; the medians become rows."""
         found: dict[str, list[dict[str, float | None]]] = {name: [] for name in steps}
-        for number in range(self._rounds + 1):
+        last = rounds or self._rounds
+        for number in range(last + 1):
             names = list(steps)[number % len(steps) :] + list(steps)[: number % len(steps)]
             for name in names:
-                with self.options.console.status(f"{label}: {name}, round {number} of {self._rounds}"):
+                with self.options.console.status(f"{label}: {name}, round {number} of {last}"):
                     cost = self._spark.run(self._prepared(steps[name]))
                 if number:
                     found[name].append(
@@ -148,27 +161,18 @@ class Bench:
                             "worker_mb": cost["worker_mb"],
                         }
                     )
-        for name, rounds in found.items():
-            report.rows.append({"query": label, "source": name} | merge_rounds(rounds))
+        for name, measured in found.items():
+            report.rows.append({"query": label, "source": name} | merge_rounds(measured))
 
     def _prepared(self, step: Step) -> Step:
+        if step["query"] == "decoded":
+            return step | {"registry": self._registry}
         if step["query"] != "write":
             return step
         self._written += 1
         topic = f"written-{self._written}"
         self.topics.create(topic, PARTITIONS)
         return step | {"topic": topic}
-
-
-def _document(number: int, size: int) -> bytes:
-    start = b'{"id":%08d,"name":"customer %d","amount":%d.25,"city":"%s","note":"' % (
-        number,
-        number * 7919 % 10_007,
-        number % 1000,
-        (b"Berlin", b"Lisboa", b"Oslo")[number % 3],
-    )
-    filler = b"%016x" % (number * 2_654_435_761 % (1 << 64)) * (size // 16 + 1)
-    return (start + filler)[: size - 2] + b'"}'
 
 
 @contextmanager
@@ -188,11 +192,15 @@ def run(options: Options) -> list[Report]:
     filled: set[Topic] = set()
     with running(options) as bench:
         for case in cases:
-            count = int(rows * spark_cases.WRITTEN_SHARE) if case.topic is None else case.topic.rows(rows)
-            if case.topic is not None and case.topic not in filled:
-                filled.add(case.topic)
-                bench.fill(case.topic.name, count, case.topic.value_size, case.topic.codec)
-            bench.measure(case.label, case.steps(count, has_connector=bench.has_connector), count, report)
+            count = case.rows(rows)
+            for topic in case.topics:
+                if topic not in filled:
+                    filled.add(topic)
+                    bench.fill(
+                        topic.name, count, topic.value_size, topic.codec, topic.partitions, topic.content
+                    )
+            steps = case.steps(count, has_connector=bench.has_connector)
+            bench.measure(case.label, steps, count, report, case.rounds)
     report.checks += [check for case in cases for check in case.checks(report)]
     return [report]
 

@@ -9,19 +9,24 @@ from bench.report import Check, Report
 TUNED = {"kafka.max.poll.records": "10000"}  # the connector's real brake
 VALUE = {"columns": "value"}
 SMALL_ROWS = 1_000
+SMALL_ROUNDS = 15  # a query of a second varies more than one of a minute
+PARTITIONS = 4
+MANY_PARTITIONS = 200
 
 Step = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Records of one size; ``share`` of the rows that were asked for."""
+    """Records of one kind and size; ``share`` of the rows that were asked for."""
 
     name: str
     value_size: int = 100
     codec: str = "none"
     share: float = 1.0
     rows_fixed: int | None = None
+    partitions: int = PARTITIONS
+    content: str = "document"  # see bench.spark_documents
 
     def rows(self, asked: int) -> int:
         return self.rows_fixed or int(asked * self.share)
@@ -37,6 +42,14 @@ class Case:
     wanted: float
     wanted_tuned: float | None = None
     wanted_value: float | None = None  # only the column ``value``, over the tuned one
+    rounds: int | None = None  # None: as many as were asked for
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        return () if self.topic is None else (self.topic,)
+
+    def rows(self, asked: int) -> int:
+        return int(asked * WRITTEN_SHARE) if self.topic is None else self.topic.rows(asked)
 
     def steps(self, rows: int, *, has_connector: bool) -> dict[str, Step]:
         step: Step = {"query": self.query, "expected": rows}
@@ -68,9 +81,33 @@ class Case:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaCase:
+    """Documents with a schema of a registry beside the same documents as JSON, which Spark itself decodes."""
+
+    label: str
+    topics: tuple[Topic, ...]  # JSON, Avro
+    wanted: float
+    rounds: int | None = None  # None: as many as were asked for
+
+    def rows(self, asked: int) -> int:
+        return self.topics[0].rows(asked)
+
+    def steps(self, rows: int, *, has_connector: bool) -> dict[str, Step]:
+        step: Step = {"query": "decoded", "source": "tidelog", "options": VALUE, "expected": rows}
+        return {one.content: step | {"topic": one.name, "content": one.content} for one in self.topics}
+
+    def checks(self, report: Report) -> Iterator[Check]:
+        theirs, ours = ({"query": self.label, "source": one.content} for one in self.topics)
+        yield Check(
+            f"{self.label}: Avro over JSON", report.ratio("rows_per_second", ours, theirs), self.wanted
+        )
+
+
+WRITTEN_SHARE = 0.5
 _PLAIN = Topic("plain")
 
-CASES = (
+CASES: tuple[Case | SchemaCase, ...] = (
     Case("sum of lengths", "sum", _PLAIN, 2.0, 1.2, 1.5),
     Case("count", "count", _PLAIN, 2.0),
     Case("seven columns", "noop", _PLAIN, 2.0),
@@ -80,12 +117,22 @@ CASES = (
     Case("sum of lengths, lz4", "sum", Topic("lz4", codec="lz4", share=0.5), 2.0, 1.2, 1.5),
     Case("sum of lengths, zstd", "sum", Topic("zstd", codec="zstd", share=0.5), 2.0, 1.2, 1.5),
     Case("sum of lengths, 1 KB", "sum", Topic("large", value_size=1000, share=0.1), 1.3),
-    Case("a small topic", "count", Topic("small", rows_fixed=SMALL_ROWS), 1.0),
+    Case("a small topic", "count", Topic("small", rows_fixed=SMALL_ROWS), 1.0, rounds=SMALL_ROUNDS),
+    Case(
+        "a small topic of 200 partitions",
+        "count",
+        Topic("scattered", rows_fixed=SMALL_ROWS, partitions=MANY_PARTITIONS),
+        1.0,
+    ),
     Case("writing", "write", None, 1.2),
+    SchemaCase(
+        "decoded",
+        (Topic("json", share=0.5, content="json"), Topic("avro", share=0.5, content="avro")),
+        0.7,
+    ),
 )
-WRITTEN_SHARE = 0.5
 
 
-def chosen(words: Sequence[str]) -> list[Case]:
+def chosen(words: Sequence[str]) -> list[Case | SchemaCase]:
     """The cases with one of the words in their names; all of them without words."""
     return [case for case in CASES if not words or any(word in case.label for word in words)]

@@ -55,6 +55,7 @@ class Session:
             "available now": self._available_now,
             "archive": self._archive,
             "write": self._write,
+            "decoded": self._decoded,
         }
         cpu, started = _tree_cpu_seconds(), time.perf_counter()
         answer = work[query["query"]](query)
@@ -111,6 +112,21 @@ class Session:
         writer = values.write.format(FORMATS[query["source"]]).option("topic", query["topic"])
         writer.option("kafka.bootstrap.servers", self._bootstrap).mode("append").save()
         return int(query["expected"])
+
+    def _decoded(self, query: Query) -> int:
+        """All fields of small documents: JSON by Spark itself, Avro by the schema of a registry."""
+        from pyspark.sql import functions
+
+        from bench.spark_documents import COLUMNS, SUBJECT
+        from tidelog.spark import from_tidelog
+
+        if query["content"] == "json":
+            made = functions.from_json(functions.col("value").cast("string"), COLUMNS)
+        else:
+            made = from_tidelog("value", registry=query["registry"], subject=SUBJECT)
+        fields = self._frame(query).select(made.alias("document")).select("document.*")
+        texts = "sum(length(name)), sum(length(city)), sum(length(note))"
+        return int(fields.selectExpr("count(id)", "sum(amount)", *texts.split(", ")).collect()[0][0])
 
     def _fresh(self) -> str:
         self._made += 1

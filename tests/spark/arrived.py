@@ -1,9 +1,11 @@
 """What confluent-kafka, the reference, sees in a topic."""
 
+import time
+import uuid
 from collections.abc import Callable
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from interop.consumed import headers_of, offset_of, partition_of
 
@@ -17,8 +19,13 @@ class Message(NamedTuple):
     timestamp_ms: int
 
 
-def consume(bootstrap: str, topic: str, *, committed: bool = True) -> list[Message]:
-    """All records from the beginning to the end as it is now, in the order of each partition."""
+HELD_BACK = b"held-back?"  # the key of records of held_back()
+
+
+def consume(bootstrap: str, topic: str, *, committed: bool = True, marks: bool = False) -> list[Message]:
+    """All records from the beginning to the end as it is now, in the order of each partition. ``marks``: also
+    those of :func:`held_back`.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -30,9 +37,26 @@ def consume(bootstrap: str, topic: str, *, committed: bool = True) -> list[Messa
         }
     )
     try:
-        return _to_the_end(consumer, topic)
+        return [one for one in _to_the_end(consumer, topic) if marks or one.key != HELD_BACK]
     finally:
         consumer.close()
+
+
+def held_back(bootstrap: str, topic: str, *, within_s: float = 60.0) -> list[int]:
+    """Partitions whose ``read_committed`` readers do not get a record that is written now, because a
+    transaction before it is open. Ended ones are waited for, for far less than a transaction's timeout.
+    """
+    mark = uuid.uuid4().hex.encode()
+    producer = Producer({"bootstrap.servers": bootstrap})
+    partitions = set(producer.list_topics(topic, 30).topics[topic].partitions)
+    for partition in partitions:
+        producer.produce(topic, partition=partition, value=mark, key=HELD_BACK)
+    assert producer.flush(60) == 0
+    deadline = time.monotonic() + within_s
+    while True:
+        seen = {one.partition for one in consume(bootstrap, topic, marks=True) if one.value == mark}
+        if seen == partitions or time.monotonic() > deadline:
+            return sorted(partitions - seen)
 
 
 def _to_the_end(consumer: Consumer, topic: str) -> list[Message]:

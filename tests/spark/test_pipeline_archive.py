@@ -13,8 +13,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tidelog.spark import OptionError
-from tidelog.spark.pipelines import Archive, Decoding, Restore, Topics, archive, avro, read_archive, restore
-from tidelog.spark.pipelines.files import ParquetFiles
+from tidelog.spark.pipelines import Archive, Decoding, Restore, Topics, archive, read_archive, restore
 
 from .arrived import Message, consume
 from .conftest import CreateTopic
@@ -53,15 +52,11 @@ def test_an_archive_is_brought_up_to_date_and_restored(
     produce(bootstrap, topic, [None, b"", b"last"])
     assert archive(spark, job).records == 3
 
-    # As after a crash between the table and Spark's note of it: the last batch runs again.
-    commits = sorted(
-        (tmp_path / "archive/checkpoint/commits").glob("[0-9]*"), key=lambda path: int(path.name)
-    )
-    commits[-1].unlink()
-    (commits[-1].parent / f".{commits[-1].name}.crc").unlink(missing_ok=True)
     again = archive(spark, Archive(job.topics, job.target, merge_bytes=1 << 20))
     assert (again.records, again.total) == (0, 503)
-    assert again.merged_files > 0 and again.files == len(ParquetFiles(job.records).files())
+    files = sorted((tmp_path / "archive/records").rglob("*.parquet"))
+    assert again.merged_files > 0 and again.files == len(files)
+    assert again.total_bytes == sum(file.stat().st_size for file in files)
     assert read_archive(spark, job.target).count() == 503
 
     report = restore(spark, Restore(job.target, bootstrap, topic=other))
@@ -133,7 +128,7 @@ def test_avro_becomes_columns(
         fastavro.schemaless_writer(out, fastavro.parse_schema(schema), order)
         values.append(b"\x00\x00\x00\x00\x07" + out.getvalue())
     produce(bootstrap, topic, values)
-    decoding = Decoding("confluent-avro", json.dumps(schema))
+    decoding = Decoding("confluent-avro", json.dumps(schema), ids=(7,))
     job = Archive(
         Topics(bootstrap, topic), str(tmp_path / "archive"), decoding, keeps_value=False, merge_bytes=0
     )
@@ -145,73 +140,3 @@ def test_avro_becomes_columns(
     assert (
         spark.read.parquet(job.records).where("decoded.at = timestamp '2026-05-17 12:30:00Z'").count() == 10
     )
-
-
-def test_avro_that_cannot_be_columns_is_refused() -> None:
-    assert (
-        avro.columns(
-            avro.parse_schema(
-                json.dumps(
-                    {
-                        "type": "record",
-                        "name": "A",
-                        "fields": [
-                            {
-                                "name": "d",
-                                "type": {
-                                    "type": "bytes",
-                                    "logicalType": "decimal",
-                                    "precision": 9,
-                                    "scale": 2,
-                                },
-                            },
-                            {"name": "m", "type": {"type": "map", "values": ["null", "double"]}},
-                            {"name": "r", "type": {"type": "record", "name": "B", "fields": []}},
-                            {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["x"]}},
-                        ],
-                    }
-                )
-            )
-        )
-        == "`d` decimal(9,2), `m` map<string, double>, `r` struct<>, `e` string"
-    )
-    for text, complaint in (
-        ("{", "is not valid JSON"),
-        ('"string"', "is not a record"),
-        ('{"type": "nothing"}', "is invalid"),
-    ):
-        with pytest.raises(OptionError, match=complaint):
-            avro.parse_schema(text)
-
-
-def test_a_batch_whose_files_were_half_moved_is_completed(spark: SparkSession, tmp_path: Path) -> None:
-    table = ParquetFiles(str(tmp_path / "table"))
-    rows = spark.range(0, 100, 1, 4).selectExpr("id", "id % 2 as half")
-    whole = table.add(rows, 7, ["half"])
-    assert whole.rows == 100 and len(whole.files) == 8
-    # Back to the middle of the move: some files in place, the others and the mark of completeness aside.
-    staging = tmp_path / "table/_staging/7"
-    for number, name in enumerate(whole.files[:3]):
-        target = staging / name.rpartition("/")[0] / f"part-{90 + number:05}-x.c000.snappy.parquet"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "table" / name).rename(target)
-    (staging / "_SUCCESS").touch()
-    (tmp_path / "table/_batches/7.json").unlink()
-    assert table.add(spark.range(5).selectExpr("id", "id as half"), 7, ["half"]).rows == 100
-    assert spark.read.parquet(table.path).count() == 100 and not staging.exists()
-
-
-def test_a_merge_that_was_begun_is_finished(spark: SparkSession, tmp_path: Path) -> None:
-    table = ParquetFiles(str(tmp_path / "table"))
-    for batch in range(3):
-        table.add(spark.range(batch * 10, batch * 10 + 10, 1, 1).selectExpr("id", "0 as day"), batch, ["day"])
-    carried_out = table._carry_out
-    table._carry_out = lambda plan: None  # type: ignore[method-assign]
-    kept = table._delete_directory
-    table._delete_directory = lambda name: None  # type: ignore[method-assign]
-    table.merge(spark, target_bytes=1 << 20)
-    table._carry_out, table._delete_directory = carried_out, kept  # type: ignore[method-assign]
-    assert len(table.files()) == 3
-    table.finish_merges()
-    assert len(table.files()) == 1 and table.row_count() == 30
-    assert sorted(row.id for row in spark.read.parquet(table.path).collect()) == list(range(30))

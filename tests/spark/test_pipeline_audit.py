@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tidelog.protocol import batch as batches
 from tidelog.spark import OptionError
 from tidelog.spark.pipelines.audit import Audit, AuditReport, audit
+from tidelog.spark.pipelines.audit.scanning import scan
 from tidelog.testing import Cluster, running_cluster
 
 RECORDS = 600
@@ -76,6 +77,35 @@ def test_replicas_of_a_sound_cluster_are_equal(
     assert judge(copies).holds
 
 
+def test_every_mode_is_read_from_every_broker(cluster: Cluster) -> None:
+    """What the tasks of an audit do, without Spark."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    names = {"in-sync-set": "isr", "in-quorum": "quorum", "with-backup": "primary-backup"}
+    topics = [NewTopic(name, 1, 3, config={"replication.mode": mode}) for name, mode in names.items()]
+    for created in admin.create_topics(topics).values():
+        created.result(30)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(60):
+        for name in names:
+            producer.produce(name, f"value {number}")
+    producer.flush()
+    cluster.await_in_sync(*names)
+    for name in names:
+        found: dict[str, list[bytes]] = {}
+
+        def is_complete(name: str = name, found: dict[str, list[bytes]] = found) -> bool:
+            """A follower learns the high watermark with its next fetch."""
+            replicas = Audit([name], cluster.bootstrap).replicas()
+            rows = {one.broker: list(scan(one)) for one in replicas}
+            assert not [row["unread"] for read in rows.values() for row in read if "unread" in row]
+            found.update({broker: [row["digest"] for row in read] for broker, read in rows.items()})
+            return all(read and read[-1]["next_offset"] >= 60 for read in rows.values())
+
+        cluster.wait_for(is_complete, f"{name} is not complete on all brokers")
+        assert found.keys() == {str(broker.node_id) for broker in cluster}
+        assert len({tuple(digests) for digests in found.values()}) == 1
+
+
 def test_a_changed_record_is_located(copies: list[Path], judge: Judge) -> None:
     sound = segment(copies[0]).read_bytes()
     position, header = places(segment(copies[0]))[3]
@@ -136,6 +166,21 @@ def test_a_replica_that_is_behind_is_told_and_refutes_nothing(copies: list[Path]
     report = judge(copies)
     (behind,) = (one for one in report.replicas if one.behind)
     assert report.holds and (behind.broker, behind.behind) == ("broker-3", watermark - header.base_offset)
+
+
+def test_a_replica_that_cannot_be_read_is_named(spark: SparkSession, cluster: Cluster, topic: str) -> None:
+    cluster.await_in_sync(topic)
+    stopped = cluster[3]
+    stopped.stop()
+    try:
+        report = audit(spark, Audit([topic], cluster.bootstrap))
+    finally:
+        stopped.start()
+    assert not report.holds and report.counts == {"unread": 2}
+    assert {(one.broker, one.partition) for one in report.findings} == {("3", 0), ("3", 1)}
+    assert all("broker 3" in one.detail for one in report.findings)
+    read = [one for one in report.replicas if one.broker != "3"]
+    assert sum(one.compared_to for one in read) == 2 * RECORDS
 
 
 def test_what_cannot_be_audited_is_refused(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidelog.spark.pipelines.files import ParquetFiles
+from tidelog.spark.pipelines.tables import Totals
+from tidelog.spark.pipelines.tables.filesystem import LocalFiles
+from tidelog.spark.pipelines.tables.log import Log
 from tidelog.testing import Cluster
 
 from .arrived import consume
@@ -50,25 +52,29 @@ def test_an_archive_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, t
     create(cluster, "in")
     produce(cluster, "in", range(RECORDS))
     words = ["archive", "in", "--to", target, "--bootstrap", cluster.bootstrap]
-    table = ParquetFiles(f"{target}/records")
+    table = Log(LocalFiles(target))
     log = tmp_path / "archive.log"
 
-    with Pipeline([*words, *IN_STEPS], log) as driver:
-        driver.wait_until(lambda: len(table.batches()) >= 2)
-        driver.kill()
-    done = sum(one.rows for one in table.batches())
-    assert 0 < done < RECORDS
+    def totals() -> Totals:
+        return table.last().totals
 
     with Pipeline([*words, *IN_STEPS], log) as driver:
-        seen = len(table.batches())
-        driver.wait_until(lambda: len(table.batches()) > seen)
+        driver.wait_until(lambda: table.last().number >= 2)
+        driver.kill()
+    assert 0 < totals().records < RECORDS
+
+    with Pipeline([*words, *IN_STEPS], log) as driver:
+        seen = totals().records
+        driver.wait_until(lambda: totals().records > seen)
         leader = cluster.leader_of("in", 0)
         leader.kill()
         report = driver.result()
     leader.start()
     assert report["total"] == RECORDS and not report["stopped"]
     keys = Counter(
-        ds.dataset([f"{table.path}/{one}" for one in table.files()]).to_table(["key"])["key"].to_pylist()
+        ds.dataset(list(map(str, Path(target, "records").rglob("*.parquet"))))
+        .to_table(["key"])["key"]
+        .to_pylist()
     )
     assert keys == Counter(str(number).encode() for number in range(RECORDS))
 

@@ -70,7 +70,8 @@ def test_aggregates_go_to_a_table_once_they_are_final(
     transform(spark, parse_transform(text, "pages.yaml", bootstrap=bootstrap))
     rows = spark.read.parquet(str(tmp_path / "pages")).collect()
     assert sorted((row.page, row.size) for row in rows) == [("a", 1), ("a", 1), ("bb", 2)]
-    assert sum(one.rows for one in ParquetFiles(str(tmp_path / "pages")).batches()) == 3
+    table = ParquetFiles(spark, str(tmp_path / "pages"), str(tmp_path / "state/query"))
+    assert table.row_total() == 3
 
 
 @pytest.mark.parametrize(

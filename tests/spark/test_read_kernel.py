@@ -19,7 +19,7 @@ from tidelog.protocol.records import Record, encode_batch
 from tidelog.spark.kernel import columns, native
 from tidelog.spark.reading.batches import BatchDecoder, CorruptRecords
 from tidelog.spark.reading.columns import default_schema
-from tidelog.spark.reading.ranges import TopicRange, split
+from tidelog.spark.reading.ranges import JoinedRanges, TopicRange, join, join_small, split
 
 SCHEMA: pa.Schema = to_arrow_schema(default_schema({"includeHeaders": "true"}), timezone="UTC")
 EVERYTHING = (0, 1 << 62)
@@ -148,6 +148,29 @@ def test_ranges_are_cut_evenly_and_wholly() -> None:
             )
     assert max(one.size for one in split(ranges, None, 33)) <= 33
     assert len(split(ranges, 10, None)) in (10, 11)
+
+
+def test_many_small_ranges_share_tasks() -> None:
+    small = [TopicRange("a", number, 0, 10 + number) for number in range(200)]
+    large = [TopicRange("b", number, 0, 1_000_000) for number in range(3)]
+    tasks = join_small([*small, *large], 8, 20_000)
+    assert tasks[:3] == large and len(tasks) == 8
+    joined = [task for task in tasks if isinstance(task, JoinedRanges)]
+    assert sorted((one for task in joined for one in task.ranges), key=lambda one: one.partition) == small
+    sizes = [sum(one.size for one in task.ranges) for task in joined]
+    assert max(sizes) - min(sizes) <= small[-1].size
+    # Not few enough to be slow, not small enough to be joined, or too much together for so few tasks.
+    assert join_small(small[:8], 8, 20_000) == small[:8]
+    assert join_small(large * 4, 8, 20_000) == large * 4
+    assert len(join_small(small, 8, 500)) == -(-sum(one.size for one in small) // 500)
+
+
+def test_no_more_tasks_than_wanted() -> None:
+    ranges = [TopicRange("a", number, 0, 1_000_000 if number else 10) for number in range(7)]
+    assert join(ranges, 7) == ranges
+    tasks = join(ranges, 3)
+    assert len(tasks) == 3
+    assert sum(len(task.ranges) for task in tasks if isinstance(task, JoinedRanges)) == 7
 
 
 def test_machine_code_is_kept_where_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,18 @@
 """Where a read begins and ends, how it is cut into tasks, which columns it has, which filters go down."""
 
 import json
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
+from tidelog.spark.options import OptionError
 from tidelog.spark.reading.batch import TidelogReader
 from tidelog.spark.reading.columns import COLUMNS, default_schema
 from tidelog.spark.reading.settings import read_settings
@@ -203,3 +206,58 @@ def test_filters_whether_they_are_pushed_down_or_not(
         assert frame.rdd.getNumPartitions() == (1 if pushed else 2)
     finally:
         spark.conf.set(FILTERS, "false")
+
+
+def test_a_topic_of_many_small_partitions_takes_few_tasks(bootstrap: str, create_topic: CreateTopic) -> None:
+    count = 8 * (os.cpu_count() or 1) + 40
+    name = create_topic(count)
+    messages = [{"value": b"x", "partition": number} for number in range(count) for _ in range(3)]
+    produce(bootstrap, name, messages)
+    for options, most in (({}, 2 * (os.cpu_count() or 1) + 8), ({"maxPartitions": 3}, 3)):
+        reader, tasks = planned(bootstrap, subscribe=name, columns="partition,offset", **options)
+        assert len(tasks) <= most
+        batches = [batch for task in tasks for batch in reader.read(task)]
+        assert len(batches) == len(tasks)
+        rows = [pair for one in batches for pair in zip(*one.to_pydict().values(), strict=True)]
+        assert sorted(rows) == every(*((number, 0, 3) for number in range(count)))
+
+
+@pytest.fixture
+def half_open(bootstrap: str, create_topic: CreateTopic, base_ms: int) -> Iterator[str]:
+    """A topic of five committed records and three more of a transaction that stays open."""
+    name = create_topic(1)
+    messages: list[dict[str, Any]]
+    messages = [{"value": b"%d" % n, "timestamp": base_ms + 1000 * n} for n in range(8)]
+    produce(bootstrap, name, messages[:5])
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for message in messages[5:]:
+        producer.produce(name, **message)
+    producer.flush(30)
+    yield name
+    producer.abort_transaction(30)
+
+
+def test_an_end_by_time_in_an_open_transaction(bootstrap: str, half_open: str, base_ms: int) -> None:
+    committed = {"kafka.isolation.level": "read_committed", "kafkaConsumer.pollTimeoutMs": 3_000}
+
+    def read_up_to(seconds: int) -> list[tuple[int, int]]:
+        end = {"endingTimestamp": base_ms + 1000 * seconds}
+        return offsets(bootstrap, subscribe=half_open, **end, **committed)
+
+    assert read_up_to(6) == every((0, 0, 5))
+    assert read_up_to(3) == every((0, 0, 3))
+    start = {"startingTimestamp": base_ms + 6000, "startingOffsetsByTimestampStrategy": "latest"}
+    assert offsets(bootstrap, subscribe=half_open, **start, **committed) == []
+
+
+def test_offsets_in_an_open_transaction_are_not_lost(bootstrap: str, half_open: str) -> None:
+    end = {"endingOffsets": json.dumps({half_open: {"0": 7}}), "kafka.isolation.level": "read_committed"}
+    with pytest.raises(OptionError, match=f"holds back {half_open}-0, .* offset 5, and not to 7"):
+        planned(bootstrap, subscribe=half_open, **end)
+
+
+def test_open_transactions_are_read_by_default(bootstrap: str, half_open: str) -> None:
+    """As Kafka's consumers and Spark's own source do."""
+    assert offsets(bootstrap, subscribe=half_open) == every((0, 0, 8))

@@ -43,13 +43,26 @@ BAD: dict[str, tuple[dict[str, str | None], str]] = {
     "a path": ({"path": "/tmp"}, "option subscribe says which topics"),
     "for streams": ({"maxOffsetsPerTrigger": "5"}, "does not apply to a batch read"),
     "Java's store": (
+        {
+            "kafka.security.protocol": "SSL",
+            "kafka.ssl.truststore.location": "/t.jks",
+            "kafka.ssl.truststore.type": "JKS",
+        },
+        "convert the store with keytool -importkeystore -srckeystore /t.jks",
+    ),
+    "no store": (
         {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/t.jks"},
-        "kafka.ssl.truststore.type is JKS by default; allowed: PEM",
+        "kafka.ssl.truststore.location is '/t.jks', which cannot be read: No such file",
     ),
     "mechanism": (
         {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI"},
         "allowed: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
     ),
+    "no id": ({"topicIds": '{"orders":"7"}'}, "topicIds: '7' is not a topic id, which has 22 characters"),
+    "ids": ({"topicIds": '{"orders":7}'}, "topicIds is '{\"orders\":7}'; allowed: JSON such as"),
+    "ids or not": ({"topicIds": "{}", "checkTopicIds": "false"}, "exclude each other"),
+    "tasks": ({"minPartitions": "9", "maxPartitions": "5"}, "minPartitions is 9, more than maxPartitions, 5"),
+    "sizes": ({"maxRecordsPerPartition": "9", "maxPartitions": "5"}, "exclude each other"),
     "nobody": ({"kafka.security.protocol": "SASL_PLAINTEXT"}, "names no user"),
 }
 

@@ -23,6 +23,7 @@ pytest.importorskip("pyspark")
 from tidelog.client.cluster import Cluster
 from tidelog.client.errors import ClusterUnreachable
 from tidelog.client.sasl import AuthenticationFailed
+from tidelog.client.tls import CertificateRefused
 from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import Options
 
@@ -58,6 +59,7 @@ class Door:
             if self._context is not None:
                 client = self._context.wrap_socket(client, server_side=True)
             if self._mechanism is not None and not self._authenticated(client):
+                client.close()
                 return
         except OSError:
             client.close()
@@ -78,8 +80,10 @@ class Door:
 
     def _authenticated(self, client: socket.socket) -> bool:
         api, body, answer = self._request(client)
+        if api != 17:
+            return False
         (size,) = struct.unpack_from(">h", body)
-        known = api == 17 and body[2 : 2 + size].decode() == self._mechanism
+        known = body[2 : 2 + size].decode() == self._mechanism
         answer(struct.pack(">hi", 0 if known else 33, 0))
         if not known:
             return False
@@ -212,7 +216,7 @@ def test_tls(door: Callable[..., int], create_topic: Callable[..., str], certifi
     text = certificate.read_text().partition("-----BEGIN CERT")
     pem = "".join(text[1:])
     assert topics(port, security_protocol="SSL", ssl_truststore_certificates=pem) > 0
-    with pytest.raises(ClusterUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(CertificateRefused, match="is not accepted: self-signed certificate; "):
         topics(port, security_protocol="SSL")
 
 
@@ -222,3 +226,15 @@ def test_a_password_behind_tls(
     create_topic()
     given = {"security_protocol": "SASL_SSL", "ssl_ca_location": str(certificate), "sasl_mechanism": "PLAIN"}
     assert topics(door("PLAIN", certificate), **given, sasl_jaas_config=jaas()) > 0
+
+
+def test_a_security_protocol_that_the_listener_does_not_expect(
+    door: Callable[..., int], bootstrap: str, certificate: Path
+) -> None:
+    plain = int(bootstrap.rpartition(":")[2])
+    expects_tls = door(None, certificate)
+    for port in (expects_tls, door("PLAIN")):
+        with pytest.raises(ClusterUnreachable, match="another security protocol than PLAINTEXT"):
+            topics(port)
+    with pytest.raises(ClusterUnreachable, match="as a listener does that expects no TLS"):
+        topics(plain, security_protocol="SSL", ssl_ca_location=str(certificate))

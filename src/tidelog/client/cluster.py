@@ -5,16 +5,21 @@ brokers and partitions without a leader are retried, because a failover takes a 
 minutes.
 """
 
+import socket
 import time
-from collections.abc import Collection, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
 
-from tidelog.client import messages
+from tidelog.client import messages, messages_by_id
 from tidelog.client.apis import Api
 from tidelog.client.connection import BrokerConnection
 from tidelog.client.errors import (
     ClusterUnreachable,
     Refused,
+    TopicReplaced,
     UnknownTopic,
+    UnlikelyResponse,
     is_retriable,
 )
 from tidelog.client.messages import Metadata, TopicMetadata, TopicPartition
@@ -24,6 +29,12 @@ from tidelog.errors import ErrorCode
 _UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 # A new topic may not be known to the broker that is asked; a deleted one stays unknown.
 _UNKNOWN_TOPIC_TRIES = 5
+# How long to retry what wrong settings explain better than a failure does, and when to say that nobody
+# answers yet.
+_UNLIKELY_S = 10.0
+_SILENT_S = 5.0
+
+T = TypeVar("T")
 
 
 class Patience:
@@ -35,14 +46,19 @@ class Patience:
         self.renew()
 
     def renew(self) -> None:
-        self._deadline = time.monotonic() + self._total_s
+        self._since = time.monotonic()
         self._next_pause_s = min(self._pause_s, 0.02)
 
-    def pause(self, reason: object) -> None:
+    @property
+    def waited_s(self) -> float:
+        return time.monotonic() - self._since
+
+    def pause(self, reason: object, at_most_s: float | None = None) -> None:
         """Wait a little longer than the last time, or raise when the time is used up."""
-        left = self._deadline - time.monotonic()
+        total_s = self._total_s if at_most_s is None else min(self._total_s, at_most_s)
+        left = total_s - self.waited_s
         if left <= 0:
-            raise ClusterUnreachable(f"Nothing worked for {self._total_s:g} s; the last reason: {reason}")
+            raise ClusterUnreachable(f"Nothing worked for {total_s:g} s; the last reason: {reason}.")
         time.sleep(min(self._next_pause_s, left))
         self._next_pause_s = min(self._next_pause_s * 2, self._pause_s)
 
@@ -55,6 +71,7 @@ class Cluster:
         self._patience_ms = settings.request_timeout_ms * 2 if patience_ms is None else patience_ms
         self._brokers: dict[int, tuple[str, int]] = {}
         self._leaders: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, str] = {}
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
 
     def __enter__(self) -> "Cluster":
@@ -100,6 +117,24 @@ class Cluster:
                 raise Refused(f"The topic {name} cannot be read", topic.error)
         return {name: topic for name, topic in found.items() if not topic.error}
 
+    def topic_id(self, topic: str) -> str:
+        """As last reported; empty: unknown."""
+        return self._topic_ids.get(topic, "")
+
+    def check_topic_id(self, topic: str, expected: str) -> None:
+        """:class:`TopicReplaced` if the topic was deleted and created again since it had that id.
+
+        An unknown id, there or here, fits any other. A broker may not know yet of the newest topic.
+        """
+        for attempt in range(_UNKNOWN_TOPIC_TRIES):
+            if attempt:
+                time.sleep(0.05 * attempt)
+                self.known_topics([topic])
+            found = self.topic_id(topic)
+            if not found or not expected or found == expected:
+                return
+        raise TopicReplaced(replaced(topic, expected, found))
+
     # -- where it is ---------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int, patience: Patience) -> BrokerConnection:
@@ -123,7 +158,11 @@ class Cluster:
                 return self.connection(address)
             except OSError as error:
                 self.forget(topic, partition)
-                patience.pause(f"{address[0]}:{address[1]}, which leads {topic}-{partition}: {error}")
+                patience.pause(
+                    f"{address[0]}:{address[1]}, the address that the leader of {topic}-{partition} "
+                    f"advertises, does not answer: {error}",
+                    _UNLIKELY_S if _is_unlikely(error) else None,
+                )
 
     def broker(self, broker_id: int) -> BrokerConnection | None:
         """A connection to one broker; None if it is unknown or does not respond."""
@@ -132,6 +171,10 @@ class Cluster:
             return None if address is None else self.connection(address)
         except OSError:
             return None
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        """The addresses of all live brokers."""
+        return dict(self._metadata([], self.patience()).brokers)
 
     def forget(self, topic: str, partition: int) -> None:
         """Ask again for its leader: the last one did not respond, or is not the leader."""
@@ -206,21 +249,27 @@ class Cluster:
     # -- metadata ------------------------------------------------------------------------
 
     def _metadata(self, names: Collection[str] | None, patience: Patience) -> Metadata:
-        body = messages.metadata_request(names)
-        response = self.ask(Api.METADATA, messages.METADATA_VERSION, body, patience)
-        return self._learn(messages.metadata(response))
+        return self._learn(self._first_response(lambda broker: _described(broker, names), patience))
 
     def ask(self, api: int, version: int, body: bytes, patience: Patience) -> memoryview:
         """The first response of any broker."""
+        return self._first_response(lambda broker: broker.call(api, version, body), patience)
+
+    def _first_response(self, question: Callable[[BrokerConnection], T], patience: Patience) -> T:
+        has_warned = False
         while True:
-            failure: OSError | None = None
+            failures: list[OSError] = []
             for address in self._candidates():
                 try:
-                    return self.connection(address).call(api, version, body)
+                    return question(self.connection(address))
                 except OSError as error:
-                    failure = error
+                    failures.append(error)
                     self.drop_address(address)
-            patience.pause(f"no broker of {self._where()} answers: {failure}")
+            reason = f"no broker of {self._where()} answers: {failures[-1]}"
+            if not has_warned and patience.waited_s > _SILENT_S:
+                warnings.warn(f"Still waiting: {reason}.", stacklevel=2)
+                has_warned = True
+            patience.pause(reason, _UNLIKELY_S if all(map(_is_unlikely, failures)) else None)
 
     def _candidates(self) -> list[tuple[str, int]]:
         """Brokers to ask: those with a connection first, the bootstrap servers always."""
@@ -230,9 +279,33 @@ class Cluster:
     def _learn(self, metadata: Metadata) -> Metadata:
         self._brokers = metadata.brokers
         for name, topic in metadata.topics.items():
+            self._topic_ids[name] = topic.topic_id
             for index, partition in topic.partitions.items():
                 self._leaders[name, index] = partition.leader
         return metadata
 
     def _where(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self.settings.bootstrap)
+
+
+def replaced(topic: str, expected: str, found: str) -> str:
+    """What is said of a topic that was created again; a sentence without its full stop."""
+    return (
+        f"The topic {topic} was deleted and created again: its id is {found}, "
+        f"and the offsets belong to the topic with the id {expected}"
+    )
+
+
+def _described(broker: BrokerConnection, names: Collection[str] | None) -> Metadata:
+    versions = broker.versions()
+    if versions.serves(Api.METADATA, messages_by_id.METADATA_VERSION):
+        body = messages_by_id.metadata_request(names)
+        return messages_by_id.metadata(broker.call(Api.METADATA, messages_by_id.METADATA_VERSION, body))
+    versions.require(Api.METADATA, messages.METADATA_VERSION, "a client")
+    body = messages.metadata_request(names)
+    return messages.metadata(broker.call(Api.METADATA, messages.METADATA_VERSION, body))
+
+
+def _is_unlikely(error: OSError) -> bool:
+    """Whether wrong settings explain it better than a failure that passes."""
+    return isinstance(error, UnlikelyResponse | socket.gaierror)

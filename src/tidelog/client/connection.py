@@ -10,8 +10,10 @@ import socket
 import struct
 
 from tidelog.client.apis import FLEXIBLE_FROM, Api
+from tidelog.client.errors import UnlikelyResponse
 from tidelog.client.reader import behind_tags
 from tidelog.client.settings import ClientSettings
+from tidelog.client.versions import ServedVersions, served_versions
 
 PADDING_BYTES = 64
 """Zero bytes after every response: compiled readers may read past its end by a varint."""
@@ -41,7 +43,12 @@ class BrokerConnection:
         self.address = (host, port)
         self._client_id = settings.client_id.encode()
         self._next_id = 0
-        self._awaited: list[tuple[int, bool]] = []  # (correlation id, header has tags), oldest first
+        self._awaited: list[
+            tuple[int, int, bool]
+        ] = []  # (correlation id, api, header has tags), oldest first
+        self._protocol = settings.protocol
+        self._versions: ServedVersions | None = None
+        self._is_proven = False  # whether it answered a request that needs the right security protocol
         sock = socket.create_connection(self.address, settings.connect_timeout_ms / 1000)
         try:
             sock.settimeout(settings.request_timeout_ms / 1000)
@@ -63,7 +70,13 @@ class BrokerConnection:
         if settings.sasl is not None:
             from tidelog.client.sasl import authenticate
 
-            authenticate(self.call, settings.sasl)
+            authenticate(self.call, settings.sasl, settings.tls)
+
+    def versions(self) -> ServedVersions:
+        """Which requests the broker serves; asked once."""
+        if self._versions is None:
+            self._versions = served_versions(self.address, self.call(Api.API_VERSIONS, 0, b""))
+        return self._versions
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -103,28 +116,48 @@ class BrokerConnection:
             for piece in pieces:
                 self._socket.sendall(piece)
         # The header of an ApiVersions response never has tags: it is read before versions are known.
-        self._awaited.append((correlation_id, flexible and api != Api.API_VERSIONS))
+        self._awaited.append((correlation_id, api, flexible and api != Api.API_VERSIONS))
 
     def receive(self, room: "Room | None" = None) -> memoryview:
         """The body of the response to the oldest request, followed by :data:`PADDING_BYTES`.
 
         With a ``room`` it is stored there, and is valid until the next one is received into it.
         """
-        correlation_id, has_tags = self._awaited.pop(0)
+        correlation_id, api, has_tags = self._awaited.pop(0)
         head = bytearray(_FRAME.size)
         self._fill(memoryview(head))
         size, answered_id = _FRAME.unpack(head)
         if answered_id != correlation_id or not 4 <= size <= _RESPONSE_BYTES_MAX:
-            raise ConnectionError(f"{self.address[0]}:{self.address[1]} does not respond like a Kafka broker")
+            raise UnlikelyResponse(
+                f"{self._where} does not respond like a Kafka broker, "
+                f"or expects another security protocol than {self._protocol}"
+            )
         body = bytearray(size - 4 + PADDING_BYTES) if room is None else room.of(size - 4 + PADDING_BYTES)
         view = memoryview(body)[: size - 4]
         self._fill(view)
+        # A listener that expects SASL answers ApiVersions before it closes the connection.
+        self._is_proven = self._is_proven or api != Api.API_VERSIONS
         return view[behind_tags(view) :] if has_tags else view
 
     def _fill(self, view: memoryview) -> None:
         receive = self._socket.recv_into
         while view:
-            count = receive(view)
+            try:
+                count = receive(view)
+            except ConnectionResetError:
+                count = 0
             if not count:
-                raise ConnectionResetError(f"{self.address[0]}:{self.address[1]} closed the connection")
+                raise self._closed()
             view = view[count:]
+
+    def _closed(self) -> OSError:
+        if self._is_proven:
+            return ConnectionResetError(f"{self._where} closed the connection")
+        return UnlikelyResponse(
+            f"{self._where} closed the connection without an answer, as a listener does that expects "
+            f"another security protocol than {self._protocol}"
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"

@@ -11,8 +11,20 @@ class ClusterUnreachable(ClientError):
     """No broker responded in time."""
 
 
+class UnlikelyResponse(ConnectionError):
+    """A broker's answer that wrong settings explain better than a failure does: retries rarely help."""
+
+
 class UnknownTopic(ClientError):
     """A topic or partition that does not exist (any more)."""
+
+
+class TopicReplaced(ClientError):
+    """A topic was deleted and created again: its offsets are those of other records."""
+
+
+class BrokerTooOld(ClientError):
+    """A broker does not serve a request that is needed."""
 
 
 class FetchOffsetOutOfRange(ClientError):

@@ -5,8 +5,9 @@ processed: :meth:`PartitionFetcher.ask`, then :meth:`PartitionFetcher.take`. Doe
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-from tidelog.client import messages
+from tidelog.client import messages, messages_by_id
 from tidelog.client.apis import Api
 from tidelog.client.cluster import Cluster, Patience
 from tidelog.client.connection import BrokerConnection, Room
@@ -31,15 +32,23 @@ class PartitionFetcher:
     """At most one request is in flight."""
 
     def __init__(
-        self, cluster: Cluster, topic: str, partition: int, settings: FetchSettings, patience: Patience
+        self,
+        cluster: Cluster,
+        topic: str,
+        partition: int,
+        settings: FetchSettings,
+        patience: Patience,
+        topic_id: str = "",
     ) -> None:
         self._cluster = cluster
         self._topic = topic
         self._partition = partition
+        self._topic_id = topic_id  # of the topic whose offsets are asked for; empty: unknown
         self._settings = settings
         self._patience = patience
         self._offset = 0
         self._asked: BrokerConnection | None = None
+        self._asked_by_id = False
         self._room = Room()
         self._nearer: int | None = None  # a follower in our rack, while it works
         self._unknown_left = _UNKNOWN_TOPIC_TRIES
@@ -47,16 +56,7 @@ class PartitionFetcher:
     def ask(self, offset: int, max_bytes: int | None = None) -> None:
         """Request records from the offset on. Failures are handled by :meth:`take`."""
         self._offset = offset
-        self._body = messages.fetch_request(
-            self._topic,
-            self._partition,
-            offset,
-            max_bytes=max_bytes or self._settings.max_bytes,
-            max_wait_ms=self._settings.max_wait_ms,
-            min_bytes=self._settings.min_bytes,
-            read_committed=self._settings.read_committed,
-            rack=self._settings.rack,
-        )
+        self._max_bytes = max_bytes or self._settings.max_bytes
         self._send()
 
     def take(self) -> FetchedPartition:
@@ -71,7 +71,8 @@ class PartitionFetcher:
             if connection is None:
                 continue
             try:
-                response = messages.fetched(connection.receive(self._room))
+                parsed = messages_by_id.fetched if self._asked_by_id else messages.fetched
+                response = parsed(connection.receive(self._room))
             except OSError as error:
                 self._lost(connection, error)
                 continue
@@ -98,11 +99,32 @@ class PartitionFetcher:
         if connection is None:
             self._nearer = None
             connection = self._cluster.leader(self._topic, self._partition, self._patience)
+            self._cluster.check_topic_id(self._topic, self._topic_id)
         try:
-            connection.send(Api.FETCH, messages.FETCH_VERSION, self._body)
+            self._send_to(connection)
             self._asked = connection
         except OSError as error:
             self._lost(connection, error)
+
+    def _send_to(self, connection: BrokerConnection) -> None:
+        versions = connection.versions()
+        options: dict[str, Any] = {
+            "max_bytes": self._max_bytes,
+            "max_wait_ms": self._settings.max_wait_ms,
+            "min_bytes": self._settings.min_bytes,
+            "read_committed": self._settings.read_committed,
+            "rack": self._settings.rack,
+        }
+        by_id = bool(self._topic_id) and versions.serves(Api.FETCH, messages_by_id.FETCH_VERSION)
+        if by_id:
+            version = messages_by_id.FETCH_VERSION
+            body = messages_by_id.fetch_request(self._topic_id, self._partition, self._offset, **options)
+        else:
+            version = messages.FETCH_VERSION
+            versions.require(Api.FETCH, version, "reading")
+            body = messages.fetch_request(self._topic, self._partition, self._offset, **options)
+        connection.send(Api.FETCH, version, body)
+        self._asked_by_id = by_id
 
     def _lost(self, connection: BrokerConnection, error: OSError) -> None:
         self._nearer = None
@@ -119,8 +141,10 @@ class PartitionFetcher:
         if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
             # A new leader may not know yet that it leads; a deleted topic stays unknown.
             self._unknown_left -= 1
-            if self._unknown_left < 0 and not self._cluster.known_topics([self._topic]):
-                raise UnknownTopic(f"The topic {self._topic} is not there any more")
+            if self._unknown_left < 0:
+                if not self._cluster.known_topics([self._topic]):
+                    raise UnknownTopic(f"The topic {self._topic} is not there any more")
+                self._cluster.check_topic_id(self._topic, self._topic_id)
         elif not is_retriable(code):
             raise Refused(f"{self._name} cannot be fetched", code)
         self._cluster.forget(self._topic, self._partition)

@@ -1,6 +1,7 @@
 """The bodies of a reader's requests, in the newest versions without flexible encoding.
 
-Every Kafka since 2.3, including Kafka 4, serves those versions, so no negotiation is needed.
+Every Kafka since 2.3, including Kafka 4, serves those versions. :mod:`tidelog.client.messages_by_id` has the
+newer ones with topic ids.
 """
 
 import struct
@@ -38,6 +39,7 @@ class TopicMetadata(NamedTuple):
     error: int
     is_internal: bool
     partitions: dict[int, PartitionMetadata]
+    topic_id: str = ""  # as Kafka writes it; empty: the broker reports none
 
 
 class Metadata(NamedTuple):

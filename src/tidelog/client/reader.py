@@ -72,6 +72,12 @@ class Reader:
         """The number of elements of an array."""
         return max(self.uvarint() - 1, 0)
 
+    def compact_numbers(self) -> tuple[int, ...]:
+        count = self.compact_count()
+        if 4 * count > len(self.data) - self.position:
+            raise ConnectionError("the broker's response is truncated")
+        return self.take(struct.Struct(f">{count}i"))
+
     def skip_tags(self) -> None:
         for _ in range(self.uvarint()):
             self.uvarint()
@@ -84,9 +90,17 @@ def string(text: str) -> bytes:
 
 
 def compact_string(text: str) -> bytes:
-    """Of at most 126 bytes."""
     data = text.encode()
-    return bytes([len(data) + 1]) + data
+    return uvarint(len(data) + 1) + data
+
+
+def uvarint(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def behind_tags(body: memoryview) -> int:

@@ -1,4 +1,6 @@
-"""Authentication on a new connection: PLAIN and SCRAM (RFC 5802), with Kafka's two SASL requests."""
+"""Authentication on a new connection: PLAIN, SCRAM (RFC 5802) and OAUTHBEARER, with Kafka's two SASL
+requests.
+"""
 
 import base64
 import hashlib
@@ -7,30 +9,54 @@ import secrets
 import struct
 from collections.abc import Callable
 
-from tidelog.client.settings import SaslSettings
+from tidelog.client.errors import ClientError, error_name
+from tidelog.client.settings import OAuthSettings, SaslSettings, TlsSettings
 
 Call = Callable[[int, int, bytes], memoryview]
 
 _SASL_HANDSHAKE = 17
 _SASL_AUTHENTICATE = 36
+_UNSUPPORTED_MECHANISM = 33
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
-class AuthenticationFailed(Exception):
+class AuthenticationFailed(ClientError):
     """The broker refused; a retry will not help."""
 
 
-def authenticate(call: Call, sasl: SaslSettings) -> None:
+def authenticate(call: Call, sasl: SaslSettings, tls: TlsSettings | None = None) -> None:
     mechanism = sasl.mechanism.encode()
     response = call(_SASL_HANDSHAKE, 1, struct.pack(">h", len(mechanism)) + mechanism)
     (error,) = struct.unpack_from(">h", response)
-    if error:
+    if error == _UNSUPPORTED_MECHANISM:
         raise AuthenticationFailed(f"The broker does not support the SASL mechanism {sasl.mechanism}.")
+    if error:
+        raise AuthenticationFailed(
+            f"The broker refuses SASL ({error_name(error)}): the listener may expect no authentication."
+        )
+    if sasl.oauth is not None:
+        _send_token(call, sasl, sasl.oauth, tls)
+        return
     if sasl.mechanism == "PLAIN":
         _exchange(call, b"\x00" + sasl.username.encode() + b"\x00" + sasl.password.encode(), sasl)
         return
     scram = Scram(_HASHES[sasl.mechanism], sasl.username, sasl.password)
     scram.finish(_exchange(call, scram.last(_exchange(call, scram.first(), sasl)), sasl))
+
+
+def _send_token(call: Call, sasl: SaslSettings, oauth: OAuthSettings, tls: TlsSettings | None) -> None:
+    from tidelog.client.oauth import first_message, forget, token
+
+    text = token(oauth, tls)
+    try:
+        refusal = _exchange(call, first_message(oauth, text), sasl)
+        if refusal:
+            # The broker said why in its challenge; it ends the exchange after this answer.
+            _exchange(call, b"\x01", sasl)
+            raise AuthenticationFailed(f"The broker rejected the token: {refusal.decode(errors='replace')}")
+    except AuthenticationFailed:
+        forget(oauth)
+        raise
 
 
 def _exchange(call: Call, token: bytes, sasl: SaslSettings) -> bytes:

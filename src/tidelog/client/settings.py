@@ -18,10 +18,26 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthSettings:
+    """Where tokens come from; hashable, because a process keeps them by this."""
+
+    token_url: str = ""  # of the provider; file: a file that has the token
+    client_id: str = ""
+    client_secret: str = ""
+    scope: str = ""
+    extensions: tuple[tuple[str, str], ...] = ()  # for the broker, such as logicalCluster
+    subject: str | None = None  # of a token without a signature: for trials only
+
+    def __repr__(self) -> str:
+        return f"OAuthSettings({self.token_url}, {self.client_id})"
+
+
+@dataclass(frozen=True, slots=True)
 class SaslSettings:
     mechanism: str
     username: str
     password: str
+    oauth: OAuthSettings | None = None  # of the mechanism OAUTHBEARER
 
     def __repr__(self) -> str:
         # Settings end up in logs and error messages.
@@ -39,6 +55,12 @@ class ClientSettings:
     request_timeout_ms: int = 30_000
     connect_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
+
+    @property
+    def protocol(self) -> str:
+        """As ``security.protocol`` names it."""
+        transport = "PLAINTEXT" if self.tls is None else "SSL"
+        return transport if self.sasl is None else f"SASL_{transport}"
 
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:

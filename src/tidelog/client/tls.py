@@ -1,13 +1,32 @@
-"""TLS around a connected socket, with certificates in PEM."""
+"""TLS around a connected socket, with certificates in PEM; what is wrong with it, in one sentence."""
 
 import socket
 import ssl
 import tempfile
 
+from tidelog.client.errors import ClientError, UnlikelyResponse
 from tidelog.client.settings import TlsSettings
 
 
+class CertificateRefused(ClientError):
+    """A certificate is not accepted, here or there; a retry will not help."""
+
+
 def wrapped(sock: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:
+    try:
+        return _context(tls).wrap_socket(sock, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        raise CertificateRefused(
+            f"The certificate of the broker at {host} is not accepted: {error.verify_message}; "
+            "kafka.ssl.truststore.location names the certificates to trust."
+        ) from None
+    except ssl.SSLError as error:
+        raise UnlikelyResponse(
+            f"{host} does not answer with TLS, as a listener does that expects no TLS: {error.reason}"
+        ) from None
+
+
+def _context(tls: TlsSettings) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=tls.trusted_path, cadata=tls.trusted)
     context.check_hostname = tls.check_host
     if tls.chain is not None:
@@ -18,4 +37,4 @@ def wrapped(sock: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:
             context.load_cert_chain(file.name, password=tls.key_password)
     elif tls.chain_path is not None:
         context.load_cert_chain(tls.chain_path, tls.key_path, tls.key_password)
-    return context.wrap_socket(sock, server_hostname=host)
+    return context

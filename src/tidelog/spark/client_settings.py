@@ -1,16 +1,19 @@
 """Client settings from ``kafka.*`` options: the names of the Java client, as in Spark's own source.
 
-Owns their meaning here, and warns about those without one. Certificates are PEM, in files or as text: Java's
-own keystore files need Java.
+Owns their meaning here, and warns about those without one. librdkafka's names of the same settings are
+understood, too.
 """
 
 import re
+from urllib.parse import urlsplit
 
-from tidelog.client.settings import ClientSettings, SaslSettings, TlsSettings, parse_bootstrap
+from tidelog.client.settings import ClientSettings, OAuthSettings, SaslSettings, parse_bootstrap
+from tidelog.spark.key_stores import tls_settings
 from tidelog.spark.options import KAFKA_PREFIX, OptionError, Options, warn_once
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 ISOLATION = ("read_uncommitted", "read_committed")
 
 _JAAS_PAIR = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -23,6 +26,7 @@ _SILENT = frozenset(
         "sasl.password", "sasl.jaas.config", "ssl.ca.location", "ssl.truststore.location",
         "ssl.truststore.certificates", "ssl.truststore.type", "ssl.truststore.password",
         "ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.certificate.chain",
+        "ssl.keystore.password",
         "ssl.keystore.key", "ssl.key.password", "ssl.certificate.location", "ssl.key.location",
         "ssl.endpoint.identification.algorithm", "request.timeout.ms", "retry.backoff.ms",
         "receive.buffer.bytes", "send.buffer.bytes", "socket.connection.setup.timeout.ms",
@@ -30,7 +34,10 @@ _SILENT = frozenset(
         "fetch.max.wait.ms", "fetch.min.bytes", "check.crcs", "max.poll.records", "group.id", "acks",
         "compression.type", "linger.ms", "batch.size", "transaction.timeout.ms", "delivery.timeout.ms",
         "max.request.size", "enable.idempotence", "max.in.flight.requests.per.connection", "retries",
-        "transactional.id", "buffer.memory",
+        "transactional.id", "buffer.memory", "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.extensions", "sasl.oauthbearer.method", "sasl.login.callback.handler.class",
     }
 )  # fmt: skip
 
@@ -44,7 +51,7 @@ def client_settings(options: Options) -> ClientSettings:
     return ClientSettings(
         bootstrap=_addresses(options.required("kafka.bootstrap.servers", "127.0.0.1:9092")),
         client_id=options.text("kafka.client.id") or "tidelog-spark",
-        tls=_tls(options) if protocol.endswith("SSL") else None,
+        tls=tls_settings(options) if protocol.endswith("SSL") else None,
         sasl=_sasl(options) if protocol.startswith("SASL") else None,
         request_timeout_ms=options.whole("kafka.request.timeout.ms", 30_000, least=1),
         connect_timeout_ms=options.whole("kafka.socket.connection.setup.timeout.ms", 10_000, least=1),
@@ -62,32 +69,14 @@ def _addresses(text: str) -> tuple[tuple[str, int], ...]:
         raise OptionError(f"Option kafka.bootstrap.servers is {text!r}; {error}.") from None
 
 
-def _tls(options: Options) -> TlsSettings:
-    for kind in ("truststore", "keystore"):
-        form = options.text(f"kafka.ssl.{kind}.type")
-        if (form is None and options.text(f"kafka.ssl.{kind}.location")) or (form or "PEM").upper() != "PEM":
-            raise OptionError(
-                f"Option kafka.ssl.{kind}.type is {form or 'JKS by default'}; allowed: PEM "
-                f"(convert with keytool and openssl, then set kafka.ssl.{kind}.type=PEM)."
-            )
-    keystore = options.text("kafka.ssl.keystore.location")
-    return TlsSettings(
-        trusted=options.text("kafka.ssl.truststore.certificates"),
-        trusted_path=options.text("kafka.ssl.truststore.location") or options.text("kafka.ssl.ca.location"),
-        chain=options.text("kafka.ssl.keystore.certificate.chain"),
-        key=options.text("kafka.ssl.keystore.key"),
-        chain_path=keystore or options.text("kafka.ssl.certificate.location"),
-        key_path=keystore or options.text("kafka.ssl.key.location"),
-        key_password=options.text("kafka.ssl.key.password"),
-        check_host=options.text("kafka.ssl.endpoint.identification.algorithm", "https") == "https",
-    )
-
-
 def _sasl(options: Options) -> SaslSettings:
     mechanism = options.choice("kafka.sasl.mechanism", MECHANISMS, "PLAIN")
+    pairs = dict(_JAAS_PAIR.findall(options.text("kafka.sasl.jaas.config") or ""))
+    if mechanism == OAUTHBEARER:
+        oauth = _oauth(options, pairs)
+        return SaslSettings(mechanism, oauth.subject or oauth.client_id or oauth.token_url, "", oauth)
     username, password = options.text("kafka.sasl.username"), options.text("kafka.sasl.password")
     if username is None:
-        pairs = dict(_JAAS_PAIR.findall(options.text("kafka.sasl.jaas.config") or ""))
         username, password = pairs.get("username"), pairs.get("password")
     if username is None or password is None:
         raise OptionError(
@@ -95,3 +84,36 @@ def _sasl(options: Options) -> SaslSettings:
             "or kafka.sasl.username and kafka.sasl.password."
         )
     return SaslSettings(mechanism, username, password)
+
+
+def _oauth(options: Options, jaas: dict[str, str]) -> OAuthSettings:
+    """From the names of Kafka 4.1, of librdkafka, or of the login module (Kafka 3.1), in this order."""
+    prefix = "kafka.sasl.oauthbearer."
+
+    def first(*names: str, module: str) -> str:
+        return next(filter(None, (options.text(prefix + name) for name in names)), jaas.get(module, ""))
+
+    client_id = first("client.credentials.client.id", "client.id", module="clientId")
+    secret = first("client.credentials.client.secret", "client.secret", module="clientSecret")
+    url = options.text(f"{prefix}token.endpoint.url") or ""
+    extensions = {
+        name.removeprefix("extension_"): value
+        for name, value in jaas.items()
+        if name.startswith("extension_")
+    }
+    for pair in filter(None, (options.text(f"{prefix}extensions") or "").split(",")):
+        name, _, value = pair.partition("=")
+        extensions[name.strip()] = value.strip()
+    subject = jaas.get("unsecuredLoginStringClaim_sub")
+    if subject is None and urlsplit(url).scheme not in ("http", "https", "file"):
+        raise OptionError(
+            f"Option {prefix}token.endpoint.url is {url!r}; OAUTHBEARER needs the https: address of the "
+            "token's provider, or a file: that has the token."
+        )
+    if subject is None and not url.startswith("file:") and not (client_id and secret):
+        raise OptionError(
+            "Option kafka.sasl.jaas.config has no clientId and clientSecret; give them, "
+            f"or {prefix}client.credentials.client.id and {prefix}client.credentials.client.secret."
+        )
+    scope = first("scope", module="scope")
+    return OAuthSettings(url, client_id, secret, scope, tuple(sorted(extensions.items())), subject)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from tidelog.spark.plainly import plainly
+
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
@@ -25,26 +27,31 @@ class TidelogDataSource(DataSource):
     def name(cls) -> str:
         return "tidelog"
 
+    @plainly
     def schema(self) -> StructType:
         from tidelog.spark.reading.columns import default_schema
 
         return default_schema(self.options)
 
+    @plainly
     def reader(self, schema: StructType) -> "DataSourceReader":
         from tidelog.spark.reading import batch_reader
 
         return batch_reader(self.options, schema)
 
+    @plainly
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802
         from tidelog.spark.reading import stream_reader
 
         return stream_reader(self.options, schema)
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":
         from tidelog.spark.writing import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> "DataSourceStreamWriter":  # noqa: N802
         from tidelog.spark.writing import stream_writer
 

@@ -14,8 +14,12 @@ OLDEST = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
-class JavaMissing(RuntimeError):
-    """Java is missing or too old; the message says what to do."""
+class SetupError(RuntimeError):
+    """Spark cannot run here as it is; the message says what to do."""
+
+
+class JavaMissing(SetupError):
+    """Java is missing or too old."""
 
 
 def require_java() -> int:

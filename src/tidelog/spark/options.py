@@ -107,6 +107,13 @@ class Options:
             raise self._not(name, example)
         return found
 
+    def texts(self, name: str, example: str) -> dict[str, str]:
+        """A JSON object whose values are texts."""
+        found = self._object(name, example)
+        if not all(isinstance(value, str) for value in found.values()):
+            raise self._not(name, example)
+        return found
+
     def _object(self, name: str, example: str) -> dict[str, Any]:
         try:
             value = json.loads(self.text(name) or "")

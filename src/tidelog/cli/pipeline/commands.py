@@ -1,12 +1,33 @@
 """``tidelog pipeline``: the finished pipelines of :mod:`tidelog.spark.pipelines` as commands."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
+from tidelog.cli.pipeline.archiving import (
+    AllowLoss,
+    BreakLock,
+    DeadLetter,
+    FromTime,
+    RowsPerSecond,
+    RowsPerStep,
+    ToTime,
+    print_archived,
+    time_ms,
+)
+from tidelog.cli.pipeline.auditing import audit, verify
+from tidelog.cli.pipeline.decoding import (
+    Format,
+    Message,
+    RegistryOptions,
+    RegistryUrl,
+    Schema,
+    SchemaIds,
+    Subject,
+    decoding,
+)
 from tidelog.cli.pipeline.figures import print_indicators
 from tidelog.cli.pipeline.run import (
     Every,
@@ -19,12 +40,28 @@ from tidelog.cli.pipeline.run import (
     spark_session,
     stop_on_signals,
 )
-from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.pipeline.schedule import schedule
+from tidelog.cli.pipeline.table_options import (
+    Catalog,
+    PartitionBy,
+    TableFormat,
+    TableOptions,
+    chosen_options,
+)
+from tidelog.cli.pipeline.topics import require_topics
+from tidelog.cli.pipeline.upkeep import compact, expire
+from tidelog.cli.tables import count, print_json
+
+if TYPE_CHECKING:
+    from tidelog.spark.pipelines import Transform
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Run pipelines on Spark, on this machine or on a cluster.",
 )
+
+app.command("compact")(compact)
+app.command("expire")(expire)
 
 Topic = Annotated[
     str, typer.Argument(metavar="TOPIC[,TOPIC…]", help="Topics, separated by commas.", show_default=False)
@@ -37,22 +74,21 @@ def archive(
     target: Annotated[
         str, typer.Option("--to", metavar="PATH", help="Directory or URI of the archive.", show_default=False)
     ],
-    value_format: Annotated[
-        str | None,
-        typer.Option("--format", metavar="FORMAT", help="Decode values: json, avro or confluent-avro."),
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            "--schema",
-            metavar="SCHEMA",
-            help="Schema of the values, or @FILE; for JSON in Spark's notation: 'id long, name string'.",
-        ),
-    ] = None,
+    value_format: Format = None,
+    schema: Schema = None,
+    registry: RegistryUrl = None,
+    registry_options: RegistryOptions = [],  # noqa: B006 — typer reads the default and never changes it
+    subject: Subject = None,
+    schema_ids: SchemaIds = [],  # noqa: B006
+    message: Message = None,
     drop_value: Annotated[
         bool, flag("--drop-value", help="Keep only the decoded values, not the original bytes.")
     ] = False,
-    delta: Annotated[bool, flag("--delta", help="Write Delta tables instead of Parquet files.")] = False,
+    table_format: TableFormat = "parquet",
+    delta: Annotated[bool, flag("--delta", help="The same as --table-format delta.")] = False,
+    catalog: Catalog = None,
+    table_options: TableOptions = [],  # noqa: B006
+    partition_by: PartitionBy = None,
     merge_mb: Annotated[
         int,
         typer.Option(
@@ -60,6 +96,13 @@ def archive(
         ),
     ] = 128,
     every: Every = None,
+    from_time: FromTime = None,
+    to_time: ToTime = None,
+    rows_per_step: RowsPerStep = None,
+    rows_per_second: RowsPerSecond = None,
+    allow_loss: AllowLoss = False,
+    break_lock: BreakLock = False,
+    dead_letter: DeadLetter = None,
     options: SourceOptions = [],  # noqa: B006 — typer reads the default and never changes it
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     master: Master = None,
@@ -71,27 +114,41 @@ def archive(
 
     Example: tidelog pipeline archive orders --to /data/orders --format json --schema 'id long, amount double'
     """
-    with spark_session("archive", master, remote, conf, bootstrap=bootstrap, delta=delta) as spark:
+    with spark_session("archive", master, remote, conf, bootstrap=bootstrap) as spark:
         from tidelog.spark.pipelines import Archive, Topics
         from tidelog.spark.pipelines import archive as run
 
         job = Archive(
             Topics(bootstrap, topics, options=pairs(options, "--option")),
             target,
-            _decoding(value_format, schema),
+            decoding(
+                topics,
+                value_format,
+                schema,
+                registry,
+                registry_options,
+                subject,
+                schema_ids,
+                message,
+            ),
             not drop_value,
-            "delta" if delta else "parquet",
+            "delta" if delta else table_format,
             merge_mb << 20,
             every,
+            time_ms(from_time, "--from-time"),
+            time_ms(to_time, "--to-time"),
+            rows_per_step,
+            rows_per_second,
+            allow_loss,
+            chosen_options(catalog, table_options, partition_by, break_lock=break_lock),
+            dead_letter,
         )
         with stop_on_signals() as stop, shown_progress("archive", json) as tell:
             report = run(spark, job, stop=stop, tell=tell)
     if json:
         print_json(asdict(report))
         return
-    apart = f", {count(report.undecodable, 'undecodable record')} set apart" if report.undecodable else ""
-    ended = "stopped after" if report.stopped else "archived"
-    print(f"{ended} {count(report.records, 'record')}{apart}; {target} holds {report.total}")
+    print_archived(report)
 
 
 @app.command("restore")
@@ -112,9 +169,37 @@ def restore(
             "--where", metavar="SQL", help="Only matching records, such as \"date >= '2026-05-01'\"."
         ),
     ] = "",
+    catalog: Catalog = None,
+    table_options: TableOptions = [],  # noqa: B006
     by_key: Annotated[
         bool, flag("--by-key", help="Choose partitions by key instead of the original ones.")
     ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions",
+            metavar="N",
+            min=1,
+            help="Partitions of a topic that is created.",
+            show_default="as many as the archive has",
+        ),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            "--replicas",
+            metavar="N",
+            min=1,
+            help="Replicas of a topic that is created.",
+            show_default="the cluster's default",
+        ),
+    ] = None,
+    assignments: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A setting of a topic that is created; may be repeated."
+        ),
+    ] = [],  # noqa: B006
     options: SourceOptions = [],  # noqa: B006
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     master: Master = None,
@@ -122,21 +207,31 @@ def restore(
     conf: SparkSettings = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Write the records of an archive back to topics, all or none.
+    """Write the records of an archive back to topics, all or none. Missing topics are created.
 
     Example: tidelog pipeline restore /data/orders --topic orders-again
     """
     with spark_session("restore", master, remote, conf, bootstrap=bootstrap) as spark:
-        from tidelog.spark.pipelines import Restore
+        from tidelog.spark.pipelines import NewTopics, Restore
         from tidelog.spark.pipelines import restore as run
 
-        job = Restore(source, bootstrap, topic, where, not by_key, options=pairs(options, "--option"))
+        job = Restore(
+            source,
+            bootstrap,
+            topic,
+            where,
+            not by_key,
+            options=pairs(options, "--option"),
+            table_options=chosen_options(catalog, table_options),
+            new_topics=NewTopics(partitions, replicas, pairs(assignments, "--set")),
+        )
         with shown_progress("restore", json) as tell:
             report = run(spark, job, tell=tell)
     if json:
         print_json(asdict(report))
     else:
-        print(f"restored {count(report.records, 'record')} to {', '.join(report.topics)}")
+        created = f" (created {', '.join(report.created)})" if report.created else ""
+        print(f"restored {count(report.records, 'record')} to {', '.join(report.topics)}{created}")
 
 
 @app.command("transform")
@@ -164,6 +259,8 @@ def transform(
         job = read_transform(file, bootstrap=bootstrap)
         if every is not None:
             job = replace(job, every=every)
+        if remote is None:
+            _require_topics_of(job)
         with stop_on_signals() as stop, shown_progress("transform", json) as tell:
             report = run(spark, job, stop=stop, tell=tell)
     if json:
@@ -174,52 +271,8 @@ def transform(
     print(f"{'stopped after' if report.stopped else 'read'} {count(report.rows, 'record')}{said}")
 
 
-@app.command("audit")
-def audit(
-    topics: Topic,
-    directories: Annotated[
-        list[str],
-        typer.Option(
-            "--dir",
-            metavar="DIR",
-            help="A broker's directory: read segments instead of asking brokers; repeat for each broker.",
-        ),
-    ] = [],  # noqa: B006
-    compacted: Annotated[
-        list[str],
-        typer.Option("--compacted", metavar="TOPIC", help="A compacted topic, in which gaps are expected."),
-    ] = [],  # noqa: B006
-    options: SourceOptions = [],  # noqa: B006
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    master: Master = None,
-    remote: Remote = None,
-    conf: SparkSettings = [],  # noqa: B006
-    json: Json = False,
-) -> None:
-    """Compare all replicas of topics. Exits with 1 if one is damaged or differs, and prints where.
-
-    Example: tidelog pipeline audit orders --dir .tidelog/broker-1 --dir .tidelog/broker-2 --dir
-    .tidelog/broker-3
-    """
-    asked = None if directories else bootstrap
-    with spark_session("audit", master, remote, conf, bootstrap=asked) as spark:
-        from tidelog.spark.pipelines.audit import Audit
-        from tidelog.spark.pipelines.audit import audit as run
-
-        job = Audit(topics.split(","), bootstrap, directories, compacted, pairs(options, "--option"))
-        with shown_progress("audit", json) as tell:
-            report = run(spark, job, tell=tell)
-    if json:
-        print_json({"holds": report.holds, **asdict(report)})
-    else:
-        _print_audit(report)
-    if not report.holds:
-        first = report.findings[0]
-        raise CommandFailed(
-            f"The replicas are damaged or differ, first at {first.topic}-{first.partition}, offset "
-            f"{first.offset}, "
-            f"broker {first.broker}: {first.detail} ({first.place})."
-        )
+app.command("audit")(audit)
+app.command("verify")(verify)
 
 
 @app.command("indicators")
@@ -265,27 +318,11 @@ def indicators(
         print(f"{written[-1]} shows the report")
 
 
-def _decoding(value_format: str | None, schema: str | None) -> Any:
-    from tidelog.spark.pipelines import Decoding
-
-    if value_format is None:
-        if schema is not None:
-            raise CommandFailed("--schema needs --format.")
-        return None
-    if schema is not None and schema.startswith("@"):
-        return Decoding.from_file(value_format, schema[1:])
-    return Decoding(value_format, schema or "")
+app.command("schedule")(schedule)
 
 
-def _print_audit(report: Any) -> None:
-    states = [asdict(one) for one in report.replicas]
-    columns = {
-        "topic": "topic", "partition": "partition", "broker": "broker", "start_offset": "start",
-        "end_offset": "end", "compared_to": "compared to", "behind": "behind",
-    }  # fmt: skip
-    print_table(states, columns, right=["partition", "start_offset", "end_offset", "compared_to", "behind"])
-    if report.findings:
-        found = {name: name for name in ("kind", "topic", "partition", "offset", "broker", "detail", "place")}
-        print_table([asdict(one) for one in report.findings], found, right=["partition", "offset"])
-    else:
-        print("all replicas are intact, and equal below the high watermark")
+def _require_topics_of(job: "Transform") -> None:
+    for source in job.sources.values():
+        names = [name.strip() for name in source.topics.names.split(",")]
+        require_topics(source.topics.bootstrap, names, source.topics.options)
+    require_topics(job.bootstrap, [job.output.topic], job.output.options)

@@ -2,6 +2,7 @@
 sentence.
 """
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import typer
 
 from tidelog.cli.client import client_settings
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.pipeline.errors import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +58,9 @@ Every = Annotated[
 ]
 
 
+_DONE = re.compile(r"(\d+) of (\d+)")
+
+
 def pairs(given: list[str], option: str) -> dict[str, str]:
     """``KEY=VALUE`` words as a mapping."""
     found = {}
@@ -75,7 +80,6 @@ def spark_session(
     settings: list[str],
     *,
     bootstrap: str | None = None,
-    delta: bool = False,
 ) -> "Iterator[SparkSession]":
     """A session for one command; everything that can go wrong with Spark becomes one sentence. ``bootstrap``:
     the brokers it needs, if any.
@@ -92,45 +96,15 @@ def spark_session(
             f"This needs {error.name}, which is not installed: pip install 'tidelog[spark]'."
         ) from None
     chosen = pairs(settings, "--conf")
-    if delta and remote is None:  # a Connect server has its own settings since it was started
-        from tidelog.spark.pipelines.delta import SETTINGS
-
-        chosen = {**SETTINGS, **chosen}
-    with _explained():
+    with explained():
         session = open_session(f"tidelog pipeline {name}", master=master, remote=remote, settings=chosen)
+        if remote is None and "spark.log.level" not in chosen:
+            # What fails is told in one sentence, not by the traces of every task.
+            session.sparkContext.setLogLevel("FATAL")
         try:
             yield session
         finally:
             session.stop()
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    from tidelog.client.errors import ClientError
-    from tidelog.spark import JavaMissing, OptionError
-    from tidelog.spark.pipelines.running import MachineTooBusy
-
-    try:
-        yield
-    except (JavaMissing, MachineTooBusy, OptionError, ClientError) as error:
-        raise CommandFailed(str(error)) from None
-    except (PySparkException, Py4JError) as error:
-        raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None
-
-
-def _reason(text: str) -> str:
-    """The line that says it: a Python error inside a task, else the first line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [
-        line
-        for line in lines
-        if ": " in line and line.split(":")[0].startswith(("tidelog.", "pyspark.errors"))
-    ]
-    reason = (told or lines or ["no reason was given"])[-1 if told else 0]
-    return reason.rpartition("errors.")[2] if told else reason
 
 
 @contextmanager
@@ -168,6 +142,11 @@ def shown_progress(name: str, quiet: bool) -> "Iterator[Callable[[Progress], Non
         task = bar.add_task(name, total=None, said="starting Spark")
 
         def tell(progress: "Progress") -> None:
+            if not progress.counts:
+                bar.update(task, said=progress.what)
+                if done := _DONE.search(progress.what):
+                    bar.update(task, completed=int(done[1]), total=int(done[2]))
+                return
             speed = f", {progress.rows_per_second:,.0f}/s" if progress.rows_per_second else ""
             bar.update(task, said=f"{progress.rows:,} {progress.what}{speed}")
 

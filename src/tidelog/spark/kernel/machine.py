@@ -47,6 +47,29 @@ store_32 = _store(32)
 store_64 = _store(64)
 
 
+def _load_float(typing: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.FloatType().as_pointer()), align=1)
+
+    return types.float32(types.int64), generate
+
+
+def _store_real(kind: Any, number: Any) -> Any:
+    def typed(typing: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            builder.store(arguments[1], builder.inttoptr(arguments[0], kind().as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, number), generate
+
+    return intrinsic(typed)
+
+
+load_float: Any = intrinsic(_load_float)
+store_float = _store_real(ir.FloatType, types.float32)
+store_double = _store_real(ir.DoubleType, types.float64)
+
+
 def _load_swapped(bits: int) -> Any:
     def typed(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,43 +1,43 @@
-"""Topics to tables: every committed record once, partitioned by topic and date, resumed from where it
-stopped.
+"""Topics to tables: every committed record once, resumed from where it stopped.
 
-Owns the shape of an archive and what is counted. Runs over what is there now, or goes on until it is told to
-stop.
+Owns the columns of an archive, which settings a run has and what it reports. A table format
+(:mod:`tidelog.spark.pipelines.tables`) stores rows together with the position;
+:mod:`tidelog.spark.pipelines.stepping` plans and repeats the steps.
 
-====================== =========================================================================
-``TARGET/records``     key, value, headers, partition, offset, timestamp, timestampType; the value decoded
-                       beside it where a schema is given; directories ``topic=…/date=…``
-``TARGET/undecodable`` the same without the decoded value: what the schema does not fit
-``TARGET/checkpoint``  how far the archive is; together with the tables, never without
-====================== =========================================================================
-
-The offsets of a micro-batch are noted in the checkpoint before it is read, so a batch that is run again has
-the same records, and :mod:`tidelog.spark.pipelines.files` (or Delta's own transaction numbers) adds them
-once.
+================ ===============================================================================
+records          key, value, headers, topic, topicId, partition, offset, timestamp, timestampType, date;
+                 where a schema is given, the decoded value
+undecodable      the same without the decoded value: what the schema does not fit
+================ ===============================================================================
 """
 
-from collections.abc import Iterable
-from contextlib import nullcontext
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.pipelines.decoding import Decoding, split
-from tidelog.spark.pipelines.delta import DeltaTable, misfits_explained
-from tidelog.spark.pipelines.files import ParquetFiles
-from tidelog.spark.pipelines.running import Progress, Tell, run, tell_nobody
+from tidelog.spark.pipelines.dead_letters import DeadLetters
+from tidelog.spark.pipelines.decoding import DECODED, Decoding, marked
+from tidelog.spark.pipelines.running import Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
+from tidelog.spark.pipelines.stepping import ROWS_PER_STEP, Outcome, Pace, Stepper, seconds_of
+from tidelog.spark.pipelines.tables import MARK, PARTITION_COLUMNS, Rows, Totals
+from tidelog.spark.pipelines.tables.opening import FORMATS, open_existing, open_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-PARTITION_COLUMNS = ("topic", "date")
-TABLE_FORMATS = ("parquet", "delta")
+__all__ = ["PARTITION_COLUMNS", "Archive", "ArchiveReport", "archive", "read_archive"]
+
+TABLE_FORMATS = tuple(FORMATS)
 
 # Not to_date(): that would depend on the session's time zone, and the same record must always go to the same
 # place.
 _UTC_DAY = "date_from_unix_date(cast(floor(unix_seconds(timestamp) / 86400) as int))"
+_NO_STEPS = ("minoffsetspertrigger", "maxtriggerdelay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,27 @@ class Archive:
     table_format: str = "parquet"
     merge_bytes: int = 128 << 20  # target size of files; 0: small files are not merged
     every: str | None = None  # such as "10 seconds"; None: what is there now, then stop
+    from_ms: int | None = None  # only records from this time on (milliseconds since 1970), also older ones
+    to_ms: int | None = None  # only records before this time
+    rows_per_step: int | None = None
+    rows_per_second: int | None = None
+    allow_loss: bool = False  # go on if records were deleted before they were archived, and report them
+    table_options: Mapping[str, str] = field(default_factory=dict)  # of the table format
+    dead_letter: str | None = None  # a topic for undecodable records, beside their table
 
     def __post_init__(self) -> None:
+        if self.dead_letter is not None and self.decoding is None:
+            raise OptionError(
+                "Dead letters are records that a schema does not fit; give a format and a schema."
+            )
         if self.table_format not in TABLE_FORMATS:
             raise OptionError(
                 f"The table format is {self.table_format!r}; allowed: {', '.join(TABLE_FORMATS)}."
             )
+        for name in self.topics.options:
+            if name.lower() in _NO_STEPS:
+                raise OptionError(f"Option {name} does not apply to archives: --every says how long to wait.")
+        _ = self.pace
 
     @property
     def records(self) -> str:
@@ -67,13 +82,31 @@ class Archive:
         return f"{self.target}/undecodable"
 
     @property
-    def checkpoint(self) -> str:
-        return f"{self.target}/checkpoint"
+    def pace(self) -> Pace:
+        """``maxOffsetsPerTrigger`` is what a stream calls the rows of a step."""
+        rows = self.rows_per_step or _option(self.topics, "maxOffsetsPerTrigger") or str(ROWS_PER_STEP)
+        if not str(rows).isdecimal() or int(rows) < 1:
+            raise OptionError(f"The rows of a step are {rows!r}; allowed: a whole number, 1 or more.")
+        every_s = None if self.every is None else seconds_of(self.every)
+        return Pace(int(rows), self.rows_per_second, every_s)
+
+    @property
+    def letters(self) -> DeadLetters | None:
+        if self.dead_letter is None:
+            return None
+        kafka = {
+            name: value for name, value in self.topics.options.items() if name.lower().startswith("kafka.")
+        }
+        return DeadLetters(self.dead_letter, self.topics.bootstrap, self.target, kafka)
+
+    @property
+    def allows_loss(self) -> bool:
+        return self.allow_loss or _option(self.topics, "failOnDataLoss").lower() == "false"
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveReport:
-    """The result of this run; ``total`` counts all runs."""
+    """The result of this run; ``total`` and ``total_bytes`` count all runs, as do ``files``."""
 
     records: int
     undecodable: int
@@ -82,89 +115,97 @@ class ArchiveReport:
     merged_files: int
     stopped: bool  # before its end, on request
     target: str = field(default="")
+    added_files: int = 0
+    added_bytes: int = 0
+    total_bytes: int = 0
+    steps: int = 0
+    duration_s: float = 0.0
+    lag: dict[str, int] = field(default_factory=dict)  # by topic: offsets that are not archived
+    notes: list[str] = field(default_factory=list)  # what the run had to decide, and what is lost
+    dead_letters: int = 0  # sent to their topic
 
 
 def archive(
     spark: "SparkSession", job: Archive, *, stop: Event | None = None, tell: Tell = tell_nobody
 ) -> ArchiveReport:
     """Bring the archive up to date."""
-    with misfits_explained(spark) if job.table_format == "delta" else nullcontext():
-        return _archive(spark, job, stop, tell)
+    began = time.monotonic()
+    asked = stop or Event()
+    table = open_table(spark, job.target, job.table_format, job.table_options)
+    stepper = Stepper(
+        spark,
+        table,
+        job.topics,
+        partial(rows_of, job.decoding, job.keeps_value),
+        pace=job.pace,
+        times_ms=(job.from_ms, job.to_ms),
+        allows_loss=job.allows_loss,
+        compact_bytes=job.merge_bytes,
+        letters=job.letters,
+        stop=asked,
+        tell=tell,
+    )
+    outcome = stepper.run()
+    return _report(job, outcome, table.totals(), time.monotonic() - began, asked.is_set())
 
 
-def _archive(spark: "SparkSession", job: Archive, stop: Event | None, tell: Tell) -> ArchiveReport:
-    tables = (_table(job, job.records), _table(job, job.undecodable))
-    for table in tables:
-        table.prepare(spark)
-    before = [table.row_total(spark) for table in tables]
-    source = job.topics.read_stream(spark, includeHeaders="true")
-    writer = source.writeStream.foreachBatch(_Adder(job)).option("checkpointLocation", job.checkpoint)
-    outcome = run(writer, every=job.every, stop=stop, tell=tell)
-    merged = 0
-    if job.merge_bytes and not outcome.stopped:
-        tell(Progress(outcome.rows, 0.0, 0, "merging small files"))
-        merged = sum(table.merge(spark, target_bytes=job.merge_bytes) for table in tables)
-    after = [table.row_total(spark) for table in tables]
+def _report(
+    job: Archive, outcome: Outcome, totals: Totals, duration_s: float, stopped: bool
+) -> ArchiveReport:
     return ArchiveReport(
-        records=after[0] - before[0],
-        undecodable=after[1] - before[1],
-        total=sum(after),
-        files=tables[0].file_total(spark),
-        merged_files=merged,
-        stopped=outcome.stopped,
+        records=outcome.added.records,
+        undecodable=outcome.added.undecodable,
+        total=totals.records + totals.undecodable,
+        files=totals.files,
+        merged_files=outcome.merged_files,
+        stopped=stopped,
         target=job.target,
+        added_files=outcome.added.files,
+        added_bytes=outcome.added.bytes,
+        total_bytes=totals.bytes,
+        steps=outcome.steps,
+        duration_s=round(duration_s, 3),
+        lag=outcome.lag,
+        notes=outcome.notes,
+        dead_letters=outcome.dead_letters,
     )
 
 
-def read_archive(spark: "SparkSession", target: str) -> "DataFrame":
-    """The records of an archive in any format."""
-    records = ParquetFiles(f"{target}/records")
-    if records.is_delta():
-        return spark.read.format("delta").load(records.path)
-    records.finish_merges()
-    return spark.read.parquet(records.path)
+def read_archive(spark: "SparkSession", target: str, options: Mapping[str, str] | None = None) -> "DataFrame":
+    """The records of an archive in any format, with all fields that any of them has."""
+    return open_existing(spark, target, options).read()
 
 
-class Table(Protocol):
-    """What both formats can do: a batch is added once, however often it is run."""
+def rows_of(
+    decoding: Decoding | None, keeps_value: bool, records: "DataFrame", ids: Mapping[str, str]
+) -> Rows:
+    """The rows of the archive's tables from those of the source. Without ids, by topic, there are none."""
+    from pyspark.sql import functions
 
-    def prepare(self, spark: "SparkSession") -> None: ...
-
-    def add(self, rows: "DataFrame", batch_id: int, partition_by: Iterable[str]) -> object: ...
-
-    def row_total(self, spark: "SparkSession") -> int: ...
-
-    def file_total(self, spark: "SparkSession") -> int: ...
-
-    def merge(self, spark: "SparkSession", *, target_bytes: int) -> int: ...
-
-
-def _table(job: Archive, path: str) -> Table:
-    if job.table_format == "delta":
-        return DeltaTable(path, f"tidelog-archive-{job.checkpoint}-{path}")
-    return ParquetFiles(path)
+    dated = records.withColumn("topicId", _topic_id(ids)).withColumn("date", functions.expr(_UTC_DAY))
+    if decoding is None:
+        return Rows(dated, is_empty=not ids)
+    everything = marked(decoding.apply(dated), MARK)
+    if not keeps_value:
+        # One pass writes both tables: the value is there only where it is kept.
+        kept = functions.when(functions.col(MARK), functions.col("value"))
+        everything = everything.withColumn("value", kept)
+    good = everything.where(~functions.col(MARK)).drop(MARK, *([] if keeps_value else ["value"]))
+    broken = everything.where(functions.col(MARK)).drop(MARK, DECODED)
+    return Rows(good, broken, everything, is_empty=not ids)
 
 
-class _Adder:
-    """Adds one micro-batch to the tables; a class, because Spark Connect sends it to the server."""
+def _topic_id(ids: Mapping[str, str]) -> "Column":
+    from pyspark.sql import functions
 
-    def __init__(self, job: Archive) -> None:
-        self._job = job
+    known = [(topic, topic_id) for topic, topic_id in ids.items() if topic_id]
+    if not known:
+        return functions.lit(None).cast("string")
+    if len(ids) == 1:
+        return functions.lit(known[0][1])
+    pairs = [functions.lit(text) for pair in known for text in pair]
+    return functions.create_map(*pairs).getItem(functions.col("topic"))
 
-    def __call__(self, batch: "DataFrame", batch_id: int) -> None:
-        from pyspark.sql import functions
 
-        dated = batch.withColumn("date", functions.expr(_UTC_DAY))
-        if self._job.decoding is None:
-            self._add(dated, self._job.records, batch_id)
-            return
-        decoded = self._job.decoding.apply(dated).persist()
-        try:
-            good, broken = split(decoded)
-            self._add(broken, self._job.undecodable, batch_id)
-            self._add(good if self._job.keeps_value else good.drop("value"), self._job.records, batch_id)
-        finally:
-            decoded.unpersist()
-
-    def _add(self, rows: "DataFrame", path: str, batch_id: int) -> None:
-        _table(self._job, path).add(rows, batch_id, PARTITION_COLUMNS)
+def _option(topics: Topics, name: str) -> str:
+    return next((value for key, value in topics.options.items() if key.lower() == name.lower()), "")

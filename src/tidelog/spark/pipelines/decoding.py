@@ -1,17 +1,18 @@
-"""Values that are JSON or Avro become columns; undecodable ones are set apart, never dropped.
+"""Values that are JSON, Avro or Protobuf become columns; undecodable ones are set apart, never dropped.
 
-Owns what "decodable" means. Spark itself decodes JSON; Avro is converted to JSON first
-(:mod:`tidelog.spark.pipelines.avro`).
+Owns what "decodable" means for a pipeline. Spark itself decodes JSON; the other formats are decoded by
+:mod:`tidelog.spark.schemas`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.pipelines import avro
+from tidelog.spark.schemas import reading, writing
+from tidelog.spark.schemas.registry import RegistrySettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 DECODED = "decoded"
 _BROKEN = "_undecodable"
 _TEXT = "_text"
-_CONFLUENT_PREFIX_BYTES = 5  # a zero and the number of the schema in a registry
+_READ = "_read"
 
-FORMATS = ("json", "avro", "confluent-avro")
+FORMATS = ("json", *reading.FORMATS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,53 +30,103 @@ class Decoding:
     """The values' format and schema in its own language (Spark's DDL for JSON, JSON for Avro)."""
 
     format: str
-    schema: str
+    schema: str = ""  # empty: the newest of the subject
+    registry: RegistrySettings | None = None
+    subject: str = ""
+    ids: tuple[int, ...] = ()  # without a registry: schema ids of values that have the given schema
+    message: str = ""  # of a Protobuf schema with several; empty: the first
+    # Settled once: all batches of a run have the same columns, whatever is registered meanwhile.
+    _reading: reading.Reading | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise OptionError(f"The format is {self.format!r}; allowed: {', '.join(FORMATS)}.")
-        if not self.schema.strip():
-            raise OptionError(f"The format {self.format} needs a schema.")
+        if self.format != "json":
+            settled = reading.plan(
+                self.format, self.schema, self.registry, self.subject, self.ids, self.message
+            )
+            if not pa.types.is_struct(settled.type):
+                raise OptionError("The schema is not a record; only records can become columns.")
+            object.__setattr__(self, "_reading", settled)
+        elif not self.schema.strip():
+            raise OptionError("The format json needs a schema.")
+        elif self.registry is not None:
+            raise OptionError(
+                "Values in the format json have no schema id; use confluent-json with a registry."
+            )
 
     @classmethod
-    def from_file(cls, format_: str, path: str) -> "Decoding":
+    def from_file(cls, format_: str, path: str, **more: Any) -> "Decoding":
         try:
-            return cls(format_, Path(path).read_text())
-        except OSError as error:
-            raise OptionError(f"The schema {path} cannot be read: {error.strerror}.") from None
+            return cls(format_, Path(path).read_text(), **more)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise OptionError(f"The schema {path} cannot be read: {reason}.") from None
 
     def apply(self, records: "DataFrame") -> "DataFrame":
         """With a column :data:`DECODED`; :func:`split` separates rows without it."""
+        if self._reading is None:
+            return self._apply_json(records)
+        return _apply_schema(records, self._reading)
+
+    def _apply_json(self, records: "DataFrame") -> "DataFrame":
         from pyspark.sql import functions
 
-        text, columns = self._as_json()
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
-        parsed = functions.from_json(_TEXT, f"{columns}, {_BROKEN} string", options)
-        broken = functions.col(f"{DECODED}.{_BROKEN}").isNotNull()
-        unread = functions.col("value").isNotNull() & functions.col(_TEXT).isNull()
+        text = functions.col(_TEXT)
+        # Spark's reader stops at the end of the first JSON value and ignores what follows. As a member of an
+        # object, text may only be followed by what begins with a comma or a brace; as the only item of a
+        # list, by what begins with a bracket. Text that passes both is one JSON value.
+        member = functions.concat(functions.lit('{"v":'), text, functions.lit("}"))
+        item = functions.concat(functions.lit("["), text, functions.lit("]"))
+        columns = self.schema.strip().rstrip(",")
+        parsed = functions.from_json(member, f"v struct<{columns}>, {_BROKEN} string", options)
+        is_one = functions.size(functions.from_json(item, "array<struct<>>", options)) == 1
+        content = functions.col(f"{_READ}.v")
+        is_good = functions.col(f"{_READ}.{_BROKEN}").isNull() & content.isNotNull() & is_one
+        is_broken = functions.col("value").isNotNull() & ~functions.coalesce(is_good, functions.lit(False))
         return (
-            records.withColumn(_TEXT, text)
-            .withColumn(DECODED, parsed)
-            .withColumn(_BROKEN, functions.coalesce(broken, functions.lit(False)) | unread)
-            .withColumn(DECODED, functions.col(DECODED).dropFields(_BROKEN))
-            .drop(_TEXT)
+            records.withColumn(_TEXT, functions.col("value").cast("string"))
+            .withColumn(_READ, parsed)
+            .withColumn(DECODED, content)
+            .withColumn(_BROKEN, is_broken)
+            .drop(_TEXT, _READ)
         )
 
-    def _as_json(self) -> "tuple[Column, str]":
-        """The value as JSON text, null if undecodable; and its columns."""
-        from pyspark.sql import functions
-        from pyspark.sql.pandas.functions import arrow_udf
 
-        if self.format == "json":
-            return functions.col("value").cast("string"), self.schema.strip().rstrip(",")
-        schema = avro.parse_schema(self.schema)
-        skipped = _CONFLUENT_PREFIX_BYTES if self.format == "confluent-avro" else 0
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The format and schema of values that are written."""
 
-        def decode(values: pa.Array) -> pa.Array:
-            return pa.array([avro.to_json(one, schema, skipped) for one in values.to_pylist()], pa.string())
+    format: str
+    schema: str = ""  # empty: the newest of the subject
+    registry: RegistrySettings | None = None
+    subject: str = ""
+    message: str = ""
+    _writing: writing.Writing = field(init=False, repr=False, compare=False)  # settled once, as in Decoding
 
-        decoded = arrow_udf(decode, "string")  # type: ignore[call-overload]
-        return decoded("value"), avro.columns(schema)
+    def __post_init__(self) -> None:
+        settled = writing.plan(self.format, self.schema, self.registry, self.subject, message=self.message)
+        object.__setattr__(self, "_writing", settled)
+
+    def apply(self, column: "Column") -> "Column":
+        """A struct as a value."""
+        from tidelog.spark.schemas.functions import encoded
+
+        return encoded(self._writing, column)
+
+
+def _apply_schema(records: "DataFrame", read: reading.Reading) -> "DataFrame":
+    from pyspark.sql import functions
+
+    from tidelog.spark.schemas.functions import CONTENT, UNDECODABLE, decoded_and_marked
+
+    return (
+        records.withColumn(_READ, decoded_and_marked(read, "value"))
+        .withColumn(DECODED, functions.col(f"{_READ}.{CONTENT}"))
+        .withColumn(_BROKEN, functions.col(f"{_READ}.{UNDECODABLE}"))
+        .drop(_READ)
+    )
 
 
 def split(decoded: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
@@ -84,3 +135,8 @@ def split(decoded: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
 
     good = decoded.where(~functions.col(_BROKEN)).drop(_BROKEN)
     return good, decoded.where(functions.col(_BROKEN)).drop(_BROKEN, DECODED)
+
+
+def marked(decoded: "DataFrame", mark: str) -> "DataFrame":
+    """All rows, with a column that is true for those that :func:`split` would set apart."""
+    return decoded.withColumnRenamed(_BROKEN, mark)

@@ -2,15 +2,20 @@
 
 Owns where records go: to the topic and partition they came from, or to another topic, by key. The records of
 each file are written in a transaction of their own and all are committed at the end, so a failed restore
-leaves nothing that ``read_committed`` readers would see.
+leaves nothing that ``read_committed`` readers would see. Missing topics are created first
+(:mod:`tidelog.spark.pipelines.restore_targets`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidelog.spark.options import OptionError
+from tidelog.client.cluster import Cluster
+from tidelog.spark.client_settings import client_settings
+from tidelog.spark.options import OptionError, Options
+from tidelog.spark.pipelines import restore_targets
 from tidelog.spark.pipelines.archive import read_archive
+from tidelog.spark.pipelines.restore_targets import NewTopics
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
 
 if TYPE_CHECKING:
@@ -28,24 +33,30 @@ class Restore:
     keeps_partitions: bool = True  # False: partitions by key, for a topic with another number of them
     exactly_once: bool = True
     options: Mapping[str, str] = field(default_factory=dict)  # of the sink: kafka.* and others
+    table_options: Mapping[str, str] = field(default_factory=dict)  # of the archive's table format
+    new_topics: NewTopics = field(default_factory=NewTopics)
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
     records: int
     topics: list[str]
+    created: list[str] = field(default_factory=list)  # those of them that did not exist
 
 
 def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) -> RestoreReport:
     """Write the records; raises if the archive has none."""
+    from pyspark.sql import functions
+
     rows = _chosen(spark, job)
-    counts = {row["topic"]: row["count"] for row in rows.groupBy("topic").count().collect()}
-    if not counts:
+    found = rows.groupBy("topic").agg(functions.count("*"), functions.max("partition")).collect()
+    if not found:
         raise OptionError(
             f"The archive {job.source} has no records{' where ' + job.where if job.where else ''}."
         )
-    total = sum(counts.values())
+    total = sum(count for _, count, _ in found)
     tell(Progress(0, 0.0, 0, f"of {total} records"))
+    created = _prepare(job, {str(topic): partition + 1 for topic, _, partition in found})
     # One task for each partition of a topic, to keep the order.
     ordered = rows.repartition(max(_partitions(rows), 1), "topic", "partition").sortWithinPartitions(
         "topic", "partition", "offset"
@@ -62,11 +73,20 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) ->
         options["topic"] = job.topic
     ordered.select(*columns).write.format("tidelog").mode("append").options(**options).save()
     tell(Progress(total, 0.0, 0, f"of {total} records"))
-    return RestoreReport(total, [job.topic] if job.topic is not None else sorted(counts))
+    topics = [job.topic] if job.topic is not None else sorted(str(topic) for topic, _, _ in found)
+    return RestoreReport(total, topics, created)
+
+
+def _prepare(job: Restore, archived: Mapping[str, int]) -> list[str]:
+    """The topics that were created. ``archived``: how many partitions the archive has of each topic."""
+    wanted = {job.topic: max(archived.values())} if job.topic is not None else archived
+    options = Options({"kafka.bootstrap.servers": job.bootstrap, **job.options})
+    with Cluster(client_settings(options)) as cluster:
+        return restore_targets.prepare(cluster, wanted, job.new_topics, keeps_partitions=job.keeps_partitions)
 
 
 def _chosen(spark: "SparkSession", job: Restore) -> "DataFrame":
-    rows = read_archive(spark, job.source)
+    rows = read_archive(spark, job.source, job.table_options)
     if "value" not in rows.columns:
         raise OptionError(
             f"The archive {job.source} was made without the values as they were, so they cannot be restored; "

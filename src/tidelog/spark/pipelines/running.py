@@ -33,6 +33,7 @@ class Progress:
     rows_per_second: float  # of the last step
     step: int  # number of the micro-batch
     what: str = "rows"
+    counts: bool = True  # False: ``what`` says it all, such as "merging 3 of 7 directories"
 
 
 class MachineTooBusy(RuntimeError):
@@ -82,7 +83,7 @@ def run(
 
 def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "_Counter | None") -> None:
     queries: list[StreamingQuery] = []
-    restarts = _Restarts(stop)
+    restarts = Restarts(stop)
     try:
         for writer in writers:
             if query := restarts.start(writer):
@@ -107,7 +108,7 @@ def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "
         counter.take(queries[0].recentProgress)
 
 
-class _Restarts:
+class Restarts:
     """Restarts queries after a failure that is not their own, for a limited time."""
 
     def __init__(self, stop: Event) -> None:

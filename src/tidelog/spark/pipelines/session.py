@@ -6,11 +6,12 @@ command line and for callers without one.
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidelog.spark import require_java
+from tidelog.spark.packages import require_packages
+from tidelog.spark.workers import choose_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,15 +35,14 @@ def open_session(
 
     ``settings`` are Spark's own and override the defaults.
     """
+    require_packages()
     from pyspark.sql import SparkSession
 
     if remote is not None:
         builder = SparkSession.builder.remote(remote)
     else:
         require_java()
-        if master is None or master.startswith("local"):
-            # A cluster's executors may have a Python of their own.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        choose_python(master)
         builder = SparkSession.builder.master(master or "local[*]").appName(name)
         for key, value in _QUIET.items():
             builder = builder.config(key, value)

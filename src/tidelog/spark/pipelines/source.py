@@ -27,6 +27,10 @@ class Topics:
     def read(self, spark: "SparkSession", **more: str) -> "DataFrame":
         return spark.read.format("tidelog").options(**self._options(more)).load()
 
+    def stream_options(self) -> dict[str, str]:
+        """Of a stream from these topics, for those who plan what to read themselves."""
+        return self._options({})
+
     def _options(self, more: Mapping[str, str]) -> dict[str, str]:
         chosen = {"subscribePattern": self.pattern} if self.pattern else {"subscribe": self.names}
         return {

@@ -11,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.pipelines.decoding import DECODED, Decoding, split
+from tidelog.spark.pipelines.decoding import DECODED, Decoding, Encoding, split
 from tidelog.spark.pipelines.files import ParquetFiles
 from tidelog.spark.pipelines.running import Tell, run, tell_nobody
 from tidelog.spark.pipelines.source import Topics
@@ -34,13 +34,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where the rows go: a topic, with the other columns as JSON in its value, or a table."""
+    """Where the rows go: a topic, with the other columns in its value, or a table."""
 
     topic: str = ""
     table: str = ""
     key: str = ""  # column whose text is the record's key
     mode: str = "append"
     options: Mapping[str, str] = field(default_factory=dict)  # of the sink
+    encoding: Encoding | None = None  # of the value, instead of JSON
 
     def __post_init__(self) -> None:
         if bool(self.topic) == bool(self.table):
@@ -49,6 +50,8 @@ class Output:
             raise OptionError(f"The output's mode is {self.mode!r}; allowed: {', '.join(MODES)}.")
         if self.table and self.mode != "append":
             raise OptionError("Rows can only be appended to a table; allowed: mode append.")
+        if self.table and self.encoding is not None:
+            raise OptionError("The output's format is for topics; a table has columns.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +82,28 @@ def transform(
     for name, view in views.items():
         view.createOrReplaceTempView(name)
     rows = spark.sql(job.sql)
+    for path, checkpoint in _tables(job).items():
+        ParquetFiles(spark, path, checkpoint).check()
     writers = [_writer(job, rows)]
     decoded = {name: source for name, source in job.sources.items() if source.decoding is not None}
     writers += [_set_apart(spark, job, name, source) for name, source in decoded.items()]
     outcome = run(*writers, every=job.every, stop=stop, tell=tell)
+    tables = _tables(job)
     counts = {
-        name: sum(one.rows for one in ParquetFiles(job.undecodable(name)).batches()) for name in decoded
+        name: ParquetFiles(spark, path, tables[path]).row_total()
+        for name, path in ((name, job.undecodable(name)) for name in decoded)
     }
     return TransformReport(outcome.rows, counts, outcome.stopped)
+
+
+def _tables(job: Transform) -> dict[str, str]:
+    """Directories of Parquet, and the checkpoints of the queries that fill them."""
+    tables = {
+        job.undecodable(name): f"{job.checkpoint}/undecodable-{name}"
+        for name, source in job.sources.items()
+        if source.decoding is not None
+    }
+    return tables | ({job.output.table: f"{job.checkpoint}/query"} if job.output.table else {})
 
 
 def _view(spark: "SparkSession", source: Source) -> "DataFrame":
@@ -104,16 +121,17 @@ def _set_apart(spark: "SparkSession", job: Transform, name: str, source: Source)
     if source.decoding is None:
         raise OptionError(f"The source {name} has nothing to decode.")
     _, broken = split(source.decoding.apply(source.topics.read_stream(spark, includeHeaders="true")))
-    writer = broken.writeStream.foreachBatch(_Appender(job.undecodable(name)))
-    return writer.option("checkpointLocation", f"{job.checkpoint}/undecodable-{name}")
+    path = job.undecodable(name)
+    checkpoint = _tables(job)[path]
+    writer = broken.writeStream.foreachBatch(_Appender(path, checkpoint))
+    return writer.option("checkpointLocation", checkpoint)
 
 
 def _writer(job: Transform, rows: "DataFrame") -> "DataStreamWriter":
     checkpoint = f"{job.checkpoint}/query"
     if job.output.table:
-        return rows.writeStream.foreachBatch(_Appender(job.output.table)).option(
-            "checkpointLocation", checkpoint
-        )
+        writer = rows.writeStream.foreachBatch(_Appender(job.output.table, checkpoint))
+        return writer.option("checkpointLocation", checkpoint)
     writer = _as_records(job.output, rows).writeStream.format("tidelog").outputMode(job.output.mode)
     options = {
         "kafka.bootstrap.servers": job.bootstrap,
@@ -125,27 +143,30 @@ def _writer(job: Transform, rows: "DataFrame") -> "DataStreamWriter":
 
 
 def _as_records(output: Output, rows: "DataFrame") -> "DataFrame":
-    """A column ``value`` of text or bytes is the value; otherwise all columns are, as JSON."""
+    """A column ``value`` of text or bytes is the value; otherwise all columns are, as JSON or encoded."""
     from pyspark.sql import functions
 
     if output.key and output.key not in rows.columns:
         raise OptionError(f"The output's key is {output.key!r}; there are {', '.join(rows.columns)}.")
     columns = [functions.col(output.key).cast("string").alias("key")] if output.key else []
-    if "value" in rows.columns:
+    if "value" in rows.columns and output.encoding is None:
         kept: list[str] = [
             name for name in ("value", "headers", "timestamp", "partition") if name in rows.columns
         ]
         if not output.key and "key" in rows.columns:
             kept.append("key")
         return rows.select(*kept, *columns)
-    return rows.select(functions.to_json(functions.struct(*rows.columns)).alias("value"), *columns)
+    together = functions.struct(*rows.columns)
+    value = functions.to_json(together) if output.encoding is None else output.encoding.apply(together)
+    return rows.select(value.alias("value"), *columns)
 
 
 class _Appender:
     """Adds one micro-batch to a table; a class, because Spark Connect sends it to the server."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, checkpoint: str) -> None:
         self._path = path
+        self._checkpoint = checkpoint
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
-        ParquetFiles(self._path).add(batch, batch_id, ())
+        ParquetFiles(batch.sparkSession, self._path, self._checkpoint).add(batch, batch_id)

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.pipelines.decoding import Decoding
+from tidelog.spark.pipelines.decoding import Decoding, Encoding
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.transform import Output, Source, Transform
+from tidelog.spark.schemas.registry import RegistrySettings
 
 _TOP = ("sources", "sql", "output", "checkpoint", "every", "bootstrap")
-_SOURCE = ("topic", "pattern", "format", "schema", "watermark", "bootstrap", "options")
-_OUTPUT = ("topic", "table", "key", "mode", "options")
+_SCHEMA = ("format", "schema", "registry", "registry_options", "subject", "message")
+_SOURCE = ("topic", "pattern", *_SCHEMA, "schema_ids", "watermark", "bootstrap", "options")
+_OUTPUT = ("topic", "table", "key", "mode", "options", *_SCHEMA)
 
 
 def read_transform(path: str, *, bootstrap: str) -> Transform:
@@ -76,20 +78,49 @@ def _source(said: Any, where: str, bootstrap: str) -> Source:
     )
     decoding = None
     if said.get("format", "binary") != "binary":
-        decoding = Decoding(str(said["format"]), str(said.get("schema", "")))
+        decoding = Decoding(
+            str(said["format"]), ids=_ids(said.get("schema_ids", []), where), **_schema(said, where)
+        )
     return Source(topics, decoding, str(said.get("watermark", "")))
+
+
+def _schema(said: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What sources and outputs say about their schema."""
+    schema = str(said.get("schema", ""))
+    if schema.startswith("@"):
+        try:
+            schema = Path(schema[1:]).read_text()
+        except OSError as error:
+            raise OptionError(f"{where}: the schema {schema[1:]} cannot be read: {error.strerror}.") from None
+    found: dict[str, Any] = {"schema": schema, "message": str(said.get("message", "")), "subject": ""}
+    if "registry" in said:
+        found["registry"] = RegistrySettings.of(
+            str(said["registry"]), _options(said, where, "registry_options")
+        )
+        topic = str(said.get("topic", ""))
+        found["subject"] = str(said.get("subject", f"{topic}-value" if topic and "," not in topic else ""))
+    return found
+
+
+def _ids(said: Any, where: str) -> tuple[int, ...]:
+    if not isinstance(said, list) or not all(type(one) is int for one in said):
+        raise OptionError(f"{where}.schema_ids is not a list of numbers.")
+    return tuple(said)
 
 
 def _output(said: Any, where: str) -> Output:
     _check(said, _OUTPUT, where)
     words = {key: str(said[key]) for key in ("topic", "table", "key", "mode") if key in said}
-    return Output(**words, options=_options(said, where))
+    encoding = None
+    if said.get("format", "json") != "json":
+        encoding = Encoding(str(said["format"]), **_schema(said, where))
+    return Output(**words, options=_options(said, where), encoding=encoding)
 
 
-def _options(said: Mapping[str, Any], where: str) -> dict[str, str]:
-    options = said.get("options", {})
+def _options(said: Mapping[str, Any], where: str, key: str = "options") -> dict[str, str]:
+    options = said.get(key, {})
     if not isinstance(options, dict):
-        raise OptionError(f"{where}.options is not a mapping of names to values.")
+        raise OptionError(f"{where}.{key} is not a mapping of names to values.")
     return {
         str(key): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in options.items()

@@ -18,6 +18,7 @@ from tidelog.protocol.records import ControlType, control_type, decode_batch
 from tidelog.spark.kernel import slots as s
 from tidelog.spark.kernel.columns import TABLE_ROWS, BrokenRecords, ColumnBuilder, Table
 from tidelog.spark.reading.inflating import FULL_BYTES, Inflater
+from tidelog.spark.reading.loss import ReadFailure
 
 ROWS_FULL = 64_000
 """The number of rows to gather from small batches."""
@@ -30,7 +31,7 @@ _PROBLEMS = {
 }
 
 
-class CorruptRecords(Exception):
+class CorruptRecords(ReadFailure):
     """A broker served invalid bytes; the message says where."""
 
 

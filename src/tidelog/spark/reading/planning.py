@@ -6,7 +6,7 @@ Runs in Spark's driver. Owns the requests to the cluster; readers decide what to
 from collections.abc import Iterable, Mapping
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.errors import UnknownTopic
+from tidelog.client.errors import TopicReplaced, UnknownTopic
 from tidelog.client.messages import EARLIEST, LATEST, TopicPartition
 from tidelog.spark.options import OptionError
 from tidelog.spark.reading.settings import At, Edge, ReadSettings
@@ -22,8 +22,10 @@ class Planner:
         self._settings = settings
         self._read_committed = settings.task.fetch.read_committed
 
-    def partitions(self) -> list[TopicPartition]:
-        """The selected topics, in order; :class:`UnknownTopic` for one that was named and does not exist."""
+    def partitions(self, *, existing: bool = False) -> list[TopicPartition]:
+        """The selected topics, in order; :class:`UnknownTopic` for one that was named and does not exist,
+        unless only the existing ones are asked for.
+        """
         choice = self._settings.choice
         if choice.pattern is not None:
             known = self._cluster.known_topics(None)
@@ -31,6 +33,11 @@ class Planner:
                 name: topic for name, topic in known.items() if not topic.is_internal and choice.matches(name)
             }
             return sorted((name, index) for name, topic in found.items() for index in topic.partitions)
+        if existing:
+            named = choice.topics or dict.fromkeys(topic for topic, _ in choice.assigned)
+            known = self._cluster.known_topics(list(named))
+            there = {(name, index) for name, topic in known.items() for index in topic.partitions}
+            return sorted(there if choice.topics else there & set(choice.assigned))
         if choice.topics:
             topics = self._cluster.topics(choice.topics)
             return sorted((name, index) for name in choice.topics for index in topics[name].partitions)
@@ -43,6 +50,25 @@ class Planner:
                 )
         return sorted(set(choice.assigned))
 
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+        """Of their topics, as far as the brokers report ids; none with ``checkTopicIds=false``."""
+        if not self._settings.check_topic_ids:
+            return {}
+        ids = {topic: self._cluster.topic_id(topic) for topic, _ in partitions}
+        return {topic: topic_id for topic, topic_id in ids.items() if topic_id}
+
+    def replaced(self, topic_ids: Mapping[str, str]) -> dict[str, TopicReplaced]:
+        """Those of the topics that have another id now. Topics that are gone are not among them."""
+        found = {}
+        if topic_ids:
+            self._cluster.known_topics(list(topic_ids))
+        for topic, topic_id in topic_ids.items():
+            try:
+                self._cluster.check_topic_id(topic, topic_id)
+            except TopicReplaced as error:
+                found[topic] = error
+        return found
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
 
@@ -50,6 +76,10 @@ class Planner:
         """Ends of what may be read: with ``read_committed``, the last stable offset."""
         wanted = dict.fromkeys(partitions, LATEST)
         return self._cluster.list_offsets(wanted, read_committed=self._read_committed)
+
+    def written(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Ends that ignore open transactions."""
+        return self._cluster.list_offsets(dict.fromkeys(partitions, LATEST))
 
     def start(self, partitions: list[TopicPartition]) -> Offsets:
         edge = self._settings.start
@@ -75,7 +105,8 @@ class Planner:
         """(offsets, partitions without a record of the requested time)."""
         wanted = self._wanted(edge, partitions)
         if edge.at is At.TIME:
-            listed = self._cluster.list_offsets(wanted)
+            # With read_committed, a record of an open transaction is not found: no reader could go that far.
+            listed = self._cluster.list_offsets(wanted, read_committed=self._read_committed)
             younger = {partition: offset for partition, offset in listed.items() if offset >= 0}
             return younger, [partition for partition in listed if partition not in younger]
         offsets = {partition: offset for partition, offset in wanted.items() if offset >= 0}

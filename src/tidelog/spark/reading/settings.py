@@ -10,6 +10,7 @@ from enum import Enum
 
 from tidelog.client.fetching import FetchSettings
 from tidelog.client.messages import EARLIEST, LATEST, TopicPartition
+from tidelog.client.messages_by_id import id_bytes
 from tidelog.client.settings import ClientSettings
 from tidelog.spark.client_settings import ISOLATION, client_settings
 from tidelog.spark.options import OptionError, Options
@@ -27,7 +28,10 @@ OPTIONS = (
     "endingOffsetsByTimestamp",
     "endingTimestamp",
     "failOnDataLoss",
+    "checkTopicIds",
+    "topicIds",
     "minPartitions",
+    "maxPartitions",
     "maxRecordsPerPartition",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
@@ -41,7 +45,7 @@ OPTIONS = (
     "path",  # what Spark makes of an argument of load()
 )
 
-_ONLY_BATCH = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_ONLY_BATCH = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "topicIds")
 _ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 DEFAULT_FETCH_BYTES = 4 << 20
@@ -54,6 +58,7 @@ class TaskSettings:
     client: ClientSettings
     fetch: FetchSettings
     fail_on_data_loss: bool
+    fail_on_replaced: bool  # whether another topic of the same name is an error, even if a loss is none
     patience_ms: int  # how long to retry without success
 
 
@@ -95,7 +100,10 @@ class ReadSettings:
     end: Edge
     latest_if_none_younger: bool  # for a start by time
     task: TaskSettings
+    check_topic_ids: bool
+    topic_ids: Mapping[str, str]  # that the topics of a batch read must have
     min_partitions: int | None
+    max_partitions: int | None
     max_records_per_partition: int | None
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
@@ -113,7 +121,10 @@ def read_settings(given: Mapping[str, str], *, streaming: bool) -> ReadSettings:
         latest_if_none_younger=options.choice("startingOffsetsByTimestampStrategy", STRATEGIES, "error")
         == "latest",
         task=_task(options),
+        check_topic_ids=options.flag("checkTopicIds", True),
+        topic_ids=_topic_ids(options),
         min_partitions=options.number("minPartitions", None, least=1),
+        max_partitions=_max_partitions(options),
         max_records_per_partition=options.number("maxRecordsPerPartition", None, least=1),
         max_offsets_per_trigger=options.number("maxOffsetsPerTrigger", None, least=1),
         min_offsets_per_trigger=_min_offsets(options),
@@ -195,6 +206,34 @@ def _min_offsets(options: Options) -> int | None:
     return least
 
 
+def _topic_ids(options: Options) -> dict[str, str]:
+    if "topicIds" not in options:
+        return {}
+    if not options.flag("checkTopicIds", True):
+        raise OptionError("Options topicIds and checkTopicIds=false exclude each other.")
+    ids = options.texts("topicIds", '{"orders":"lGPuyIbQTKK6yXYrnGbqDw"}')
+    for topic_id in ids.values():
+        try:
+            id_bytes(topic_id)
+        except ValueError as error:
+            raise OptionError(
+                f"Option topicIds: {error}, which has 22 characters as Kafka prints it."
+            ) from None
+    return ids
+
+
+def _max_partitions(options: Options) -> int | None:
+    most = options.number("maxPartitions", None, least=1)
+    if most is None:
+        return None
+    if "maxRecordsPerPartition" in options:
+        raise OptionError("Options maxPartitions and maxRecordsPerPartition exclude each other.")
+    least = options.number("minPartitions", None, least=1)
+    if least is not None and least > most:
+        raise OptionError(f"Option minPartitions is {least}, more than maxPartitions, {most}.")
+    return most
+
+
 def _task(options: Options) -> TaskSettings:
     client = client_settings(options)
     options.whole("fetchOffset.numRetries", 3)  # checked, though only the time counts here
@@ -213,5 +252,6 @@ def _task(options: Options) -> TaskSettings:
         client=client,
         fetch=fetch,
         fail_on_data_loss=options.flag("failOnDataLoss", True),
+        fail_on_replaced="topicIds" in options,
         patience_ms=options.whole("kafkaConsumer.pollTimeoutMs", 120_000, least=1),
     )

@@ -1,11 +1,12 @@
 """The reader behind ``spark.readStream``: micro-batches of offsets, within the limits.
 
-Offsets have the form ``{"topic": {"0": 23, "1": 7}}``, each the next one to read, as in Spark's own source
-and its checkpoints. Partitions that appear later are read from their beginning.
+A checkpoint holds the next offset of each partition and the ids of topics (:mod:`.positions`). Partitions
+that appear later are read from their beginning. So is a topic that was deleted and created again, if
+``failOnDataLoss`` is false; otherwise the query fails.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -20,34 +21,18 @@ from pyspark.sql.types import StructType
 
 from tidelog.client.cluster import Cluster
 from tidelog.client.errors import UnknownTopic
-from tidelog.client.messages import TopicPartition
+from tidelog.spark.plainly import plainly
 from tidelog.spark.reading.columns import check_schema
 from tidelog.spark.reading.limits import share
 from tidelog.spark.reading.loss import tell_loss
 from tidelog.spark.reading.planning import Offsets, Planner
-from tidelog.spark.reading.ranges import TopicRange, split
+from tidelog.spark.reading.positions import Position, Wire, from_wire, to_wire
+from tidelog.spark.reading.ranges import TopicRange, as_tasks
 from tidelog.spark.reading.settings import ReadSettings
 from tidelog.spark.reading.task_entry import read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Wire = dict[str, dict[str, int]]
-
-
-def to_wire(offsets: Mapping[TopicPartition, int]) -> Wire:
-    wire: Wire = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        wire.setdefault(topic, {})[str(partition)] = offset
-    return wire
-
-
-def from_wire(wire: Mapping[str, Mapping[str, int]] | None) -> Offsets:
-    return {
-        (topic, int(partition)): int(offset)
-        for topic, partitions in (wire or {}).items()
-        for partition, offset in partitions.items()
-    }
 
 
 class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -56,8 +41,8 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._settings = settings
         self._schema = schema
         self._cluster: Cluster | None = None
-        self._target: Offsets | None = None  # of Trigger.AvailableNow: nothing beyond is read
-        self._latest: Offsets | None = None  # as last seen
+        self._target: Position | None = None  # of Trigger.AvailableNow: nothing beyond is read
+        self._latest: Position | None = None  # as last seen
         self._last_batch_s: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,9 +50,11 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- which offsets -------------------------------------------------------------------
 
+    @plainly
     def initialOffset(self) -> Wire:  # noqa: N802
         planner = self._planner()
-        return to_wire(planner.start(planner.partitions()))
+        found = planner.partitions()
+        return to_wire(Position(planner.start(found), planner.topic_ids(found)))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         settings = self._settings
@@ -77,42 +64,46 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(settings.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        planner = self._planner()
-        self._target = planner.latest(self._there(planner))
+        # A topic that is missing is told when it is known whether it was there before.
+        self._target = self._ends(self._planner(), tells=False)
 
+    @plainly
     def latestOffset(self, start: Wire, limit: ReadLimit) -> Wire:  # noqa: N802
-        begin = from_wire(start)
         planner = self._planner()
-        if self._target is None:
-            end = self._latest = planner.latest(self._there(planner))
-        else:
-            # Those that existed when the query began: a second request may find fewer, never more.
-            end = self._latest = self._target
-        self._check_shrunk(begin, end)
-        fresh = [one for one in end if one not in begin]
-        if fresh:
-            begin |= self._begin_fresh(planner, fresh)
-        if isinstance(limit, ReadAllAvailable):
-            return to_wire(begin | end)
-        if self._delays(begin, end):
-            return start
-        if isinstance(limit, ReadMaxRows):
-            end = share(begin, end, limit.max_rows)
-        return to_wire(begin | end)
+        # With a target, those that existed when the query began: later requests may find fewer, never more.
+        found = self._ends(planner) if self._target is None else self._target
+        begin, found = self._after_replacements(planner, self._position(start), found)
+        self._latest = found
+        end = self._after_losses(planner, begin.offsets, found.offsets)
+        begin = self._with_fresh(planner, begin, end)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._delays(begin.offsets, end):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                end = share(begin.offsets, end, limit.max_rows)
+        return to_wire(begin.followed_by(end, found.topic_ids))
 
     def reportLatestOffset(self) -> Wire | None:  # noqa: N802
         """Shown in the query's progress, beside what was read: the difference is the backlog."""
-        return None if self._latest is None else to_wire(self._latest)
+        return None if self._latest is None else to_wire(Position(self._latest.offsets))
 
+    @plainly
     def partitions(self, start: Wire, end: Wire) -> list[InputPartition]:
-        begin, stop = from_wire(start), from_wire(end)
-        fresh = [one for one in stop if one not in begin]
-        if fresh:
-            begin |= self._begin_fresh(self._planner(), fresh)
-        ranges = [TopicRange(*one, begin[one], stop[one]) for one in sorted(stop)]
-        settings = self._settings
-        return list(split(ranges, settings.min_partitions, settings.max_records_per_partition))
+        begin, stop = self._position(start), self._position(end)
+        begin = begin.without(begin.others_than(stop))  # told when the end was chosen
+        planner = self._planner()
+        replaced = planner.replaced(stop.topic_ids)
+        for error in replaced.values():
+            self._tell_loss(str(error), error)
+        begin, stop = begin.without(list(replaced)), stop.without(list(replaced))
+        begin = self._with_fresh(planner, begin, stop.offsets)
+        ranges = [
+            TopicRange(*one, begin.offsets[one], offset, stop.topic_ids.get(one[0], ""))
+            for one, offset in sorted(stop.offsets.items())
+        ]
+        return as_tasks(ranges, self._settings)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         return read_task(partition, self._schema, self._settings.task)
@@ -130,27 +121,59 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._cluster = Cluster(task.client, task.patience_ms)
         return Planner(self._cluster, self._settings)
 
-    def _there(self, planner: Planner) -> list[TopicPartition]:
+    def _position(self, wire: Wire) -> Position:
+        position = from_wire(wire)
+        return position if self._settings.check_topic_ids else Position(position.offsets)
+
+    def _ends(self, planner: Planner, *, tells: bool = True) -> Position:
         try:
-            return planner.partitions()
+            found = planner.partitions()
         except UnknownTopic as error:
-            self._tell_loss(str(error).rstrip("."), error)
-            return []
+            if tells:
+                self._tell_loss(str(error).rstrip("."), error)
+            found = planner.partitions(existing=True)
+        ids = planner.topic_ids(found)
+        return Position(planner.latest(found), ids)
 
-    def _begin_fresh(self, planner: Planner, fresh: list[TopicPartition]) -> Offsets:
+    def _after_replacements(
+        self, planner: Planner, begin: Position, end: Position
+    ) -> tuple[Position, Position]:
+        """Where to begin and end, after topics were deleted and created again."""
+        others = begin.others_than(end)
+        if not others:
+            return begin, end
+        replaced = planner.replaced({topic: begin.topic_ids[topic] for topic in others})
+        for error in replaced.values():
+            self._tell_loss(str(error), error, "at the beginning of the new topic")
+        # The end may be that of a topic between the two, or come from a broker that knew an older one.
+        end = self._ends(planner)
+        if self._target is not None:
+            self._target = end
+        return begin.without(list(replaced)), end
+
+    def _with_fresh(self, planner: Planner, begin: Position, end: Offsets) -> Position:
         """Partitions that did not exist when the query began: all their records are new."""
-        return planner.earliest(fresh)
+        fresh = [one for one in end if one not in begin.offsets]
+        return begin.followed_by(planner.earliest(fresh), {}) if fresh else begin
 
-    def _check_shrunk(self, begin: Offsets, end: Offsets) -> None:
-        for one, offset in begin.items():
+    def _after_losses(self, planner: Planner, begin: Offsets, end: Offsets) -> Offsets:
+        """The end of each partition; before its beginning only if records are lost that were read."""
+        for one in begin.keys() - end.keys():
             name = f"{one[0]}-{one[1]}"
-            if one not in end:
-                self._tell_loss(f"{name}, which was read up to offset {offset}, is not there any more")
-            elif end[one] < offset and self._target is None:
-                self._tell_loss(f"{name} ends at offset {end[one]}, and was read up to {offset} already")
+            self._tell_loss(f"{name}, which was read up to offset {begin[one]}, is not there any more")
+        behind = [one for one, offset in begin.items() if end.get(one, offset) < offset]
+        if not behind:
+            return end
+        # The ends may be older than the beginning: those of Trigger.AvailableNow are found first.
+        now = planner.latest(behind)
+        for one in behind:
+            if now[one] < begin[one]:
+                what = f"{one[0]}-{one[1]} ends at offset {now[one]}, and was read up to {begin[one]} already"
+                self._tell_loss(what)
+        return end | {one: min(now[one], begin[one]) for one in behind}
 
-    def _tell_loss(self, what: str, error: Exception | None = None) -> None:
-        tell_loss(what, self._settings.task.fail_on_data_loss, error)
+    def _tell_loss(self, what: str, error: Exception | None = None, then: str = "with what there is") -> None:
+        tell_loss(what, self._settings.task.fail_on_data_loss, error, then)
 
     def _delays(self, begin: Offsets, end: Offsets) -> bool:
         """Whether to wait for more, for minOffsetsPerTrigger and maxTriggerDelay."""

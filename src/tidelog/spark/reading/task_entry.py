@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from tidelog.spark.reading.ranges import TopicRange
+from tidelog.spark.plainly import plainly_read
+from tidelog.spark.reading.ranges import JoinedRanges, TopicRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,10 +19,14 @@ def read_task(
     partition: InputPartition, schema: StructType, settings: "TaskSettings"
 ) -> "Iterator[pa.RecordBatch]":
     """The rows of one task. The decoder is loaded here: a driver that only plans never needs it."""
-    if not isinstance(partition, TopicRange):  # what Spark makes of "no partitions"
+    if isinstance(partition, JoinedRanges):
+        ranges = partition.ranges
+    elif isinstance(partition, TopicRange):
+        ranges = (partition,)
+    else:  # what Spark makes of "no partitions"
         return iter(())
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from tidelog.spark.reading.tasks import read_range
+    from tidelog.spark.reading.tasks import read_ranges
 
-    return read_range(partition, to_arrow_schema(schema, timezone="UTC"), settings)
+    return plainly_read(read_ranges(ranges, to_arrow_schema(schema, timezone="UTC"), settings))

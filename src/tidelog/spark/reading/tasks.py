@@ -1,15 +1,15 @@
-"""What a task does: read one range of one partition as record batches of Arrow.
+"""What a task does: read ranges of partitions, mostly one, as record batches of Arrow.
 
 Owns what happens if the log does not hold what was planned: records that were deleted meanwhile, a deleted
 topic. ``failOnDataLoss`` decides between an error that says what is lost and continuing without it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.errors import FetchOffsetOutOfRange, UnknownTopic
+from tidelog.client.errors import FetchOffsetOutOfRange, TopicReplaced, UnknownTopic
 from tidelog.client.fetching import PartitionFetcher
 from tidelog.client.messages import EARLIEST, LATEST
 from tidelog.spark.reading.batches import BatchDecoder
@@ -17,22 +17,56 @@ from tidelog.spark.reading.loss import tell_loss
 from tidelog.spark.reading.ranges import TopicRange
 from tidelog.spark.reading.settings import TaskSettings
 
+ROWS_GATHERED = 10_000
 
-def read_range(wanted: TopicRange, schema: pa.Schema, settings: TaskSettings) -> Iterator[pa.RecordBatch]:
-    """All rows of the range; the connections are closed when the reader is done or stops early."""
+
+def read_ranges(
+    ranges: Sequence[TopicRange], schema: pa.Schema, settings: TaskSettings
+) -> Iterator[pa.RecordBatch]:
+    """All rows of the ranges; the connections are closed when the reader is done or stops early."""
     with Cluster(settings.client, settings.patience_ms) as cluster:
-        start = wanted.start_offset
-        while start < wanted.end_offset:
-            rest = _Rest(cluster, wanted, start, schema, settings)
-            try:
-                yield from rest.batches()
-                return
-            except FetchOffsetOutOfRange as error:
-                start = _after_loss(cluster, wanted, rest.position, settings, error)
-            except UnknownTopic as error:
-                what = str(error).rstrip(".")
-                tell_loss(f"{what}; what was to be read: {wanted!r}", settings.fail_on_data_loss, error)
-                return
+        if len(ranges) > 1:
+            # One request for all leaders instead of one for each range.
+            cluster.known_topics(list(dict.fromkeys(one.topic for one in ranges)))
+        batches = (batch for one in ranges for batch in _read_range(cluster, one, schema, settings))
+        yield from _gathered(batches) if len(ranges) > 1 else batches
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small batches as larger ones: each costs the JVM as much as some hundred rows."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= ROWS_GATHERED:
+            yield from _one(waiting)
+            waiting = []
+    yield from _one(waiting)
+
+
+def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) < 2:
+        return batches
+    found: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return found
+
+
+def _read_range(
+    cluster: Cluster, wanted: TopicRange, schema: pa.Schema, settings: TaskSettings
+) -> Iterator[pa.RecordBatch]:
+    start = wanted.start_offset
+    while start < wanted.end_offset:
+        rest = _Rest(cluster, wanted, start, schema, settings)
+        try:
+            yield from rest.batches()
+            return
+        except FetchOffsetOutOfRange as error:
+            start = _after_loss(cluster, wanted, rest.position, settings, error)
+        except (TopicReplaced, UnknownTopic) as error:
+            if isinstance(error, TopicReplaced) and settings.fail_on_replaced:
+                raise
+            what = str(error).rstrip(".")
+            tell_loss(f"{what}; what was to be read: {wanted!r}", settings.fail_on_data_loss, error)
+            return
 
 
 class _Rest:
@@ -45,7 +79,7 @@ class _Rest:
         self._end = wanted.end_offset
         self._max_bytes = settings.fetch.max_bytes
         self._fetcher = PartitionFetcher(
-            cluster, wanted.topic, wanted.partition, settings.fetch, cluster.patience()
+            cluster, wanted.topic, wanted.partition, settings.fetch, cluster.patience(), wanted.topic_id
         )
         self._decoder = BatchDecoder(
             schema, wanted.topic, wanted.partition, start, wanted.end_offset, settings.fetch.check_crcs

@@ -6,11 +6,18 @@ columns            Arrow columns as flat arrays
 places, loops      arguments of the compiled loops, and the loops
 kernel             the loops behind plain calls
 encoder            open batches in bounded memory, finished with checksum and sequence
-messages           the requests, as bytes
+messages           the requests, as bytes; also transaction_messages, ledger_messages
+versions           which brokers are new enough
 sender             batches to leaders, in order, with retries
 task               the loop of one task
 coordinator        requests to the coordinators of transactions and groups
-transactions       exactly once: a transaction for each task, one decision for each micro-batch
+transactions       names and requests of transactions
+task_transaction   one task's rows in a transaction that is left open
+sweeping           the end of all open transactions under a prefix
+ledger             which run of a query may write, and the last micro-batch that was decided
+sink               exactly once for streams: taking over, deciding, ending a run
+job                exactly once for batch jobs
+detached           cleaning up while the driver exits
 writers            Spark's entry points
 ================== =====================================================================================
 """

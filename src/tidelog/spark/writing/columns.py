@@ -71,6 +71,13 @@ _ALLOWED: dict[str, tuple[str, Callable[[DataType], bool]]] = {
 }
 
 
+def first_topic(batch: pa.RecordBatch) -> str | None:
+    """One of the topics in the column ``topic``; None: all are null."""
+    names = [name.lower() for name in batch.schema.names]
+    found = batch.column(names.index("topic")).drop_null()
+    return str(found[0]) if len(found) else None
+
+
 class ColumnReader:
     """Turns Arrow batches into :class:`Rows`; topics are numbered in the order they first appear."""
 

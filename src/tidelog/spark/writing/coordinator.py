@@ -15,7 +15,7 @@ from tidelog.spark.writing import messages
 
 T = TypeVar("T")
 
-_RETRIED = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
+RETRIED: frozenset[int] = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
 
 
 class Coordinators:
@@ -30,24 +30,28 @@ class Coordinators:
         kind: int,
         key: str,
         api: int,
+        version: int,
         body: bytes,
         parse: Callable[[memoryview], T],
         error_of: Callable[[T], int],
+        retried: frozenset[int] = RETRIED,
     ) -> T:
-        """The coordinator's response, whose error, if any, would be the same a moment later."""
+        """The coordinator's response, whose error, if any, would be the same a moment later. ``retried``:
+        errors of a coordinator that stays the same.
+        """
         patience = self._cluster.patience()
         while True:
             address = self.address(kind, key, patience)
             try:
-                response = parse(self._cluster.connection(address).call(api, messages.VERSIONS[api], body))
+                response = parse(self._cluster.connection(address).call(api, version, body))
             except OSError as error:
                 self._forget(address)
                 patience.pause(error)
                 continue
             code = error_of(response)
-            if not is_retriable(code) and code not in _RETRIED:
+            if code not in retried and (code in RETRIED or not is_retriable(code)):
                 return response
-            if code not in _RETRIED:
+            if code not in retried:
                 self._addresses.pop((kind, key), None)
             patience.pause(f"the coordinator of {key} answers {error_name(code)}")
 

@@ -27,6 +27,9 @@ _SEQUENCES = 1 << 31
 _VARINTS_BYTES = 64  # more than the lengths of one cell take
 
 
+NULL_TOPIC = "A row has a null in column 'topic', and there is no option 'topic'."
+
+
 class Unwritable(ValueError):
     """A row that cannot be written; the message says which rule it breaks."""
 
@@ -83,7 +86,7 @@ class Encoder:
         if kernel.assign(rows, self._slots, STICKY_BYTES, chosen):
             row = int(np.argmax(chosen < 0))
             if chosen[row] == -kernel.NO_TOPIC:
-                raise Unwritable("A row has a null in column 'topic', and there is no option 'topic'.")
+                raise Unwritable(NULL_TOPIC)
             topic = int(rows.topics[row]) if rows.topics.size else 0
             raise Unwritable(
                 f"A row wants partition {int(rows.partitions[row])} of a topic that has "

@@ -4,8 +4,12 @@ Owns the existing options, their values and which exclude each other. Picklable:
 task.
 """
 
+import hashlib
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tidelog.client.settings import ClientSettings
 from tidelog.protocol.codecs import Codec
@@ -25,6 +29,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("all", "-1", "1")
 
 ALL_ACKS = -1
+STREAM_TIMEOUT_MS = 900_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,10 @@ class WriterSettings:
     memory_bytes: int  # of all open and unsent batches of a task
     request_bytes_max: int
     delivery_timeout_ms: int
-    transaction_timeout_ms: int
+    transaction_timeout_ms: int | None  # None: the brokers' limit
+    # Which driver, and which checkpoint there, as a short name; empty: it cannot be told. The same in every
+    # process of the driver.
+    driver: str = ""
 
 
 def writer_settings(given: Mapping[str, str], *, streaming: bool) -> WriterSettings:
@@ -66,8 +74,27 @@ def writer_settings(given: Mapping[str, str], *, streaming: bool) -> WriterSetti
         memory_bytes=options.whole("kafka.buffer.memory", 32 << 20, least=2 * batch_bytes),
         request_bytes_max=options.whole("kafka.max.request.size", 4 << 20, least=1),
         delivery_timeout_ms=options.whole("kafka.delivery.timeout.ms", 120_000, least=1),
-        transaction_timeout_ms=options.whole("kafka.transaction.timeout.ms", 900_000, least=1),
+        # What a killed driver of a stream leaves open holds back readers for this time. A batch job writes
+        # everything in one step, so it needs all the time there is.
+        transaction_timeout_ms=options.number(
+            "kafka.transaction.timeout.ms", STREAM_TIMEOUT_MS if streaming else None, least=1
+        ),
+        driver=driver_name(options.text("checkpointLocation")) if streaming else "",
     )
+
+
+def driver_name(checkpoint: str | None) -> str:
+    """Of this driver and one of its checkpoints. Called on the driver: in a worker of a daemon of the JVM."""
+    if not checkpoint:
+        return ""
+    try:
+        # "pid (name) state parent ..."; the name may have spaces and parentheses.
+        stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+        process = stat.rpartition(")")[2].split()[1]
+    except (OSError, IndexError):
+        process = ""  # not Linux: drivers of one machine differ by their checkpoints alone
+    text = "\n".join((socket.gethostname(), process, checkpoint.rstrip("/")))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _check_together(guarantee: str, idempotent: bool, acks: str) -> None:

@@ -9,7 +9,9 @@ corrupt    bytes whose CRC, length or counts are wrong
 order      a batch that begins before the one before it ended, or has an older leader epoch
 gap        offsets that no batch has (allowed if the topic is compacted)
 duplicate  a producer's sequence number twice in the same epoch: a retry that was appended again
-differs    below the high watermark, another batch than the most complete replica has, or none
+differs    below the high watermark, another batch than the most complete replica has, or none; in compacted
+           topics another record, or not the newest of its key (:mod:`.compacted`)
+unread     a replica, or the rest of it, could not be read: nothing is known of it
 ========== ==========================================================================================
 """
 
@@ -41,6 +43,11 @@ select 'gap', topic, partition, expected, broker,
   from ordered where base_offset > expected
 """
 
+_UNREAD = """
+select 'unread' as kind, topic, partition, base_offset as offset, broker, unread as detail, place
+from {rows} where unread is not null
+"""
+
 _DUPLICATES = """
 select 'duplicate' as kind, topic, partition, base_offset as offset, broker,
     concat('sequence ', base_sequence, ' of producer ', producer_id, ' epoch ', producer_epoch,
@@ -63,6 +70,7 @@ select topic, partition, broker, min(base_offset) as start, max(next_offset) as 
 from {batches} group by topic, partition, broker
 """
 
+_NOT_THE_BATCH, _HAS = "not the batch that ", " has"
 _DIFFERS = """
 with bounds as (
   select e.topic, e.partition, e.broker, e.reference, greatest(e.start, r.start) as low,
@@ -100,6 +108,18 @@ def findings(
     # Compacted replicas agree about the remaining records, not about their batches.
     allowed = found.topic.isin(compacted) & found.kind.isin("gap", "differs")
     return found.where(~allowed)
+
+
+def unread(spark: "SparkSession", rows: "DataFrame") -> "DataFrame":
+    """The same columns."""
+    return spark.sql(_UNREAD, rows=rows)
+
+
+def reference_in(detail: str) -> str | None:
+    """The replica that a batch was compared with; None if it was not compared by batch."""
+    if not (detail.startswith(_NOT_THE_BATCH) and detail.endswith(_HAS)):
+        return None
+    return detail.removeprefix(_NOT_THE_BATCH).removesuffix(_HAS)
 
 
 def ends(spark: "SparkSession", batches: "DataFrame") -> "DataFrame":

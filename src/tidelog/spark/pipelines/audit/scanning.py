@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidelog.errors import CorruptBatch
 from tidelog.protocol import batch as batches
 from tidelog.protocol.records import decode_batch
-from tidelog.spark.pipelines.audit.replicas import Replica
+from tidelog.spark.pipelines.audit.replicas import Replica, Unreadable
 
 SCHEMA = pa.schema(
     [
@@ -29,46 +29,55 @@ SCHEMA = pa.schema(
         ("base_sequence", pa.int32()),
         ("digest", pa.binary()),
         ("fault", pa.string()),  # why the bytes are not a valid batch; null: they are one
+        ("unread", pa.string()),  # why the rest of the replica cannot be read; such a row is no batch
         ("place", pa.string()),
     ]
 )
 DDL = (
     "broker string, topic string, partition int, number long, base_offset long, next_offset long, "
-    "leader_epoch int, "
-    "producer_id long, producer_epoch int, base_sequence int, digest binary, fault string, place string"
+    "leader_epoch int, producer_id long, producer_epoch int, base_sequence int, digest binary, fault string, "
+    "unread string, place string"
 )
 _ROWS_PER_BATCH = 10_000
 
 
 def scan_all(replicas: Iterable[Replica]) -> Iterator[pa.RecordBatch]:
-    rows: list[dict[str, Any]] = []
-    for replica in replicas:
-        for row in scan(replica):
-            rows.append(row)
-            if len(rows) >= _ROWS_PER_BATCH:
-                yield pa.RecordBatch.from_pylist(rows, SCHEMA)
-                rows = []
-    yield pa.RecordBatch.from_pylist(rows, SCHEMA)
+    return in_batches((row for replica in replicas for row in scan(replica)), SCHEMA)
+
+
+def in_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    pending: list[dict[str, Any]] = []
+    for row in rows:
+        pending.append(row)
+        if len(pending) >= _ROWS_PER_BATCH:
+            yield pa.RecordBatch.from_pylist(pending, schema)
+            pending = []
+    yield pa.RecordBatch.from_pylist(pending, schema)
 
 
 def scan(replica: Replica) -> Iterator[dict[str, Any]]:
-    """One row for each batch; the rest of a file after an invalid batch is one row with its fault."""
-    number = 0
+    """One row for each batch; the rest of a file after an invalid batch is one row with its fault, and what
+    cannot be read is one row with the reason.
+    """
+    whose = {"broker": replica.broker, "topic": replica.topic, "partition": replica.partition}
+    number, reached = 0, replica.start_offset
+    try:
+        for row, place in _rows(replica):
+            number += 1
+            reached = max(reached, row.get("next_offset", reached))
+            yield {**whose, "number": number, "place": place, **row}
+    except Unreadable as error:
+        yield {**whose, "base_offset": reached, "unread": str(error), "place": ""}
+
+
+def _rows(replica: Replica) -> Iterator[tuple[dict[str, Any], str]]:
     for place, data, is_last in replica.read():
         position = 0
         while position < len(data):
             row, size = _row(data, position)
             if size == 0 and is_last:
-                return  # a batch that is being written, or was cut by the size of a fetch
-            number += 1
-            yield {
-                "broker": replica.broker,
-                "topic": replica.topic,
-                "partition": replica.partition,
-                "number": number,
-                "place": f"{place}, byte {position}",
-                **row,
-            }
+                break  # a batch that is being written, or was cut by the size of a fetch
+            yield row, f"{place}, byte {position}"
             if size == 0:
                 break
             position += size
@@ -102,6 +111,13 @@ def _row(data: memoryview, position: int) -> tuple[dict[str, Any], int]:
 
 def batch_at(replica: Replica, offset: int) -> memoryview | None:
     """The batch that begins at or holds the offset."""
+    try:
+        return _batch_at(replica, offset)
+    except Unreadable:
+        return None
+
+
+def _batch_at(replica: Replica, offset: int) -> memoryview | None:
     for _, data, _ in replica.read(offset):
         for position, header in batches.iterate(data):
             if header.base_offset <= offset < header.next_offset:

@@ -1,0 +1,51 @@
+"""Options of the commands that open an archive: its table format, and what that format needs."""
+
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.pipeline.run import pairs
+
+TableFormat = Annotated[
+    str, typer.Option("--table-format", metavar="FORMAT", help="Of a new archive: parquet, iceberg or delta.")
+]
+Catalog = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        metavar="NAME",
+        help="An Iceberg catalog of .pyiceberg.yaml; the archive is then a namespace, not a path.",
+        show_default="none, the archive is a directory",
+    ),
+]
+TableOptions = Annotated[
+    list[str],
+    typer.Option(
+        "--table-option",
+        metavar="KEY=VALUE",
+        help="A property of the Iceberg catalog, such as uri=http://host:8181, or a storage option of Delta.",
+    ),
+]
+PartitionBy = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-by",
+        metavar="UNIT",
+        help="Partition new files of Iceberg by hour, day, month or year of the timestamp.",
+        show_default="as before, or by day",
+    ),
+]
+
+
+def chosen_options(
+    catalog: str | None, options: list[str], partition_by: str | None = None, *, break_lock: bool = False
+) -> dict[str, str]:
+    """As :func:`tidelog.spark.pipelines.tables.opening.open_table` takes them."""
+    chosen = pairs(options, "--table-option")
+    if catalog is not None:
+        chosen["catalog"] = catalog
+    if partition_by is not None:
+        chosen["partition-by"] = partition_by
+    if break_lock:
+        chosen["break-lock"] = "true"
+    return chosen

@@ -1,0 +1,344 @@
+"""Archives as Delta tables: files that Spark writes and the package deltalake commits, so no jar is needed.
+
+Owns what an archive's table looks like in Delta. :mod:`tidelog.spark.pipelines.tables.delta_log` says what is
+in its log. Checkpoints of the log and the conditions of commits are Delta's.
+"""
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import DeltaTable as Delta
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction, RemoveAction
+
+from tidelog.spark.pipelines.tables import (
+    PARTITION_COLUMNS,
+    Compacted,
+    Position,
+    PositionMoved,
+    Say,
+    TableError,
+)
+from tidelog.spark.pipelines.tables.delta_log import lacks_fields, list_topics, read_mark, said
+from tidelog.spark.pipelines.tables.earlier import contents
+from tidelog.spark.pipelines.tables.filesystem import FileInfo
+from tidelog.spark.pipelines.tables.merging import mergeable
+from tidelog.spark.pipelines.tables.staging import (
+    UNCOMMITTED_MS,
+    Written,
+    arrow_schema,
+    attempt_name,
+    for_spark,
+    read_parquet,
+    write_parquet,
+)
+from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STAGING = "_staging"  # Readers and Delta's own clean-up leave such names alone.
+COMMITS_MAX = 20  # Commits that others may make while we try to make one.
+
+MANY_FILES = 16  # Small ones of a partition that are merged even if a large one is written again, too.
+
+_HOUR_MS = 3_600_000
+_SUMMARIZED = ("partition", "offset")  # Columns whose range the log has for each file.
+
+
+def open_delta(spark: "SparkSession", target: str, options: Mapping[str, str]) -> TwoTables:
+    chosen = dict(options)
+    if chosen.pop("partition-by", "day") != "day":
+        raise TableError(
+            "A Delta table keeps its partitions, and an archive's are days: use --partition-by day."
+        )
+    records, undecodable = (
+        DeltaCommits(spark, f"{target.rstrip('/')}/{name}", chosen) for name in ("records", "undecodable")
+    )
+    return TwoTables(target, records, undecodable, partial(_earlier_position, target, records, undecodable))
+
+
+def _earlier_position(target: str, records: "DeltaCommits", undecodable: "DeltaCommits") -> Position | None:
+    """Of an archive by a stream, whose micro-batches were counted by Delta's transaction actions: first the
+    one of the undecodable records, then the one of the records.
+    """
+    tables = {one: table for one in (records, undecodable) if (table := one.load())}
+    if not any(one.totals()[0] for one in tables):
+        return None
+    batches = [
+        tables[one].transaction_version(f"tidelog-archive-{target}/checkpoint-{one.path}") for one in tables
+    ]
+    if batches[0] is None or len({*batches}) > 1:
+        raise TableError(
+            f"{target} was made by an earlier version, and its last batch is not complete, or it had another "
+            "name then: run the earlier version once more, or use the same --to."
+        )
+    return Position(contents({one.path: one.read() for one in tables})[0])
+
+
+class DeltaCommits:
+    """One table; implements :class:`tidelog.spark.pipelines.tables.two_tables.Commits`."""
+
+    def __init__(self, spark: "SparkSession", path: str, storage: Mapping[str, str]) -> None:
+        self.path = path
+        self._spark = spark
+        self._storage = dict(storage)  # deltalake's storage_options
+
+    def load(self) -> Delta | None:
+        try:
+            return Delta(_for_delta(self.path), storage_options=self._storage)
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError, ValueError) as failure:
+            raise TableError(f"The Delta table {self.path} cannot be read: {_reason(failure)}.") from failure
+
+    def usable(self) -> None:
+        self.load()
+
+    def mark(self) -> Mark:
+        found = self.load()
+        return read_mark(found) if found else Mark()
+
+    # -- adding ----------------------------------------------------------------------------
+
+    def write(self, rows: "DataFrame", attempt: int) -> list[Written]:
+        self._ready_for(self.schema_of(rows))
+        name = attempt_name(attempt)
+        self.write_files(rows, f"{_for_spark(self.path)}/{STAGING}/{name}")
+        files, root = self._files(), f"{STAGING}/{name}"
+        for number, source in enumerate(_parquet(files, root)):
+            directory = source.path.removeprefix(f"{root}/").rpartition("/")[0]
+            files.move(source.path, f"{directory}/{name}-{number:05}.parquet")
+        return self.written(attempt)
+
+    def schema_of(self, rows: "DataFrame") -> pa.Schema:
+        return arrow_schema(rows)
+
+    def write_files(self, rows: "DataFrame", directory: str) -> None:
+        write_parquet(rows, directory, PARTITION_COLUMNS)
+
+    def written(self, attempt: int) -> list[Written]:
+        files, name = self._files(), f"/{attempt_name(attempt)}-"
+        found = [one for one in _parquet(files, "") if name in one.path]
+        return [
+            Written(one.path, pq.read_metadata(one.path, filesystem=files).num_rows, one.size)
+            for one in found
+        ]
+
+    def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
+        actions: list[AddAction | RemoveAction] = [self._add(one) for one in files]
+
+        def change(table: Delta) -> None:
+            found = read_mark(table)
+            if found != expected:
+                raise PositionMoved(f"{self.path} has another position: another run added records.")
+            # Two commits with the attempt conflict, so this one cannot be added on top of another run's.
+            properties = CommitProperties(
+                custom_metadata={"userMetadata": mark.position.to_json()},
+                app_transactions=[Transaction(name, value) for name, value in said(mark, found)],
+            )
+            table.create_write_transaction(
+                actions, "append", table.schema(), list(PARTITION_COLUMNS), commit_properties=properties
+            )
+
+        # A commit of its own: the next one must be on top of the version whose mark was read.
+        self._change(partial(list_topics, mark.position))
+        self._change(change)
+
+    def _change(self, change: Callable[[Delta], None]) -> None:
+        for _ in range(COMMITS_MAX):
+            try:
+                change(self._existing())
+            except CommitFailedError:
+                continue
+            return
+        raise TableError(f"{self.path} changes too often to commit to it: run this again later.")
+
+    def _add(self, file: Written) -> AddAction:
+        files = self._files()
+        metadata = pq.read_metadata(file.path, filesystem=files)
+        return AddAction(
+            path=file.path,
+            size=file.bytes,
+            partition_values=_partition_values(file.path),
+            modification_time=time.time_ns() // 1_000_000,
+            data_change=True,
+            stats=json.dumps({"numRecords": file.rows, **_ranges(metadata)}),
+        )
+
+    def _ready_for(self, schema: pa.Schema) -> None:
+        """The table has all columns that new files need."""
+        if self.load() is None:
+            Delta.create(
+                _for_delta(self.path),
+                schema,
+                mode="ignore",
+                partition_by=list(PARTITION_COLUMNS),
+                storage_options=self._storage,
+            )
+        self._change(lambda table: self._evolve(table, schema))
+
+    def _evolve(self, table: Delta, schema: pa.Schema) -> None:
+        if lacks_fields(pa.schema(table.schema().to_arrow()), schema, "", self.path):
+            write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge")
+
+    def _existing(self) -> Delta:
+        found = self.load()
+        if found is None:
+            raise TableError(f"The Delta table {self.path} is gone.")
+        return found
+
+    def _files(self) -> pafs.FileSystem:
+        """Rooted at the table."""
+        return pafs.PyFileSystem(DeltaStorageHandler(_for_delta(self.path), self._storage))
+
+    # -- the rest --------------------------------------------------------------------------
+
+    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+        table = self.load()
+        partitions = list(_small_files(table, target_bytes)) if table else []
+        done = Compacted()
+        for number, values in enumerate(partitions):
+            say(f"compacting {number + 1} of {len(partitions)} partitions")
+            chosen: Any = [(name, "=", value) for name, value in values.items()]
+            made = self._existing().optimize.compact(partition_filters=chosen, target_size=target_bytes)
+            done = Compacted(
+                done.removed_files + made["numFilesRemoved"],
+                done.added_files + made["numFilesAdded"],
+                done.removed_bytes + _total_size(made["filesRemoved"]),
+                done.added_bytes + _total_size(made["filesAdded"]),
+            )
+        return done
+
+    def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
+        table = self.load()
+        if table is None:
+            return Compacted()
+        say("removing files that only old versions refer to")
+        removed = self._vacuum(table, older_than_ms, full=False)
+        say("removing files of killed runs")
+        removed += self._vacuum(self._existing(), max(older_than_ms, UNCOMMITTED_MS), full=True)
+        table = self._existing()
+        table.create_checkpoint()
+        table.cleanup_metadata()
+        return Compacted(removed_files=len(removed), removed_bytes=sum(removed))
+
+    def _vacuum(self, table: Delta, older_than_ms: int, *, full: bool) -> list[int]:
+        """The sizes of what was removed. ``full``: also files that were never part of the table."""
+        chosen: dict[str, Any] = {
+            "retention_hours": math.ceil(older_than_ms / _HOUR_MS),
+            "enforce_retention_duration": False,
+            "full": full,
+        }
+        files = self._files()
+        infos = [files.get_file_info(name) for name in table.vacuum(dry_run=True, **chosen)]
+        table.vacuum(dry_run=False, **chosen)
+        return [one.size for one in infos if one.type == pafs.FileType.File]
+
+    def read(self) -> "DataFrame":
+        table = self._existing()
+        features = set(table.protocol().reader_features or [])
+        if features & {"deletionVectors", "columnMapping"} or table.protocol().min_reader_version == 2:
+            return self._read_with_jar()
+        root = _for_spark(self.path)
+        return read_parquet(
+            self._spark,
+            pa.schema(table.schema().to_arrow()),
+            [f"{root}/{path}" for path in pa.table(table.get_add_actions())["path"].to_pylist()],
+            basePath=root,
+        )
+
+    def _read_with_jar(self) -> "DataFrame":
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._spark.read.format("delta").load(_for_spark(self.path))
+        except PySparkException as failure:
+            raise TableError(
+                f"{self.path} has features that another program added: reading it needs a Spark session with "
+                "Delta's jar."
+            ) from failure
+
+    def totals(self) -> tuple[int, int, int]:
+        found = self.load()
+        if found is None:
+            return 0, 0, 0
+        files = pa.table(found.get_add_actions(flatten=True))
+        rows, size = (sum(files[name].to_pylist()) for name in ("num_records", "size_bytes"))
+        return rows, files.num_rows, size
+
+
+def _parquet(files: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
+    found = files.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
+    return sorted((one for one in found if one.path.endswith(".parquet")), key=lambda one: one.path)
+
+
+def _partition_values(path: str) -> dict[str, str | None]:
+    values = dict(part.split("=", 1) for part in path.split("/")[:-1])
+    return {name: unquote(values[name]) for name in PARTITION_COLUMNS}
+
+
+def _ranges(metadata: pq.FileMetaData) -> dict[str, dict[str, int]]:
+    """Least and greatest values, by which readers skip files."""
+    least: dict[str, int] = {}
+    greatest: dict[str, int] = {}
+    names = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
+    for name in _SUMMARIZED:
+        found = [
+            metadata.row_group(group).column(names[name]).statistics
+            for group in range(metadata.num_row_groups)
+        ]
+        if all(one is not None and one.has_min_max for one in found) and found:
+            least[name] = min(one.min for one in found)
+            greatest[name] = max(one.max for one in found)
+    return {"minValues": least, "maxValues": greatest}
+
+
+def _small_files(table: Delta, target_bytes: int) -> Iterator[dict[str, str | None]]:
+    """Partitions that are worth it. deltalake merges all files of a partition that are not full, so this
+    waits until the small ones weigh enough, or are many.
+    """
+    files = pa.table(table.get_add_actions(flatten=True))
+    infos = [
+        FileInfo(path, size)
+        for path, size in zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True)
+    ]
+    counts = Counter(one.name.rpartition("/")[0] for one in infos if one.size < target_bytes)
+    for group in mergeable(infos, target_bytes):
+        if len(group.files) >= min(counts[group.directory], MANY_FILES):
+            yield _partition_values(f"{group.directory}/")
+
+
+def _total_size(metrics: Any) -> int:
+    found = json.loads(metrics) if isinstance(metrics, str) else metrics
+    return int(found["totalSize"])
+
+
+def _for_delta(path: str) -> str:
+    """deltalake takes a local path as it is, and makes no directories for a URI."""
+    place = urlparse(path)
+    if place.scheme == "file":
+        path = unquote(place.path)
+    return path if ":/" in path else str(Path(path).absolute())
+
+
+def _for_spark(path: str) -> str:
+    """The same place, whatever the default file system of Hadoop is."""
+    place = _for_delta(path)
+    return f"file://{place}" if place.startswith("/") else for_spark(place)
+
+
+def _reason(failure: Exception) -> str:
+    return (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")

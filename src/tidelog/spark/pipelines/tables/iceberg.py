@@ -1,0 +1,361 @@
+"""Archives as Iceberg tables: files that Spark writes and PyIceberg commits, so no jar is needed.
+
+Owns what an archive's table looks like in Iceberg and where its mark lies. Catalogs are in
+:mod:`tidelog.spark.pipelines.tables.iceberg_catalogs`, compaction and expiry in
+:mod:`tidelog.spark.pipelines.tables.iceberg_upkeep`.
+
+The mark (position, attempt) of a commit is in the summary of its snapshot and in the table's properties, both
+set by that commit. The summary counts: it stays right if the table is rolled back to an earlier snapshot.
+The properties are for snapshots whose ancestors are expired, and for positions that are too long to be kept
+with every snapshot.
+
+Partitions are hidden ones, by topic and by the time of the record: ``timestamp`` and ``topic`` are in the
+files, and a query that names them is pruned. The unit of time can be changed for new files
+(``partition-by``).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    ResolveError,
+    RESTError,
+    TableAlreadyExistsError,
+    ValidationError,
+)
+from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Transform, YearTransform
+
+from tidelog.spark.pipelines.tables import Compacted, Position, PositionMoved, Say, TableError
+from tidelog.spark.pipelines.tables.iceberg_catalogs import (
+    Conflict,
+    Identifier,
+    load_guarded,
+    open_catalog,
+)
+from tidelog.spark.pipelines.tables.staging import (
+    Written,
+    arrow_schema,
+    attempt_name,
+    read_parquet,
+    write_parquet,
+)
+from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POSITION, ATTEMPT, APART = "tidelog.position", "tidelog.attempt", "tidelog.undecodable-files"
+SEQUENCE = "tidelog.sequence-number"  # Of the commit that set the properties.
+POSITION_MAX_CHARS = 4096  # In the summary of each snapshot; a longer position is only in the properties.
+
+COMMITS_MAX = 20  # Commits that others may make while we try to make one.
+
+# The part of the record's time that separates partitions; in Spark, the same in UTC from columns of the row.
+UNITS: dict[str, tuple[Transform[Any, Any], str]] = {
+    "hour": (HourTransform(), "cast(floor(unix_seconds(timestamp) / 3600) as bigint)"),
+    "day": (DayTransform(), "date"),
+    "month": (MonthTransform(), "trunc(date, 'MM')"),
+    "year": (YearTransform(), "trunc(date, 'YYYY')"),
+}
+
+_NEW_TABLE = {
+    "format-version": "2",
+    # Each step adds a manifest and a metadata file: old ones are merged and removed as they pile up.
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+}
+
+
+def open_iceberg(spark: "SparkSession", target: str, options: Mapping[str, str]) -> TwoTables:
+    chosen = dict(options)
+    unit = chosen.pop("partition-by", None)
+    if unit is not None and unit not in UNITS:
+        raise TableError(f"An Iceberg archive cannot be partitioned by {unit}; allowed: {', '.join(UNITS)}.")
+    catalog, namespace = open_catalog(target, chosen)
+
+    def one(name: str) -> IcebergCommits:
+        return IcebergCommits(spark, catalog, (*namespace, name), unit)
+
+    return TwoTables(target, one("records"), one("undecodable"))
+
+
+class IcebergCommits:
+    """One table; implements :class:`tidelog.spark.pipelines.tables.two_tables.Commits`."""
+
+    def __init__(
+        self, spark: "SparkSession", catalog: Catalog, identifier: Identifier, unit: str | None = None
+    ) -> None:
+        self.spark = spark
+        self.catalog = catalog
+        self.identifier = identifier
+        self._unit = unit  # None: as the table has it.
+
+    @property
+    def path(self) -> str:
+        found = self.load()
+        return found.location() if found else ".".join(self.identifier)
+
+    def load(self) -> IcebergTable | None:
+        """None if there is no such table."""
+        try:
+            return load_guarded(self.catalog, self.identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except Exception as failure:  # Each kind of catalog has exceptions of its own, and of its libraries.
+            raise TableError(
+                f"The Iceberg table {'.'.join(self.identifier)} cannot be loaded: {_reason(failure)}."
+            ) from failure
+
+    def usable(self) -> None:
+        """Raised by :func:`open_catalog` if the catalog cannot be opened, and by :meth:`load` otherwise."""
+        self.load()
+
+    def mark(self) -> Mark:
+        found = self.load()
+        return read_mark(found.metadata) if found else Mark()
+
+    # -- adding ----------------------------------------------------------------------------
+
+    def write(self, rows: "DataFrame", attempt: int) -> list[Written]:
+        table = self._ready_for(self.schema_of(rows))
+        self.write_files(rows, unit_of(table.metadata), directory_of(table, attempt))
+        return self.written(attempt)
+
+    def schema_of(self, rows: "DataFrame") -> pa.Schema:
+        return arrow_schema(rows)
+
+    def write_files(self, rows: "DataFrame", unit: str, directory: str) -> None:
+        """Each file has records of one partition."""
+        from pyspark.sql import functions
+
+        split = rows.withColumn("by_topic", functions.col("topic")).withColumn(
+            "by_time", functions.expr(UNITS[unit][1])
+        )
+        write_parquet(split, directory, ["by_topic", "by_time"])
+
+    def written(self, attempt: int) -> list[Written]:
+        table = self._existing()
+        directory = directory_of(table, attempt)
+        filesystem, root = arrow_files(table, directory)
+        found = filesystem.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
+        files = sorted((one for one in found if one.path.endswith(".parquet")), key=lambda one: one.path)
+        return [
+            Written(
+                f"{directory}{one.path.removeprefix(root)}",
+                pq.read_metadata(one.path, filesystem=filesystem).num_rows,
+                one.size,
+            )
+            for one in files
+        ]
+
+    def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
+        paths = [one.path for one in files]
+
+        def change(table: IcebergTable) -> None:
+            if read_mark(table.metadata) != expected:
+                raise PositionMoved(f"{self.path} has another position: another run added records.")
+            said = _said(mark)
+            sequence = str(getattr(table.metadata, "last_sequence_number", 0) + 1)
+            short = {key: value for key, value in said.items() if len(value) <= POSITION_MAX_CHARS}
+            with table.transaction() as transaction:
+                transaction.set_properties({**said, SEQUENCE: sequence})
+                transaction.add_files(paths, short, check_duplicate_files=False)
+
+        self.change(change)
+
+    def change(self, change: Callable[[IcebergTable], None]) -> None:
+        """Commit on top of the current snapshot; again, if another commit was faster."""
+        for _ in range(COMMITS_MAX):
+            try:
+                change(self._existing())
+            except Conflict:
+                continue
+            except (RESTError, OSError) as failure:
+                raise TableError(
+                    f"The commit to {self.path} failed: {_reason(failure)}; the next run continues from what "
+                    "the table has."
+                ) from failure
+            return
+        raise TableError(f"{self.path} changes too often to commit to it: run this again later.")
+
+    def _ready_for(self, schema: pa.Schema) -> IcebergTable:
+        """The table, with all columns and partitions that new files need."""
+        if self.load() is None:
+            self._create(schema)
+        self.change(lambda table: self._evolve(table, schema))
+        return self._existing()
+
+    def _create(self, schema: pa.Schema) -> None:
+        for depth in range(1, len(self.identifier)):
+            namespace = self.identifier[:depth]
+            if not self.catalog.namespace_exists(namespace):
+                try:
+                    self.catalog.create_namespace(namespace)
+                except NamespaceAlreadyExistsError:
+                    continue
+        try:
+            self.catalog.create_table(
+                self.identifier, schema, partition_spec=UNPARTITIONED_PARTITION_SPEC, properties=_NEW_TABLE
+            )
+        except TableAlreadyExistsError:
+            return  # Another run was faster.
+
+    def _evolve(self, table: IcebergTable, schema: pa.Schema) -> None:
+        try:
+            with table.transaction() as transaction:
+                with transaction.update_schema() as schemas:
+                    schemas.union_by_name(schema)
+                wanted = self._unit or ("day" if table.spec().is_unpartitioned() else unit_of(table.metadata))
+                if table.spec().is_unpartitioned() or wanted != unit_of(table.metadata):
+                    with transaction.update_spec() as partitions:
+                        if table.spec().is_unpartitioned():
+                            partitions.add_identity("topic")
+                        else:
+                            partitions.remove_field(f"timestamp_{unit_of(table.metadata)}")
+                        partitions.add_field("timestamp", UNITS[wanted][0], f"timestamp_{wanted}")
+        except (ResolveError, ValidationError, ValueError) as failure:
+            raise TableError(
+                f"{self.path} cannot take records of this schema: {_reason(failure)}; give the changed field "
+                "another name, or archive to a new target."
+            ) from failure
+
+    def _existing(self) -> IcebergTable:
+        found = self.load()
+        if found is None:
+            raise TableError(f"The Iceberg table {'.'.join(self.identifier)} is gone.")
+        return found
+
+    # -- the rest --------------------------------------------------------------------------
+
+    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+        from tidelog.spark.pipelines.tables.iceberg_upkeep import compact
+
+        return compact(self, target_bytes, say) if self.load() else Compacted()
+
+    def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
+        from tidelog.spark.pipelines.tables.iceberg_upkeep import expire
+
+        return expire(self, older_than_ms, say) if self.load() else Compacted()
+
+    def read(self) -> "DataFrame":
+        table = self._existing()
+        tasks = list(table.scan().plan_files())
+        if _renamed(table.metadata) or any(one.delete_files for one in tasks):
+            return self._read_with_jar(table)
+        return self.read_files(table, [one.file.file_path for one in tasks])
+
+    def read_files(self, table: IcebergTable, paths: list[str], *, parts: int | None = None) -> "DataFrame":
+        """``parts``: the number of Spark's tasks."""
+        schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+        # Without partitions from the names of directories: the columns are in the files.
+        rows = read_parquet(self.spark, schema, paths, recursiveFileLookup="true")
+        return rows if parts is None else rows.coalesce(parts)
+
+    def _read_with_jar(self, table: IcebergTable) -> "DataFrame":
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.spark.read.format("iceberg").load(table.location())
+        except PySparkException as failure:
+            raise TableError(
+                f"{table.location()} has deleted rows or renamed columns, which another program made: "
+                "reading it needs a Spark session with Iceberg's runtime jar."
+            ) from failure
+
+    def totals(self) -> tuple[int, int, int]:
+        found = self.load()
+        snapshot = found.metadata.current_snapshot() if found else None
+        if snapshot is None or snapshot.summary is None:
+            return 0, 0, 0
+        told = snapshot.summary.additional_properties
+        rows, files, size = (
+            int(told.get(key, 0)) for key in ("total-records", "total-data-files", "total-files-size")
+        )
+        return rows, files, size
+
+
+def read_mark(metadata: TableMetadata) -> Mark:
+    """Of the current snapshot or its nearest ancestor that has one."""
+    snapshot = metadata.current_snapshot()
+    sequence = snapshot.sequence_number or 0 if snapshot else 0
+    properties = metadata.properties
+    while snapshot is not None:
+        told = snapshot.summary.additional_properties if snapshot.summary else {}
+        if ATTEMPT in told:
+            if POSITION in told:
+                return _mark(told)
+            if properties.get(ATTEMPT) == told[ATTEMPT]:
+                return _mark(properties)
+            raise _rolled_back(metadata)
+        parent = snapshot.parent_snapshot_id
+        snapshot = metadata.snapshot_by_id(parent) if parent is not None else None
+    if ATTEMPT not in properties:
+        return Mark()
+    if int(properties[SEQUENCE]) > sequence:
+        raise _rolled_back(metadata)
+    return _mark(properties)
+
+
+def _mark(told: Mapping[str, str]) -> Mark:
+    return Mark(Position.from_json(told[POSITION]), int(told[ATTEMPT]), int(told[APART]))
+
+
+def _said(mark: Mark) -> dict[str, str]:
+    return {POSITION: mark.position.to_json(), ATTEMPT: str(mark.attempt), APART: str(mark.apart)}
+
+
+def _rolled_back(metadata: TableMetadata) -> TableError:
+    return TableError(
+        f"{metadata.location} was rolled back to a snapshot that does not tell its position: set it to a "
+        "later snapshot, or archive the topics to a new target."
+    )
+
+
+def unit_of(metadata: TableMetadata) -> str:
+    """By which the table's new files are partitioned."""
+    for one in metadata.spec().fields:
+        unit = one.name.removeprefix("timestamp_")
+        if unit in UNITS:
+            return unit
+    raise TableError(
+        f"{metadata.location} is partitioned in a way that an archive does not use: restore partitions by "
+        "topic and by a time of the column timestamp, named such as timestamp_day."
+    )
+
+
+def arrow_files(table: IcebergTable, location: str) -> tuple[pafs.FileSystem, str]:
+    """The file system of a location, and the path there."""
+    scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    io = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
+    return io.fs_by_scheme(scheme, netloc), path
+
+
+def directory_of(table: IcebergTable, attempt: int) -> str:
+    return f"{table.location().rstrip('/')}/data/{attempt_name(attempt)}"
+
+
+def _renamed(metadata: TableMetadata) -> bool:
+    """Whether a column has had two names: old files have the old one."""
+    names: dict[int, str] = {}
+    for schema in metadata.schemas:
+        for number in schema.field_ids:
+            name = schema.find_column_name(number) or ""
+            if names.setdefault(number, name) != name:
+                return True
+    return False
+
+
+def _reason(failure: Exception) -> str:
+    return (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")

@@ -1,0 +1,206 @@
+"""An archive of two tables, each with commits of its own, that behaves like one.
+
+Iceberg and Delta commit one table at a time, and a step has rows for two: records and undecodable records.
+The table of records decides. Its commit carries the position, the name of the attempt, and the number of
+files that the attempt wrote for the other table; these are added to it in a second commit. A run that finds
+the second commit missing does it first (:meth:`TwoTables.prepare`, :meth:`TwoTables.append`): the files are
+there, under the name of the attempt.
+
+===================================  =====================================================================
+killed before the first commit       the table has the old position; files of the attempt are unused
+killed between the two               the next run adds the undecodable records, then goes on
+two runs at the same time            both commits are conditional on the mark that was read: one run wins
+===================================  =====================================================================
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tidelog.spark.pipelines.tables import (
+    Added,
+    Compacted,
+    Position,
+    PositionMoved,
+    Rows,
+    Say,
+    Step,
+    TableError,
+    Totals,
+)
+from tidelog.spark.pipelines.tables.staging import Written, new_attempt
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a commit of an archive says besides its files."""
+
+    position: Position = field(default_factory=Position)
+    attempt: int = 0  # Names the files of the commit; 0: nothing was ever added.
+    apart: int = 0  # Files of the same attempt that belong to the table of undecodable records.
+
+
+class Commits(Protocol):
+    """One table of a format whose commits are conditional."""
+
+    @property
+    def path(self) -> str: ...
+
+    def usable(self) -> None:
+        """Raise :class:`TableError` if the format cannot be used here."""
+
+    def mark(self) -> Mark:
+        """Of the latest commit that has one; an empty one if there is no table."""
+
+    def write(self, rows: "DataFrame", attempt: int) -> list[Written]:
+        """Write files that no reader sees. Creates the table and adds columns, if needed."""
+
+    def written(self, attempt: int) -> list[Written]:
+        """The files of :meth:`write`, also if another process called it."""
+
+    def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
+        """Add the files and the mark, or raise :class:`PositionMoved` unless the table has the expected
+        one.
+        """
+
+    def compact(self, *, target_bytes: int, say: Say) -> Compacted: ...
+
+    def expire(self, *, older_than_ms: int, say: Say) -> Compacted: ...
+
+    def read(self) -> "DataFrame": ...
+
+    def totals(self) -> tuple[int, int, int]:
+        """Rows, files, bytes."""
+
+
+# The position of an archive that an earlier version made; None if there is none.
+Earlier = Callable[[], Position | None]
+
+
+class TwoTables:
+    """Implements :class:`tidelog.spark.pipelines.tables.Table`."""
+
+    def __init__(
+        self, target: str, records: Commits, undecodable: Commits, found_before: Earlier | None = None
+    ) -> None:
+        self.target = target
+        self._records = records
+        self._undecodable = undecodable
+        self._found_before = found_before
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        return nullcontext()  # Every commit is conditional.
+
+    def prepare(self, say: Say) -> None:
+        self._records.usable()
+        mark = self._records.mark()
+        if mark.attempt == 0 and self._found_before is not None:
+            mark = self._take_over(mark, self._found_before, say)
+        self._complete(mark, say)
+
+    def position(self) -> Position:
+        return self._records.mark().position
+
+    def append(self, rows: Rows, step: Step) -> Added:
+        before = self._records.mark()
+        if before.position != step.before:
+            raise PositionMoved(f"{self.target} has another position: another run added records.")
+        self._complete(before)
+        attempt = new_attempt()
+        files, apart = self._write(rows, attempt)
+        step.confirm()
+        self._records.commit(files, Mark(step.after, attempt, len(apart)), expected=before)
+        self._add_apart(apart, Mark(step.after, attempt))
+        return Added(
+            records=sum(one.rows for one in files),
+            undecodable=sum(one.rows for one in apart),
+            files=len(files) + len(apart),
+            bytes=sum(one.bytes for one in (*files, *apart)),
+        )
+
+    def _write(self, rows: Rows, attempt: int) -> tuple[list[Written], list[Written]]:
+        if rows.undecodable is None:
+            return self._records.write(rows.records, attempt), []
+        # The two tables have other columns, so Spark writes them one after the other; it reads the topics and
+        # decodes the values once.
+        kept = rows.marked.persist() if rows.marked is not None else None
+        try:
+            apart = self._undecodable.write(rows.undecodable, attempt)
+            return self._records.write(rows.records, attempt), apart
+        finally:
+            if kept is not None:
+                kept.unpersist()
+
+    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+        self.prepare(say)
+        return _sum(
+            self._records.compact(target_bytes=target_bytes, say=say),
+            self._undecodable.compact(target_bytes=target_bytes, say=say),
+        )
+
+    def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
+        self.prepare(say)
+        return _sum(
+            self._records.expire(older_than_ms=older_than_ms, say=say),
+            self._undecodable.expire(older_than_ms=older_than_ms, say=say),
+        )
+
+    def read(self) -> "DataFrame":
+        return self._records.read()
+
+    def read_undecodable(self) -> "DataFrame | None":
+        return self._undecodable.read() if self._undecodable.totals()[0] else None
+
+    def totals(self) -> Totals:
+        records, files, size = self._records.totals()
+        undecodable, more_files, more_size = self._undecodable.totals()
+        return Totals(records, undecodable, files + more_files, size + more_size)
+
+    def _take_over(self, before: Mark, found_before: Earlier, say: Say) -> Mark:
+        position = found_before()
+        if position is None:
+            return before
+        taken = Mark(position, new_attempt())
+        self._records.commit([], taken, expected=before)
+        say(f"{self.target} was made by an earlier version: its position was taken over from its records.")
+        return taken
+
+    def _complete(self, mark: Mark, say: Say = lambda text: None) -> None:
+        """Do the second commit of an earlier step, if that is missing."""
+        if not mark.apart or self._undecodable.mark().attempt == mark.attempt:
+            return
+        say("completing the last step of an earlier run")
+        files = self._undecodable.written(mark.attempt)
+        if len(files) != mark.apart:
+            raise TableError(
+                f"{self._undecodable.path} lacks {mark.apart - len(files)} of {mark.apart} files with "
+                "undecodable records that an interrupted run wrote: restore the files, or archive the topics "
+                "to a new target."
+            )
+        self._add_apart(files, Mark(mark.position, mark.attempt))
+
+    def _add_apart(self, files: list[Written], mark: Mark) -> None:
+        while files:
+            found = self._undecodable.mark()
+            if found.attempt == mark.attempt or self._records.mark().attempt != mark.attempt:
+                # Another run completed the step. It may have gone on already, which it does only after
+                # that; hence the table of records is looked at last.
+                return
+            try:
+                self._undecodable.commit(files, mark, expected=found)
+            except PositionMoved:
+                continue
+            return
+
+
+def _sum(one: Compacted, other: Compacted) -> Compacted:
+    return Compacted(
+        one.removed_files + other.removed_files,
+        one.added_files + other.added_files,
+        one.removed_bytes + other.removed_bytes,
+        one.added_bytes + other.added_bytes,
+    )

@@ -1,0 +1,81 @@
+"""Archives written back: missing topics are created, and what does not fit is refused in one sentence."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.pipeline.topics import require_topics
+from tidelog.client.cluster import Cluster
+from tidelog.client.settings import ClientSettings, parse_bootstrap
+from tidelog.client.topic_creation import TopicRefused
+from tidelog.client.topic_creation import create_topic as request_topic
+from tidelog.client.topic_settings import topic_setting
+from tidelog.spark import OptionError
+from tidelog.spark.pipelines import Archive, NewTopics, Restore, Topics, archive, restore
+
+from .arrived import consume
+from .conftest import CreateTopic
+
+
+@pytest.fixture
+def archived(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> tuple[str, str]:
+    """A topic of three partitions, and its archive."""
+    topic = create_topic(3)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(30):
+        producer.produce(topic, f"value {number}", str(number), partition=number % 3)
+    producer.flush()
+    target = str(tmp_path / "archive")
+    archive(spark, Archive(Topics(bootstrap, topic), target))
+    return topic, target
+
+
+def in_partitions(bootstrap: str, topic: str) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
+    found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
+    for one in consume(bootstrap, topic):
+        found.setdefault(one.partition, []).append((one.key, one.value))
+    return found
+
+
+def test_a_missing_topic_is_created(spark: SparkSession, bootstrap: str, archived: tuple[str, str]) -> None:
+    topic, target = archived
+    new = NewTopics(settings={"retention.ms": "-1"})
+    again = f"{topic}-again"
+    report = restore(spark, Restore(target, bootstrap, again, new_topics=new))
+    assert (report.records, report.topics, report.created) == (30, [again], [again])
+    assert in_partitions(bootstrap, again) == in_partitions(bootstrap, topic)
+    with Cluster(ClientSettings(parse_bootstrap(bootstrap))) as cluster:
+        assert topic_setting(cluster, [again], "retention.ms") == {again: "-1"}
+
+    # Now it is there, and is not created again; one with too few partitions is refused before any record.
+    with pytest.raises(OptionError, match="exists and has 3 partitions, not 5"):
+        restore(spark, Restore(target, bootstrap, again, new_topics=NewTopics(partitions=5)))
+    small = f"{topic}-small"
+    with pytest.raises(
+        OptionError, match="would have 1 partition, and the archive has records of partition 2"
+    ):
+        restore(spark, Restore(target, bootstrap, small, new_topics=NewTopics(partitions=1)))
+    by_key = Restore(target, bootstrap, small, keeps_partitions=False, new_topics=NewTopics(partitions=1))
+    assert restore(spark, by_key).created == [small]
+    assert len(consume(bootstrap, small)) == 30
+    with pytest.raises(OptionError, match="has 1 partition, and the archive has records of partition 2"):
+        restore(spark, Restore(target, bootstrap, small))
+
+
+def test_requests_about_topics(bootstrap: str, create_topic: CreateTopic) -> None:
+    compacted = create_topic(1, cleanup_policy="compact")
+    plain = create_topic(1)
+    with Cluster(ClientSettings(parse_bootstrap(bootstrap))) as cluster:
+        found = topic_setting(cluster, [compacted, plain], "cleanup.policy")
+        assert found == {compacted: "compact", plain: "delete"}
+        assert not request_topic(cluster, plain)
+        with pytest.raises(TopicRefused, match=r"cannot be created: INVALID_\w+, .*\.$"):
+            request_topic(cluster, f"{plain}-x", settings={"retention.ms": "soon"})
+    require_topics(bootstrap, [compacted, "", plain])
+    with pytest.raises(CommandFailed, match="Topic 'nosuch' does not exist"):
+        require_topics(bootstrap, [plain, "nosuch"])
