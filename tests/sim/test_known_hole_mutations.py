@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from tidelog.broker.node.promise_confirmations import PromiseConfirmations
@@ -121,6 +122,17 @@ def keep_only_the_last_leader(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reassignment, "_check_dropped", check)
 
 
+def appoint_replicas_that_are_added(patch: pytest.MonkeyPatch) -> None:
+    """An unclean election takes any replica that is available."""
+    original = isr._led_by_other
+
+    def led_by_any(partition: PartitionImage, available: Any, rules: Rules) -> PartitionImage:
+        before = msgspec.structs.replace(partition, adding=())
+        return msgspec.structs.replace(original(before, available, rules), adding=partition.adding)
+
+    patch.setattr(isr, "_led_by_other", led_by_any)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -138,6 +150,7 @@ MUTATIONS = (
     Mutation(go_on_while_members_follow, known_holes.forced_while_members_follow),
     Mutation(commit_in_doubt, known_holes.followed_again_after_a_forced_election),
     Mutation(commit_what_members_hold, unaware_leaders.follower_lacks_what_members_hold),
+    Mutation(appoint_replicas_that_are_added, unaware_leaders.replica_that_is_being_added),
     Mutation(drop_added_replicas_at_once, cancelled_moves.last_leader_was_being_added),
     Mutation(keep_only_the_last_leader, cancelled_moves.newest_log_was_being_added),
     Mutation(acknowledge_by_those_that_go, known_holes.written_during_the_end_of_a_move),

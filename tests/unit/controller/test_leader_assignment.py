@@ -11,7 +11,7 @@ from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.records import BrokerRegistered, PartitionChanged, TopicCreated
-from tidelog.controller.successions import next_state
+from tidelog.controller.successions import force, next_state
 from tidelog.controller.successions.steps import Rules
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -24,7 +24,11 @@ TOPIC_ID = UUID(int=9)
 
 
 def state(partition: PartitionImage, *alive: int, rules: Rules = SAFE) -> PartitionImage:
-    return next_state(partition, BrokerAvailability(frozenset(alive), frozenset(alive)), rules)
+    return next_state(partition, _alive(*alive), rules)
+
+
+def _alive(*brokers: int) -> BrokerAvailability:
+    return BrokerAvailability(frozenset(brokers), frozenset(brokers))
 
 
 def test_nothing_changes_while_everybody_lives() -> None:
@@ -74,6 +78,15 @@ def test_all_dead_then_one_that_was_not_in_sync_returns() -> None:
     unclean = state(dead, B, rules=UNCLEAN)
     assert (unclean.leader, unclean.in_sync) == (B, (B,))
     assert unclean.unclean_epoch == unclean.leader_epoch
+
+
+def test_a_replica_that_is_being_added_is_appointed_only_by_hand() -> None:
+    """The leader may live, partitioned with its followers, and not have heard of the reassignment."""
+    moving = msgspec.structs.replace(ALL, in_sync=(A, B), adding=(C,))
+    for rules in (SAFE, UNCLEAN):
+        assert state(moving, C, rules=rules).leader == -1
+    assert force(moving, _alive(C), SAFE).leader == C
+    assert force(msgspec.structs.replace(moving, in_sync=(A,)), _alive(B, C), SAFE).leader == B
 
 
 def test_epochs_rise_when_a_leadership_ends_too() -> None:

@@ -4,6 +4,9 @@ The order of candidates: members of the in-sync set; then former members that le
 minimum (nothing was committed without them, so they hold everything that was); then, if no replica of either
 kind is known to be complete, the last leader once it is back; then, only if the topic allows it, any replica.
 
+A replica that is being added leads only as a member, or on request of an operator. A partitioned leader keeps
+leading while all replicas that it knows of follow it, and it may not have heard of the reassignment.
+
 The last leader may have come back with fewer records, and replicas that left the set before it or lost power
 with it may have kept more. So it is first appointed outside the in-sync set: it asks the available replicas,
 copies the newest log, and then joins the set (:mod:`tidelog.replication.attachments.restorer`).
@@ -60,8 +63,12 @@ def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rul
 
 
 def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules) -> PartitionImage:
-    """Any available replica leads, whatever it lacks."""
-    return next_state(partition, available, rules._replace(unclean_allowed=True))
+    """Any available replica leads, whatever it lacks. One that is being added comes last."""
+    forced = next_state(partition, available, rules._replace(unclean_allowed=True))
+    added = [replica for replica in partition.adding if serves(partition, replica, available)]
+    if forced.leader != NO_BROKER or not added:
+        return forced
+    return _led_uncleanly(partition, available.best(added))
 
 
 def _led_by_member(
@@ -95,13 +102,17 @@ def _led_by_other(partition: PartitionImage, available: BrokerAvailability, rule
         last = partition.last_leader
         members = (last,) if partition.replicas == (last,) else ()  # No other replica could have kept more.
         return led_by(partition, last, members, (), unclean=True)
-    if rules.unclean_allowed and present:
-        leader = available.best(present)
-        return led_by(partition, leader, (leader,), (), unclean=True)
+    known = [replica for replica in present if replica not in partition.adding]
+    if rules.unclean_allowed and known:
+        return _led_uncleanly(partition, available.best(known))
     if partition.leader in available.unfenced:
         # Its log accepts no writes any more, but it is the only replica that can serve readers.
         return partition
     return led_by(partition, NO_BROKER, partition.in_sync, partition.eligible)
+
+
+def _led_uncleanly(partition: PartitionImage, leader: int) -> PartitionImage:
+    return led_by(partition, leader, (leader,), (), unclean=True)
 
 
 def _look_for_the_end(partition: PartitionImage, available: BrokerAvailability) -> PartitionImage:

@@ -1,9 +1,10 @@
-"""Replicas that were appointed leader without hearing of it: mode ``isr``, three replicas,
+"""Decisions that leader and followers have not heard of, because they are disconnected: mode ``isr``,
 ``min.insync.replicas=2``, unclean elections allowed.
 """
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.checkers.batches import entries_between
+from tidelog.sim.stories.durability import DurabilityStory
 from tidelog.sim.story import Sent, Story
 from tidelog.sim.telling import expect
 
@@ -47,6 +48,25 @@ def follower_lacks_what_members_hold() -> Story:
     return story
 
 
+def replica_that_is_being_added() -> DurabilityStory:
+    """A and B are disconnected from the controllers, which begin to move the partition to C. A does not hear
+    of C, so B following it is proof enough for A that it still leads. C is not appointed.
+    """
+    story = DurabilityStory(3, unclean_leader_election_enable="true")
+    story.move("AB")
+    story.until(lambda: story.has_moved_to("AB"), "the smaller set")
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("AB", "XYZC")
+    story.move("BC")
+    story.run(4000)
+    expect(story.leader(), "nobody")
+    expect(story.write(at="A"), ErrorCode.NONE)
+    story.heal()
+    story.until(lambda: story.has_moved_to("BC") and story.all_in_sync(), "the end of the move")
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
 def _with_c_behind() -> Story:
     story = Story(unclean_leader_election_enable="true")
     expect(story.write(), ErrorCode.NONE)
@@ -76,4 +96,4 @@ def _tell_ends(story: Story) -> None:
         story.tell(f"  the log of {letter} {ends}")
 
 
-STORIES = (follower_lacks_what_members_hold,)
+STORIES = (follower_lacks_what_members_hold, replica_that_is_being_added)
