@@ -87,3 +87,13 @@ def test_one_that_is_out_of_date_takes_no_place(leader: Leader) -> None:
     leader.services.advance(PROPOSAL_REPEAT_MS)
     leader.services.advance(PROPOSAL_REPEAT_MS)
     assert {each.partition for each in leader.take()} == set(range(2 * IN_FLIGHT_MAX, COUNT))
+
+
+def test_the_replica_of_one_that_is_out_of_date_proposes_again(leader: Leader) -> None:
+    invited: list[int] = []
+    for (_, index), driver in leader.drivers.items():
+        driver.replica.invite = lambda index=index: invited.append(index) or []
+    leader.drivers[TOPIC, 0].replica.partition_epoch += 1
+    leader.services.advance(PROPOSAL_REPEAT_MS)
+    leader.services.advance(PROPOSAL_REPEAT_MS)
+    assert invited == [0]
