@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from memory_files import MemoryFiles
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -31,6 +30,7 @@ from tidelog.spark.pipelines.tables.filesystem import ArrowFiles, FileInfo, File
 from tidelog.spark.pipelines.tables.lock import EXPIRY_S, LOCK, Owner, locked, read_owner
 from tidelog.spark.pipelines.tables.merging import mergeable
 from tidelog.spark.pipelines.tables.schemas import SchemaMisfit, merged, with_partition_columns
+from unit.spark.pipelines.tables.memory_files import MemoryFiles
 
 
 def struct(**fields: DataType) -> StructType:

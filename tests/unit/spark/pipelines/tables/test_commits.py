@@ -16,8 +16,6 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
 
-from arrow_tables import PLACES, Open, add, at, decoded, offsets, opener, records, undecodable
-
 from tidelog.spark.pipelines.tables import (
     Place,
     Position,
@@ -32,6 +30,17 @@ from tidelog.spark.pipelines.tables import (
 from tidelog.spark.pipelines.tables.delta import DeltaCommits
 from tidelog.spark.pipelines.tables.iceberg import IcebergCommits
 from tidelog.spark.pipelines.tables.staging import new_attempt
+from unit.spark.pipelines.tables.arrow_tables import (
+    PLACES,
+    Open,
+    add,
+    at,
+    decoded,
+    offsets,
+    opener,
+    records,
+    undecodable,
+)
 
 OLD_S = 7200.0
 

@@ -7,10 +7,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from memory_files import Died, MemoryFiles, dying
-
 from tidelog.spark.pipelines import files as stream_files
 from tidelog.spark.pipelines.files import OtherCheckpoint, ParquetFiles
+from unit.spark.pipelines.tables.memory_files import Died, MemoryFiles, dying
 
 TABLE, CHECKPOINT = "/data/pages", "/data/state/query"
 

@@ -8,10 +8,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from memory_files import MemoryFiles
-
 from tidelog.spark.pipelines.tables import Place
 from tidelog.spark.pipelines.tables import earlier as e
+from unit.spark.pipelines.tables.memory_files import MemoryFiles
 
 
 def data(part: str, *batches: int) -> dict[str, bytes]:

@@ -14,7 +14,6 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
 
-from arrow_tables import PLACES, Open, add, at, offsets, opener, records, undecodable
 from deltalake import DeltaTable as Delta
 
 from tidelog.spark import OptionError
@@ -22,6 +21,16 @@ from tidelog.spark.pipelines.tables import Place, Position, Rows, Span, Step, Ta
 from tidelog.spark.pipelines.tables.iceberg import IcebergCommits, unit_of
 from tidelog.spark.pipelines.tables.iceberg_upkeep import last_day
 from tidelog.spark.pipelines.upkeep import parse_age_ms
+from unit.spark.pipelines.tables.arrow_tables import (
+    PLACES,
+    Open,
+    add,
+    at,
+    offsets,
+    opener,
+    records,
+    undecodable,
+)
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 pytest.importorskip("pyspark")
 
-from memory_files import Died, MemoryFiles, dying
-
 from tidelog.spark.pipelines.tables import PositionMoved, Totals
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
+from unit.spark.pipelines.tables.memory_files import Died, MemoryFiles, dying
 
 
 def stage(files: MemoryFiles, log: Log, parts: list[list[int]]) -> str:
