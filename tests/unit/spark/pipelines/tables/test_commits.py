@@ -42,6 +42,8 @@ from unit.spark.pipelines.tables.arrow_tables import (
     undecodable,
 )
 
+pytestmark = pytest.mark.slow  # Each test writes real tables in three formats.
+
 OLD_S = 7200.0
 
 
