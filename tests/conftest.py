@@ -5,6 +5,7 @@ a file's tests stay together: they may share a broker, and do not disturb each o
 together, too, because they share a session, which takes seconds to start and a gigabyte.
 """
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,12 @@ PARTS = ["spark", "interop", "sim", "golden", "unit"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write the golden traces of tests/golden anew")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays until the end. The garbage collector need not look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -40,10 +40,18 @@ def _classes(root: Path) -> dict[str, list[ast.ClassDef]]:
     """The classes of the sources by name."""
     found: dict[str, list[ast.ClassDef]] = {}
     for file in (root / "src" / "tidelog").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(node)
+        for node in _class_definitions(ast.parse(file.read_text(encoding="utf-8"))):
+            found.setdefault(node.name, []).append(node)
     return found
+
+
+def _class_definitions(node: ast.AST) -> Iterator[ast.ClassDef]:
+    """All classes below a node. No class is defined within an expression, so none is looked at."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield child
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from _class_definitions(child)
 
 
 def _has(classes: dict[str, list[ast.ClassDef]], owner: str, member: str) -> bool:

@@ -13,6 +13,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,12 +143,17 @@ def _commands(line: str) -> Iterator[list[str]]:
         yield words
 
 
-def _check_tidelog(words: list[str]) -> Iterator[str]:
+@cache
+def _command_line() -> Any:
     import typer
 
     from tidelog.cli.app import app
 
-    command: Any = typer.main.get_command(app)
+    return typer.main.get_command(app)
+
+
+def _check_tidelog(words: list[str]) -> Iterator[str]:
+    command = _command_line()
     rest = list(words)
     while rest and rest[0] in getattr(command, "commands", {}):
         command = command.commands[rest.pop(0)]

@@ -15,7 +15,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,24 +38,44 @@ class Finding(NamedTuple):
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+class Statement(NamedTuple):
+    node: ast.stmt
+    owner: str  # the innermost class around it, or nothing
+
+
+def statements_of(source: str) -> list[Statement]:
+    """All statements of a module. No statement is within an expression, so expressions are not looked at."""
+    found: list[Statement] = []
+    _add_statements(ast.parse(source), "", found)
+    return found
+
+
+def _add_statements(node: ast.AST, owner: str, found: list[Statement]) -> None:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            found.append(Statement(child, owner))
+            _add_statements(child, child.name if isinstance(child, ast.ClassDef) else owner, found)
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
+            _add_statements(child, owner, found)
+
+
 class Signatures:
     """Which methods return effects, of all classes of the sources."""
 
-    def __init__(self, trees: Sequence[ast.Module]) -> None:
+    def __init__(self, modules: Iterable[Sequence[Statement]]) -> None:
         self.effectful: dict[str, set[str]] = defaultdict(set)  # class → its methods that return effects
         self._bases: dict[str, list[str]] = {}
         self._names: set[str] = set()
         plain: set[str] = set()
-        for tree in trees:
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ClassDef):
-                    self._bases[node.name] = [each.id for each in node.bases if isinstance(each, ast.Name)]
-                    for each in node.body:
-                        if isinstance(each, Function) and returns_effects(each):
-                            self.effectful[node.name].add(each.name)
-                            self._names.add(each.name)
-                elif isinstance(node, Function) and not returns_effects(node):
-                    plain.add(node.name)
+        for node in (each.node for statements in modules for each in statements):
+            if isinstance(node, ast.ClassDef):
+                self._bases[node.name] = [each.id for each in node.bases if isinstance(each, ast.Name)]
+                for each in node.body:
+                    if isinstance(each, Function) and returns_effects(each):
+                        self.effectful[node.name].add(each.name)
+                        self._names.add(each.name)
+            elif isinstance(node, Function) and not returns_effects(node):
+                plain.add(node.name)
         self._shared = self._names & plain
 
     def of(self, owner: str, method: str) -> bool:
@@ -68,10 +88,10 @@ class Signatures:
         return method in self._names and method not in self._shared
 
 
-def made_in(tree: ast.Module) -> dict[str, str]:
+def made_in(statements: Sequence[Statement]) -> dict[str, str]:
     """The classes of fields that are made in this module: ``self.name = Class(...)`` or ``Class.of(...)``."""
     found: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node, _ in statements:
         match node:
             case ast.Assign(
                 targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
@@ -88,33 +108,30 @@ def returns_effects(function: Function) -> bool:
     return False
 
 
-class _Visitor(ast.NodeVisitor):
-    def __init__(
-        self, path: str, signatures: Signatures, functions: frozenset[str], made: dict[str, str]
-    ) -> None:
-        self._path = path
+class _Rule:
+    """What is known of the calls in one module."""
+
+    def __init__(self, statements: Sequence[Statement], signatures: Signatures) -> None:
         self._signatures = signatures
-        self._made = made
-        self._functions = functions
-        self._classes: list[str] = []
-        self.findings: list[Finding] = []
+        self._made = made_in(statements)
+        functions = {
+            node.name for node, _ in statements if isinstance(node, Function) and returns_effects(node)
+        }
+        methods = {
+            each.name
+            for node, _ in statements
+            if isinstance(node, ast.ClassDef)
+            for each in node.body
+            if isinstance(each, Function)
+        }
+        self._functions = functions - methods
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._classes.append(node.name)
-        self.generic_visit(node)
-        self._classes.pop()
-
-    def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call) and self._returns_effects(node.value.func):
-            self.findings.append(Finding(self._path, node.lineno, f"{ast.unparse(node.value.func)}()"))
-        self.generic_visit(node)
-
-    def _returns_effects(self, called: ast.expr) -> bool:
+    def returns_effects(self, called: ast.expr, owner: str) -> bool:
         match called:
             case ast.Name(id=name):
                 return name in self._functions
-            case ast.Attribute(value=ast.Name(id="self"), attr=method) if self._classes:
-                return self._signatures.of(self._classes[-1], method)
+            case ast.Attribute(value=ast.Name(id="self"), attr=method) if owner:
+                return self._signatures.of(owner, method)
             case ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name), attr=method):
                 return self._signatures.anywhere(method) or self._signatures.of(self._class_of(name), method)
             case ast.Attribute(attr=method):
@@ -129,34 +146,32 @@ class _Visitor(ast.NodeVisitor):
 
 
 def findings_in(source: str, signatures: Signatures, path: str = "source") -> list[Finding]:
-    tree = ast.parse(source)
-    functions = frozenset(
-        each.name for each in ast.walk(tree) if isinstance(each, Function) and returns_effects(each)
-    )
-    methods = {
-        each.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-        for each in node.body
-        if isinstance(each, Function)
-    }
-    visitor = _Visitor(path, signatures, functions - methods, made_in(tree))
-    visitor.visit(tree)
-    return visitor.findings
+    return list(_dropped(statements_of(source), signatures, path))
 
 
-def signatures_of(root: Path = SOURCES) -> Signatures:
-    return Signatures([ast.parse(path.read_text()) for path in sorted(root.rglob("*.py"))])
+def _dropped(statements: Sequence[Statement], signatures: Signatures, path: str) -> Iterator[Finding]:
+    rule = _Rule(statements, signatures)
+    for node, owner in statements:
+        match node:
+            case ast.Expr(value=ast.Call(func=called)) if rule.returns_effects(called, owner):
+                yield Finding(path, node.lineno, f"{ast.unparse(called)}()")
 
 
-def findings(root: Path = SOURCES) -> Iterator[Finding]:
-    signatures = signatures_of(root)
-    for path in sorted(root.rglob("*.py")):
-        yield from findings_in(path.read_text(), signatures, str(path.relative_to(ROOT)))
+class Sources:
+    """All modules below some folders, parsed once."""
+
+    def __init__(self, *folders: Path) -> None:
+        paths = [path for folder in folders or (SOURCES,) for path in sorted(folder.rglob("*.py"))]
+        self._modules = {path: statements_of(path.read_text()) for path in paths}
+        self.signatures = Signatures(self._modules.values())
+
+    def findings(self) -> Iterator[Finding]:
+        for path, statements in self._modules.items():
+            yield from _dropped(statements, self.signatures, str(path.relative_to(ROOT)))
 
 
 def main() -> int:
-    found = list(findings())
+    found = list(Sources().findings())
     for each in found:
         sys.stderr.write(f"{each}\n")
     return 1 if found else 0

@@ -2,8 +2,8 @@
 
 Hypothesis fails no example for being slow: a busy machine says nothing about the code. It draws other
 examples with every run, unless ``TIDELOG_TEST_EXAMPLES=same`` asks for those of the last one, as CI does. And
-unit tests may use the fake broker of ``tests/unit/broker`` and the raw client of ``tests/interop``, whose
-requests and answers are built by kio and not by the code under test.
+unit tests may use the raw client of ``tests/interop``, whose requests and answers are built by kio and not by
+the code under test. Helpers are imported by their full name, e.g. ``unit.broker.fakes``.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hypothesis import Phase, settings
 
-sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent / "broker")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 settings.register_profile(
     "tidelog",

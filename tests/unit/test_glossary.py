@@ -4,6 +4,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,12 +61,17 @@ def _modules() -> Iterator[tuple[Path, str]]:
         yield path, path.relative_to(SOURCE).as_posix()
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def _names() -> Iterator[tuple[str, str]]:
     """(module, name) of each public class, and of each module itself."""
     for path, module in _modules():
         if not path.stem.startswith("__"):
             yield module, path.stem
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in _tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 yield module, node.name
 
@@ -88,7 +94,7 @@ def _members_with_retired_words() -> dict[str, set[str]]:
     retired = _retired()
     found: dict[str, set[str]] = defaultdict(set)
     for path, module in _modules():
-        for name in _members(ast.parse(path.read_text(encoding="utf-8"))):
+        for name in _members(_tree(path)):
             if not retired.isdisjoint(_words(name)):
                 found[name].add(module)
     return found

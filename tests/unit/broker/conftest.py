@@ -1,7 +1,8 @@
 """Brokers for tests; see ``fakes``."""
 
 import pytest
-from fakes import FakeBroker
+
+from unit.broker.fakes import FakeBroker
 
 
 @pytest.fixture

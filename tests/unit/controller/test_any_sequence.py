@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import pytest
-from clusters import fence, leave, unfence
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -23,6 +22,7 @@ from tidelog.controller.records import BrokerRegistered, MetadataRecord, TopicCr
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.successions.steps import RulesOf, minimum
 from tidelog.errors import ErrorCode, TidelogError
+from unit.controller.clusters import fence, leave, unfence
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import pytest
-from clusters import cluster, created, fence, topic_id, unfence
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
 from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode, TidelogError
+from unit.controller.clusters import cluster, created, fence, topic_id, unfence
 
 NAMES = ["retention.ms", "retention.bytes", "flush.messages", "segment.bytes"]
 overrides = st.dictionaries(st.sampled_from(NAMES), st.integers(14, 99).map(str))

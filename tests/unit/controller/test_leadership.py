@@ -4,7 +4,6 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from clusters import fence, leave, unfence
 
 from tidelog.controller import brokers, leader_assignment, leadership, reassignment
 from tidelog.controller.availability import DRAIN_SETTING, BrokerAvailability
@@ -19,6 +18,7 @@ from tidelog.controller.records import (
 )
 from tidelog.controller.successions.steps import Rules, record_of
 from tidelog.errors import ErrorCode, TidelogError
+from unit.controller.clusters import fence, leave, unfence
 
 TOPIC_ID = UUID(int=9)
 SAFE = Rules(min_in_sync=2, unclean_allowed=False)

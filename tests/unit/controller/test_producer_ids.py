@@ -1,12 +1,12 @@
 """Blocks of producer ids: they follow each other, and none comes twice."""
 
 import pytest
-from clusters import cluster
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.producer_ids import BLOCK_SIZE, reserve
 from tidelog.controller.records import BrokerConfigChanged, ProducerIdsReserved
 from tidelog.errors import InvariantViolation
+from unit.controller.clusters import cluster
 
 
 def test_blocks_follow_each_other() -> None:

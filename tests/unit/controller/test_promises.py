@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import msgspec
 import pytest
-from clusters import cluster, created, topic_id
 
 from tidelog.config import BrokerConfig
 from tidelog.config.topic import REPLICATION_MODE
@@ -17,6 +16,7 @@ from tidelog.controller.rules import Rulebook
 from tidelog.controller.snapshot import image_of, texts_of
 from tidelog.controller.successions.steps import record_of
 from tidelog.errors import ErrorCode, TidelogError
+from unit.controller.clusters import cluster, created, topic_id
 
 A, B, C = 1, 2, 3
 FLUSH = {"flush.messages": "1"}

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from clusters import cluster, created, topic_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
 from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode, TidelogError
+from unit.controller.clusters import cluster, created, topic_id
 
 DEFAULTS = BrokerConfig.parse({"num.partitions": 3, "default.replication.factor": 2})
 NEW_ID = topic_id(99)

@@ -1,11 +1,11 @@
 """What follows a write is kept by the shard, under the token of the effect."""
 
 import pytest
-from group_harness import GROUP, Groups
 
 from tidelog.errors import ErrorCode
 from tidelog.groups.effects import AppendRecords
 from tidelog.groups.offset_requests import CommitRequest, OffsetToCommit
+from unit.groups.group_harness import GROUP, Groups
 
 COMMIT = CommitRequest(GROUP, "", None, -1, [OffsetToCommit("t", 0, 5, -1, "m")], 9)
 

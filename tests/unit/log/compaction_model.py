@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from log_model import Settings, append
-
 from tidelog.log.cleaner_plan import find_cleanable
 from tidelog.log.compaction import Compaction
 from tidelog.log.log import Log
@@ -13,6 +11,7 @@ from tidelog.log.storage import Storage
 from tidelog.protocol import batch as batches
 from tidelog.protocol.codecs import Codec
 from tidelog.protocol.records import Record, decode_batch, encode_batch
+from unit.log.log_model import Settings, append
 
 
 @dataclass(frozen=True)

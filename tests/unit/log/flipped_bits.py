@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from uuid import UUID
 
-from log_model import Settings, append, record_batch
-from transaction_model import marker_batch
-
 from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.log.log import Log
@@ -17,6 +14,8 @@ from tidelog.protocol import batch as batches
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.disk import SimulatedDisk, everything
 from tidelog.types import TopicPartition
+from unit.log.log_model import Settings, append, record_batch
+from unit.log.transaction_model import marker_batch
 
 NAME = TopicPartition("t", 0)
 TOPIC_ID = UUID(int=0x1234567890ABCDEF1234567890ABCDEF)

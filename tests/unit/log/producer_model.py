@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from log_model import append
-
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.log.producers import ProducerState, ProducerStates
 from tidelog.log.scan import headers
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader
+from unit.log.log_model import append
 
 SEQUENCES = 1 << 31
 REMEMBERED = 5

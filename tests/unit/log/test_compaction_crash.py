@@ -1,14 +1,14 @@
 """Power loss at every operation of a compaction: no key changes its value, the next pass finishes the job."""
 
 import pytest
-from compaction_model import COMPACT, all_records, latest, short, write, write_each
-from log_model import open_log, sync
 
 from tidelog.errors import TidelogError
 from tidelog.log.cleaner import Candidate, Cleaner
 from tidelog.log.log import Log
 from tidelog.sim.disk import EIO, PowerLoss, SimulatedDisk, Survive, everything, nothing
 from tidelog.types import TopicPartition
+from unit.log.compaction_model import COMPACT, all_records, latest, short, write, write_each
+from unit.log.log_model import open_log, sync
 
 pytestmark = pytest.mark.slow
 

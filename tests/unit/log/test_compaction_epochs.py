@@ -1,10 +1,9 @@
 """Compaction leaves to see where a leader epoch begins: recovery and followers learn it from the batches."""
 
-from compaction_model import COMPACT, all_batches, all_records, compact, short, write_each
-from log_model import open_log
-
 from tidelog.log.log import Log
 from tidelog.sim.disk import SimulatedDisk, everything
+from unit.log.compaction_model import COMPACT, all_batches, all_records, compact, short, write_each
+from unit.log.log_model import open_log
 
 ONE = COMPACT.but(segment_bytes=1 << 20)
 

@@ -9,16 +9,16 @@ transactions that abort and commit, truncation, a topic made again under its nam
 from collections.abc import Sequence
 
 import pytest
-from compaction_model import COMPACT, latest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_model import append, open_log, sync
-from transaction_model import marker_batch, read_committed, write_key
 
 from tidelog.log.cleaner import Candidate, Cleaner
 from tidelog.log.log import Log
 from tidelog.sim.disk import SimulatedDisk, everything
 from tidelog.types import TopicPartition
+from unit.log.compaction_model import COMPACT, latest
+from unit.log.log_model import append, open_log, sync
+from unit.log.transaction_model import marker_batch, read_committed, write_key
 
 pytestmark = pytest.mark.slow
 

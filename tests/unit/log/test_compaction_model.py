@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from compaction_model import COMPACT, NaiveLog, all_records, compact, latest, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log_model import open_log, sync
 
 from tidelog.cli.log.segment_files import Problem, files_in, rows_of
 from tidelog.log.log import Log
 from tidelog.protocol.codecs import Codec
 from tidelog.sim.disk import SimulatedDisk, everything
+from unit.log.compaction_model import COMPACT, NaiveLog, all_records, compact, latest, write
+from unit.log.log_model import open_log, sync
 
 DELETE_RETENTION_MS = 1000
 

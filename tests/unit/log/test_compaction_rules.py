@@ -1,7 +1,16 @@
 """Compaction of a log on a simulated disk: one rule per test."""
 
 import pytest
-from compaction_model import (
+
+from tidelog.errors import CorruptBatch, StorageError
+from tidelog.log.cleaner_files import CompactionAbandoned
+from tidelog.log.log import Log
+from tidelog.log.producers import LastWritten
+from tidelog.protocol import batch as batches
+from tidelog.protocol.codecs import Codec, compress
+from tidelog.protocol.records import ControlType, Record, append_varint, control_key, encode_batch, scan
+from tidelog.sim.disk import ENOSPC, SimulatedDisk
+from unit.log.compaction_model import (
     COMPACT,
     all_batches,
     all_records,
@@ -12,16 +21,7 @@ from compaction_model import (
     write,
     write_each,
 )
-from log_model import append, open_log
-
-from tidelog.errors import CorruptBatch, StorageError
-from tidelog.log.cleaner_files import CompactionAbandoned
-from tidelog.log.log import Log
-from tidelog.log.producers import LastWritten
-from tidelog.protocol import batch as batches
-from tidelog.protocol.codecs import Codec, compress
-from tidelog.protocol.records import ControlType, Record, append_varint, control_key, encode_batch, scan
-from tidelog.sim.disk import ENOSPC, SimulatedDisk
+from unit.log.log_model import append, open_log
 
 ONE = COMPACT.but(segment_bytes=1 << 20)  # segments end where a test says so
 

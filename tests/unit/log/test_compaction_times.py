@@ -1,12 +1,12 @@
 """Compaction writes only timestamps that fit into 64 bits, whatever a topic's settings or a producer say."""
 
 import pytest
-from compaction_model import COMPACT, all_batches, all_records, compact, short, write, write_each
-from log_model import LONG, append, open_log
 
 from tidelog.protocol import batch as batches
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.disk import SimulatedDisk
+from unit.log.compaction_model import COMPACT, all_batches, all_records, compact, short, write, write_each
+from unit.log.log_model import LONG, append, open_log
 
 NOW_MS = 1_700_000_000_000
 OLDEST = -(1 << 63)

@@ -6,7 +6,6 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from log_model import ONE_SEGMENT, SMALL, Settings, append, append_many, contents, make_batch, open_log, sync
 
 from tidelog.log import checkpoints
 from tidelog.log.checkpoints import encode_topic_id
@@ -16,6 +15,17 @@ from tidelog.log.log import Log
 from tidelog.protocol import batch as batches
 from tidelog.sim.disk import EIO, SimulatedDisk, everything
 from tidelog.types import TopicPartition
+from unit.log.log_model import (
+    ONE_SEGMENT,
+    SMALL,
+    Settings,
+    append,
+    append_many,
+    contents,
+    make_batch,
+    open_log,
+    sync,
+)
 
 FIRST = "t-0/00000000000000000000.log"
 NAME = TopicPartition("t", 0)

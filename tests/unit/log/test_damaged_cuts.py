@@ -1,13 +1,13 @@
 """A log is not cut through damage that nobody knows of: what is dropped may have been acknowledged."""
 
 import pytest
-from log_model import ONE_SEGMENT, Settings, append, append_many, contents, make_batch, open_log
 
 from tidelog.errors import StorageError
 from tidelog.log.log import Log
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.batch import build
 from tidelog.sim.disk import SimulatedDisk
+from unit.log.log_model import ONE_SEGMENT, Settings, append, append_many, contents, make_batch, open_log
 
 FIRST = "t-0/00000000000000000000.log"
 HOPPED_OVER = ONE_SEGMENT.but(index_interval_bytes=150)

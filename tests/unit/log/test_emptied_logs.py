@@ -1,10 +1,10 @@
 """A log whose records have all left still knows the epoch of the last one."""
 
 import pytest
-from log_model import SMALL, append_many, open_log
 
 from tidelog.log.log import Log
 from tidelog.sim.disk import SimulatedDisk
+from unit.log.log_model import SMALL, append_many, open_log
 
 EXPIRING = SMALL.but(retention_ms=50)
 LATER_MS = 1 << 40

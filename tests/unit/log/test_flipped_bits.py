@@ -8,7 +8,11 @@ import os
 from collections.abc import Callable
 
 import pytest
-from flipped_bits import (
+
+from tidelog.errors import StorageError
+from tidelog.protocol import batch as batches
+from tidelog.sim.disk import SimulatedDisk
+from unit.log.flipped_bits import (
     DATA,
     NAME,
     Answers,
@@ -23,10 +27,6 @@ from flipped_bits import (
     stopped_cleanly,
     wrong,
 )
-
-from tidelog.errors import StorageError
-from tidelog.protocol import batch as batches
-from tidelog.sim.disk import SimulatedDisk
 
 SAMPLED = None if os.environ.get("TIDELOG_TEST_FLIPS") == "all" else 100
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if SAMPLED is None else 120)]

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from log_model import Settings, append, open_log
 
 from tidelog.log.index_build import AT_ONCE_BYTES_MAX, IndexBuild, Unindexed
 from tidelog.log.log import Log
@@ -12,6 +11,7 @@ from tidelog.log.lookup import Opened
 from tidelog.log.reading import Unread
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.disk import SimulatedDisk, SimulatedFile
+from unit.log.log_model import Settings, append, open_log
 
 FIRST = "t-0/00000000000000000000"
 SETTINGS = Settings(segment_bytes=300_000, index_interval_bytes=4096, retention_ms=1000)

@@ -3,10 +3,10 @@
 from errno import EIO
 
 import pytest
-from log_model import append_many, contents, open_log
 
 from tidelog.log.log import Log
 from tidelog.sim.disk import SimulatedDisk, everything
+from unit.log.log_model import append_many, contents, open_log
 
 CREATE = "create"
 

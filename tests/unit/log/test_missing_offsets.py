@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from log_model import ONE_SEGMENT, SMALL, Settings, append_many, contents, make_batch, open_log, sync
 
 from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
@@ -12,6 +11,7 @@ from tidelog.log.cleaner_plan import sources_of
 from tidelog.log.log import Log
 from tidelog.log.verification import DamagedSegment, pieces
 from tidelog.sim.disk import SimulatedDisk, everything, nothing
+from unit.log.log_model import ONE_SEGMENT, SMALL, Settings, append_many, contents, make_batch, open_log, sync
 
 SIZE = len(make_batch(0))
 FIRST = "t-0/00000000000000000000.log"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from log_model import SMALL, Settings, append, make_batch, open_log, sync
-from producer_model import Sent, encoded, expected_of, header_of, history_in, judge, known_to, write
 
 from tidelog.errors import TidelogError
 from tidelog.log.log import Log
 from tidelog.sim.disk import SimulatedDisk, everything
+from unit.log.log_model import SMALL, Settings, append, make_batch, open_log, sync
+from unit.log.producer_model import Sent, encoded, expected_of, header_of, history_in, judge, known_to, write
 
 pytestmark = pytest.mark.slow
 

@@ -1,8 +1,6 @@
 """Batches that lie in a log and hold no readable records: they stop nothing but themselves."""
 
 import pytest
-from compaction_model import COMPACT, compact, short, write
-from log_model import SMALL, append, open_log
 
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.log.log import Log
@@ -10,6 +8,8 @@ from tidelog.protocol import batch as batches
 from tidelog.protocol.codecs import Codec, compress
 from tidelog.protocol.records import Record, decode_batch, encode_batch
 from tidelog.sim.disk import SimulatedDisk
+from unit.log.compaction_model import COMPACT, compact, short, write
+from unit.log.log_model import SMALL, append, open_log
 
 CONFIG = SMALL.but(segment_bytes=1 << 16, index_interval_bytes=100)
 HUGE = 2**31 - 1

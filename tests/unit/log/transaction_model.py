@@ -2,14 +2,13 @@
 
 from typing import NamedTuple
 
-from log_model import append
-
 from tidelog.log.log import Log
 from tidelog.log.scan import headers
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import TRANSACTIONAL_MASK
 from tidelog.protocol.markers import Marker, decode_marker, encode_marker
 from tidelog.protocol.records import Record, decode_batch, encode_batch
+from unit.log.log_model import append
 
 
 class Entry(NamedTuple):

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.index import load_response_schema
-from sample_requests import TOPIC_ID, request_body
 
 from interop.wire import parse_response
 from tidelog.errors import ErrorCode
@@ -17,6 +16,7 @@ from tidelog.protocol.extents import Notes, walker
 from tidelog.protocol.fetch import FetchPartition, FetchPartitionResponse, FetchResponseBuilder
 from tidelog.protocol.produce import NodeAddress
 from tidelog.protocol.wire import ELEMENTS_MAX, Malformed
+from unit.protocol.sample_requests import TOPIC_ID, request_body
 
 OLDEST, NEWEST = fetch.VERSIONS
 every_version = pytest.mark.parametrize("version", range(OLDEST, NEWEST + 1))

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
-from sample_requests import request_body
 
 from interop.wire import build
 from tidelog.errors import ErrorCode
@@ -17,6 +16,7 @@ from tidelog.protocol.extents import tame
 from tidelog.protocol.follower_fetch import NOT_TOLD, Ask, Key
 from tidelog.protocol.kio_import import entity_writer
 from tidelog.protocol.wire import Malformed
+from unit.protocol.sample_requests import request_body
 
 CLIENT = follower_fetch.asker("tidelog-peer-2", "the clüster")
 HEADER_SIZE = 12 + len(CLIENT.header)  # size, api key, version and correlation id before it

@@ -3,6 +3,7 @@
 import mmap
 import struct
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
@@ -56,6 +57,17 @@ def of_groups(
             )
             now_ms += step_ms
     return encode_batch(records)
+
+
+def of_sizes(count: int, *sizes: int) -> bytearray:
+    """Records whose values have these sizes, in turn."""
+    return bytearray(_of_sizes(count, sizes))
+
+
+@cache
+def _of_sizes(count: int, sizes: tuple[int, ...]) -> bytes:
+    records = [Record(n, NOW_MS, None, b"v" * sizes[n % len(sizes)]) for n in range(count)]
+    return bytes(encode_batch(records))
 
 
 def agrees(batch: bytearray | bytes) -> bool:
@@ -189,7 +201,7 @@ class TestLies:
     @pytest.mark.parametrize("count", [1, 2, 5, 100, 5000])
     @pytest.mark.parametrize("wrong_by", [-1, 1, 1 << 20])
     def test_another_number_of_records(self, steps: int, sizes: list[int], count: int, wrong_by: int) -> None:
-        batch = encode_batch([Record(n, NOW_MS, None, b"v" * sizes[n % len(sizes)]) for n in range(count)])
+        batch = of_sizes(count, *sizes)
         assert agrees(batch)
         if count + wrong_by > 0:
             assert not agrees(with_counts(batch, count + wrong_by))

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.index import load_request_schema
 from kio.schema.index import api_key_map
-from sample_requests import PLAIN_REQUESTS, PLAIN_VERSIONS, request_body
 
 from tidelog.errors import TidelogError
 from tidelog.protocol import fetch, messages, produce
 from tidelog.protocol.extents import Notes, walker
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed
+from unit.protocol.sample_requests import PLAIN_REQUESTS, PLAIN_VERSIONS, request_body
 
 ALL_VERSIONS = [
     *[(produce.API_KEY, version) for version in range(produce.VERSIONS[0], produce.VERSIONS[1] + 1)],

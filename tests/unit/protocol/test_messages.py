@@ -7,13 +7,13 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_requests import PLAIN_REQUESTS, PLAIN_VERSIONS, TOPIC_ID, request_body
 
 from interop.wire import parse_response
 from tidelog.broker.registry import SERVED
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages
 from tidelog.protocol.wire import Malformed
+from unit.protocol.sample_requests import PLAIN_REQUESTS, PLAIN_VERSIONS, TOPIC_ID, request_body
 
 every_api = pytest.mark.parametrize(("api_key", "version"), PLAIN_VERSIONS)
 

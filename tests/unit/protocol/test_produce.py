@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.index import load_response_schema
-from sample_requests import TOPIC_ID, request_body
 
 from interop.wire import parse_response
 from tidelog.errors import ErrorCode
@@ -16,6 +15,7 @@ from tidelog.protocol import produce, wire
 from tidelog.protocol.extents import Notes, walker
 from tidelog.protocol.produce import NodeAddress, PlainEncoder, ProducePartitionResponse, TopicResponses
 from tidelog.protocol.wire import Malformed
+from unit.protocol.sample_requests import TOPIC_ID, request_body
 
 OLDEST, NEWEST = produce.VERSIONS
 VERSIONS = range(OLDEST, NEWEST + 1)

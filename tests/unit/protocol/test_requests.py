@@ -3,13 +3,13 @@
 from uuid import UUID
 
 import pytest
-from sample_requests import PLAIN_REQUESTS
 
 from interop.wire import API_KEYS, request_bytes
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages, requests
 from tidelog.protocol.kio_import import api_key_map
 from tidelog.protocol.wire import Malformed
+from unit.protocol.sample_requests import PLAIN_REQUESTS
 
 
 @pytest.mark.parametrize("api_key", PLAIN_REQUESTS, ids=messages.name_of)

@@ -4,7 +4,6 @@ import errno
 import logging
 
 import pytest
-from replica_pair import FOLLOWER, LEADER, Pair
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
 from tidelog.replication.driver import SYNC_AGAIN_MS
@@ -12,6 +11,7 @@ from tidelog.replication.fetching import BACKOFF_MS, BROKEN_MS, MAX_WAIT_MS
 from tidelog.replication.host import HostPorts
 from tidelog.replication.limits import Limits
 from tidelog.replication.voting import TICK_MS
+from unit.replication.replica_pair import FOLLOWER, LEADER, Pair
 
 
 class Broken(Exception):

@@ -1,14 +1,14 @@
 """A leader that the controllers chose as complete lacks records which a follower knows to be committed."""
 
 import pytest
-from replica_pair import FOLLOWER, LEADER, Pair
-from test_broken_replicas import contradicting_pair
 
 from tidelog.errors import InvariantViolation
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.messages import FetchAsk, FetchItem
 from tidelog.replication.replica import Role
 from tidelog.types import NO_BROKER
+from unit.replication.replica_pair import FOLLOWER, LEADER, Pair
+from unit.replication.test_broken_replicas import contradicting_pair
 
 
 class Deceived:

@@ -541,3 +541,28 @@ class TestVoters:
         election = candidate()
         election.change_voters(VoterSet.of([2, 3]), 420)
         assert election.state is ElectionState.UNATTACHED
+
+
+class TestLeadersThatNobodyVotedFor:
+    """Where epochs jump, the controllers have taken over: who has not heard of it waits for their word."""
+
+    @pytest.fixture
+    def election(self) -> Election:
+        voters = VoterSet.of([1, 2, 3])
+        return Election(1, voters, Ballot(4), Timing(), now_ms=0, chance=0.0, hearsay_max=500)
+
+    def test_hearsay_of_a_far_epoch_is_not_believed(self, election: Election) -> None:
+        assert election.leader_hinted(2, 1005, 10) == []
+        assert election.epoch == 4
+
+    def test_the_metadata_is(self, election: Election) -> None:
+        assert election.leader_hinted(2, 1005, 10, certain=True)
+        assert (election.epoch, election.leader) == (1005, 2)
+
+    def test_elections_that_were_missed_are(self, election: Election) -> None:
+        election.leader_hinted(2, 9, 10)
+        assert (election.epoch, election.leader) == (9, 2)
+
+    def test_to_be_named_oneself_means_nothing(self, election: Election) -> None:
+        assert election.leader_hinted(1, 5, 10) == []
+        assert election.epoch == 4

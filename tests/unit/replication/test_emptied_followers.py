@@ -1,8 +1,7 @@
 """A follower without records: which epoch it takes for that of its last one."""
 
-from test_sealing import ALL, Voter
-
 from tidelog.replication.votes import Tail
+from unit.replication.one_voter import ALL, Voter
 
 LATER_MS = 1 << 62
 LEADER = 2

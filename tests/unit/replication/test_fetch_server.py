@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from replica_pair import FOLLOWER, LEADER, Pair
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.messages import FetchAsk
 from tidelog.replication.voting import TICK_MS
+from unit.replication.replica_pair import FOLLOWER, LEADER, Pair
 
 
 def test_a_quiet_request_gets_an_empty_response_after_a_while_and_is_sent_again() -> None:

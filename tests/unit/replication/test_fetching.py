@@ -3,7 +3,6 @@ responses count.
 """
 
 import pytest
-from replica_pair import FOLLOWER, LEADER, NOW_MS, Pair
 
 from tidelog.errors import ErrorCode
 from tidelog.protocol.records import Record, encode_batch
@@ -11,6 +10,7 @@ from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.messages import FetchGot, FetchPart
 from tidelog.replication.voting import TICK_MS
+from unit.replication.replica_pair import FOLLOWER, LEADER, NOW_MS, Pair
 
 
 def test_records_reach_the_follower_and_are_committed() -> None:

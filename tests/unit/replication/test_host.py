@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from replica_pair import LEADER, Pair
 
 from tidelog.replication.replica import Replica
 from tidelog.replication.voting import TICK_MS
+from unit.replication.replica_pair import LEADER, Pair
 
 
 def test_quiet_partitions_cost_the_clock_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

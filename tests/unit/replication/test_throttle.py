@@ -1,9 +1,9 @@
 """Followers that catch up no faster than an operator allows."""
 
 import pytest
-from replica_pair import FOLLOWER, LEADER, Pair
 
 from tidelog.replication.throttle import UNLIMITED, Throttle, throttled_followers
+from unit.replication.replica_pair import FOLLOWER, LEADER, Pair
 
 
 def test_a_rate_is_kept_over_time() -> None:

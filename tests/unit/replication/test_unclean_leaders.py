@@ -1,11 +1,11 @@
 """Leaders that were chosen though they lack records: whoever has more gives it up and follows."""
 
 import pytest
-from replica_pair import FOLLOWER, LEADER, Pair
 
 from tidelog.config.topic import TopicConfig
 from tidelog.replication.fetching import BACKOFF_MS
 from tidelog.replication.voting import TICK_MS
+from unit.replication.replica_pair import FOLLOWER, LEADER, Pair
 
 
 def elect_uncleanly(pair: Pair, epoch: int) -> None:

@@ -74,3 +74,13 @@ def test_evidence_of_damage_is_not_written_over() -> None:
     found = file.load()
     assert found is not None
     assert list(found.entries) == ENTRIES
+
+
+def test_who_voted_in_an_earlier_time_says_nothing_about_this_one() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("data")
+    VoterFile(disk, "data", since_epoch=5).save([(-1, VoterSet.of([1, 2, 3]))])
+    found = VoterFile(disk, "data", since_epoch=5).load()
+    assert found is not None
+    assert found.latest.ids == {1, 2, 3}
+    assert VoterFile(disk, "data", since_epoch=1006).load() is None

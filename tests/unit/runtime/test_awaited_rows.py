@@ -9,7 +9,6 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from fakes import FakeBroker
 
 from tidelog.broker.clients import successors
 from tidelog.broker.clients.successors import LOOK_ROUND_MS, SUCCESSOR_WITHIN_MS
@@ -18,6 +17,7 @@ from tidelog.controller.records import BrokerRegistered
 from tidelog.protocol import messages
 from tidelog.runtime import connection as connections
 from tidelog.runtime.connection import Connection
+from unit.broker.fakes import FakeBroker
 
 METADATA, VERSION = 3, 4
 ALL_TOPICS = b"\xff\xff\xff\xff\x00"

@@ -4,7 +4,6 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from fakes import FakeBroker
 
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
@@ -14,6 +13,7 @@ from tidelog.protocol.messages import entity_builder
 from tidelog.protocol.own_schemas import load_request_schema
 from tidelog.runtime.handling import handle_plain
 from tidelog.runtime.large_requests import HUGE_BYTES
+from unit.broker.fakes import FakeBroker
 
 FIND_COORDINATOR = 10
 VERSION = SERVED[FIND_COORDINATOR].newest

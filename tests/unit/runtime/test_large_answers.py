@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from fakes import FakeBroker
-
 from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol.messages import has_more_elements
 from tidelog.runtime.handling import ENCODED_AT_ONCE_MAX, handle_plain
+from unit.broker.fakes import FakeBroker
 
 METADATA = 3
 ALL_TOPICS = b"\xff\xff\xff\xff\x00"

@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,12 @@ def load() -> ModuleType:
 
 
 RULE = load()
-SIGNATURES = RULE.signatures_of()
+
+
+@pytest.fixture(scope="module")
+def signatures() -> Any:
+    """Of the packages that the examples name."""
+    return RULE.Sources(RULE.SOURCES / "replication", RULE.SOURCES / "controller").signatures
 
 
 @pytest.mark.parametrize(
@@ -36,8 +42,8 @@ SIGNATURES = RULE.signatures_of()
         "def f() -> Effects: ...\nf()",
     ],
 )
-def test_dropped_effects_are_found(source: str) -> None:
-    assert len(RULE.findings_in(source, SIGNATURES)) == 1
+def test_dropped_effects_are_found(source: str, signatures: Any) -> None:
+    assert len(RULE.findings_in(source, signatures)) == 1
 
 
 @pytest.mark.parametrize(
@@ -52,14 +58,15 @@ def test_dropped_effects_are_found(source: str) -> None:
         "class Other:\n    def f(self):\n        self.tick()",
     ],
 )
-def test_other_calls_are_not(source: str) -> None:
-    assert not RULE.findings_in(source, SIGNATURES)
+def test_other_calls_are_not(source: str, signatures: Any) -> None:
+    assert not RULE.findings_in(source, signatures)
 
 
-def test_a_finding_says_where() -> None:
-    (finding,) = RULE.findings_in("\nelection.retire()", SIGNATURES, "broker/x.py")
+def test_a_finding_says_where(signatures: Any) -> None:
+    (finding,) = RULE.findings_in("\nelection.retire()", signatures, "broker/x.py")
     assert str(finding) == "broker/x.py:2: the effects of election.retire() are dropped; run them"
 
 
+@pytest.mark.slow
 def test_the_sources_drop_none() -> None:
-    assert [str(each) for each in RULE.findings()] == []
+    assert [str(each) for each in RULE.Sources().findings()] == []

@@ -103,5 +103,6 @@ def test_what_is_not(source: str) -> None:
     assert RULE.findings_in(source, "broker/some.py") == []
 
 
+@pytest.mark.slow
 def test_nothing_in_the_sources() -> None:
     assert list(RULE.check(ROOT / "src" / "tidelog")) == []

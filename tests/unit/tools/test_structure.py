@@ -83,6 +83,7 @@ def test_the_figures_of_a_checkout(structure: ModuleType, checkout: Path) -> Non
     assert structure.walks(sources.map_text) == [structure.Walk("A produce", 2, 2)]
 
 
+@pytest.mark.slow
 def test_the_figures_that_must_be_zero(structure: ModuleType) -> None:
     sources = structure.Sources(TOOLS.parent)
     assert (structure.writes_from_outside(sources), structure.mode_tests(sources)) == (0, 0)

@@ -99,22 +99,19 @@ class Proposals:
 
     def _ask(self, driver: ReplicaDriver, proposal: InSyncProposal) -> None:
         """Send the proposal repeatedly until there is a response or new metadata: messages can be lost."""
-        if self._is_current(driver, proposal):
+        self._drop_if_outdated(driver, proposal)
+        if self._is_open(driver, proposal):
             self._queued[driver.key] = (driver, proposal)
             self._send_queued()
 
-    def _is_current(self, driver: ReplicaDriver, proposal: InSyncProposal) -> bool:
-        if self._node.stopped or self._open.get(driver.key) is not proposal:
-            return False
-        replica = driver.replica
-        if (replica.proposals.pending, replica.partition_epoch) == (
-            proposal.members,
-            proposal.partition_epoch,
-        ):
-            return True
-        del self._open[driver.key]
-        self._invite_again(driver)
-        return False
+    def _is_open(self, driver: ReplicaDriver, proposal: InSyncProposal) -> bool:
+        return not self._node.stopped and self._open.get(driver.key) is proposal
+
+    def _drop_if_outdated(self, driver: ReplicaDriver, proposal: InSyncProposal) -> None:
+        """Drop an open proposal that its replica no longer makes, and let the replica propose again."""
+        if self._is_open(driver, proposal) and not _is_pending(driver, proposal):
+            del self._open[driver.key]
+            self._invite_again(driver)
 
     def _send_queued(self) -> None:
         """What is left in the queue is sent with the next repetition or response."""
@@ -124,7 +121,8 @@ class Proposals:
         try:
             for _ in range(min(len(self._queued), IN_FLIGHT_MAX - len(self._in_flight))):
                 driver, proposal = self._queued.pop(next(iter(self._queued)))
-                if self._is_current(driver, proposal):
+                self._drop_if_outdated(driver, proposal)
+                if self._is_open(driver, proposal):
                     self._send(driver, proposal)
         finally:
             self._sends = False
@@ -171,3 +169,12 @@ class Proposals:
     def _invite_again(self, driver: ReplicaDriver) -> None:
         if not self._node.stopped and self._driver.get(driver.key) is driver:
             driver.run(driver.replica.invite())
+
+
+def _is_pending(driver: ReplicaDriver, proposal: InSyncProposal) -> bool:
+    """Whether the replica still makes this proposal, for the same state of its partition."""
+    replica = driver.replica
+    return (replica.proposals.pending, replica.partition_epoch) == (
+        proposal.members,
+        proposal.partition_epoch,
+    )

@@ -3,10 +3,10 @@
 from uuid import UUID
 
 import pytest
-from fakes import ME, FakeBroker, records, wanted
 
 from tidelog.controller.records import BrokerRegistered, PartitionChanged
 from tidelog.errors import ErrorCode
+from unit.broker.fakes import ME, FakeBroker, records, wanted
 
 OTHER = 2
 

@@ -2,11 +2,10 @@
 
 from uuid import UUID
 
-from fakes import FakeServices
-
 from tidelog.broker.clients.reachable import SHOWN_FOR_MS, Reachable
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerFencingChanged, BrokerRegistered
+from unit.broker.fakes import FakeServices
 
 
 def test_a_broker_that_was_fenced_a_moment_ago_is_still_shown() -> None:

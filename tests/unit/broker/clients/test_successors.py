@@ -4,12 +4,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from fakes import ME, FakeBroker, value_of
 
 from tidelog.broker.clients.successors import LOOK_ROUND_MS, SUCCESSOR_WITHIN_MS
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
 from tidelog.controller.records import BrokerRegistered, PartitionChanged
 from tidelog.errors import ErrorCode
+from unit.broker.fakes import ME, FakeBroker, value_of
 
 OTHER = 2
 AT_ONCE_MS = LOOK_ROUND_MS + 5

@@ -1,12 +1,11 @@
 """A shard that is unloaded while it writes: every write is refused once, and nothing waits any more."""
 
-from fakes import FakeBroker, value_of
-
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.coordinators.shard import LoadState
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.offset_requests import CommitRequest, OffsetToCommit
 from tidelog.transactions.rules import ProducerIdAndEpoch
+from unit.broker.fakes import FakeBroker, value_of
 
 
 def fake() -> FakeBroker:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes import FakeBroker, value_of
 
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.future import Future
@@ -15,6 +14,7 @@ from tidelog.groups.offsets import Committed
 from tidelog.replication.attachments.successors import Successors
 from tidelog.transactions.rules import ProducerIdAndEpoch
 from tidelog.types import TopicPartition
+from unit.broker.fakes import FakeBroker, value_of
 
 Then = Callable[[bool], None]
 

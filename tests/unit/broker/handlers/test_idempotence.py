@@ -1,85 +1,11 @@
-"""Idempotent producers at the broker: their ids, what their batches are answered, what is told of them."""
-
-from typing import Any
+"""Idempotent producers at the broker: what their batches are answered."""
 
 import pytest
-from fakes import NOW_MS, FakeBroker, records, value_of
 
-from interop.records import batch
-from tidelog.controller.producer_ids import BLOCK_SIZE
-from tidelog.errors import ErrorCode, StorageError
+from tidelog.errors import ErrorCode
 from tidelog.protocol.batch import TRANSACTIONAL_MASK, parse_header
-
-VERSIONS = range(7)
-
-
-def grant(broker: FakeBroker, version: int | None = None, **more: Any) -> Any:
-    request = {"transactional_id": None, "transaction_timeout": 60_000, **more}
-    return broker.call("init_producer_id", version, **request)
-
-
-def sent(*values: bytes, producer: tuple[int, int, int] = (7, 0, 0), at_ms: int = NOW_MS) -> bytes:
-    return bytes(batch(*values, producer=producer, timestamps_ms=[at_ms] * len(values)))
-
-
-def produce(broker: FakeBroker, data: bytes, topic: str = "t") -> Any:
-    answers = broker.produce((topic, 0, data))
-    broker.services.settle()
-    (answer,) = answers
-    return answer.responses[0].partition_responses[0]
-
-
-class TestIds:
-    @pytest.mark.parametrize("version", VERSIONS)
-    def test_every_version(self, broker: FakeBroker, version: int) -> None:
-        answer = grant(broker, version)
-        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 0, 0)
-
-    def test_none_is_given_twice(self, broker: FakeBroker) -> None:
-        ids = [grant(broker).producer_id for _ in range(BLOCK_SIZE + 10)]
-        assert ids == list(range(BLOCK_SIZE + 10))
-        assert broker.store.image.next_producer_id == 2 * BLOCK_SIZE
-
-    def test_what_a_stopped_broker_had_left_is_lost(self, broker: FakeBroker) -> None:
-        assert grant(broker).producer_id == 0
-        following = FakeBroker()
-        following.store.submit = broker.store.submit  # type: ignore[method-assign]
-        assert grant(following).producer_id == BLOCK_SIZE
-
-    def test_given_only_when_reserved_for_good(self, broker: FakeBroker) -> None:
-        broker.store.held = True
-        request = {"transactional_id": None, "transaction_timeout": 60_000}
-        waiting = [broker.begin("init_producer_id", **request) for _ in range(3)]
-        assert not any(future.is_complete for future in waiting)
-        broker.services.settle()
-        assert not any(future.is_complete for future in waiting)
-        broker.store.held = False
-        broker.store.commit()
-        assert [value_of(future).producer_id for future in waiting] == [0, 1, 2]
-        assert broker.store.image.next_producer_id == BLOCK_SIZE
-
-    def test_no_controller_no_id(self, broker: FakeBroker) -> None:
-        broker.store.failure = StorageError("the disk is gone")
-        answer = grant(broker)
-        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
-        broker.store.failure = None
-        assert grant(broker).producer_id == 0
-
-    def test_who_has_one_gets_a_new_one(self, broker: FakeBroker) -> None:
-        first = grant(broker).producer_id
-        again = grant(broker, producer_id=first, producer_epoch=3)
-        assert (again.error_code, again.producer_id, again.producer_epoch) == (0, first + 1, 0)
-
-    @pytest.mark.parametrize("half", [{"producer_id": 5}, {"producer_epoch": 0}])
-    def test_half_an_identity_is_refused(self, broker: FakeBroker, half: dict[str, int]) -> None:
-        both = {"producer_id": -1, "producer_epoch": -1, **half}
-        assert grant(broker, **both).error_code == ErrorCode.INVALID_REQUEST
-
-    @pytest.mark.parametrize("version", VERSIONS)
-    def test_an_empty_transactional_id_is_refused(self, broker: FakeBroker, version: int) -> None:
-        assert grant(broker, version, transactional_id="").error_code == ErrorCode.INVALID_REQUEST
-        assert broker.store.image.next_producer_id == 0
+from unit.broker.fakes import NOW_MS, FakeBroker
+from unit.broker.handlers.idempotent_producers import produce, sent
 
 
 class TestProducing:
@@ -171,36 +97,3 @@ class TestProducing:
         )
         broker.services.advance(1)
         assert produce(broker, sent(b"z", producer=(7, 0, 9))).error_code == 0
-
-
-class TestDescribing:
-    def describe(self, broker: FakeBroker, topic: str, index: int = 0) -> Any:
-        topics = [{"name": topic, "partition_indexes": [index]}]
-        (found,) = broker.call("describe_producers", topics=topics).topics
-        return found.partitions[0]
-
-    def test_who_writes_here(self, broker: FakeBroker) -> None:
-        broker.create("t")
-        produce(broker, records(b"nobody"))
-        produce(broker, sent(b"a", b"b", producer=(7, 3, 0)))
-        broker.services.advance(10)
-        produce(broker, sent(b"a", producer=(9, 0, 4)))
-        found = self.describe(broker, "t")
-        assert found.error_code == 0
-        told = [
-            (each.producer_id, each.producer_epoch, each.last_sequence, each.last_timestamp)
-            for each in found.active_producers
-        ]
-        assert told == [(7, 3, 1, NOW_MS), (9, 0, 4, NOW_MS + 10)]
-
-    def test_silent_ones_are_not_told(self, broker: FakeBroker) -> None:
-        broker.create("t")
-        produce(broker, sent(b"a"))
-        broker.services.advance(86_400_000)
-        assert self.describe(broker, "t").active_producers == ()
-
-    def test_unknown_partitions(self, broker: FakeBroker) -> None:
-        broker.create("t")
-        for topic, index in (("t", 1), ("nowhere", 0)):
-            found = self.describe(broker, topic, index)
-            assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from fakes import NOW_MS, FakeBroker, Fetching, value_of, wanted
 
 from tidelog.log import index_build
 from tidelog.log.index_build import IndexBuild
 from tidelog.protocol.batch import iterate
+from unit.broker.fakes import NOW_MS, FakeBroker, Fetching, value_of, wanted
 
 COUNT = 30
 

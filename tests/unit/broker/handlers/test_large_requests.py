@@ -3,7 +3,6 @@
 from io import BytesIO
 
 import pytest
-from fakes import FakeBroker
 
 from tidelog.broker.registry import SERVED
 from tidelog.protocol import fetch, messages, produce
@@ -11,6 +10,7 @@ from tidelog.protocol.kio_import import entity_writer
 from tidelog.protocol.messages import entity_builder
 from tidelog.protocol.own_schemas import load_request_schema
 from tidelog.protocol.wire import ELEMENTS_MAX, INT32, Malformed
+from unit.broker.fakes import FakeBroker
 
 LIST_OFFSETS, FIND_COORDINATOR = 2, 10
 FEW = 100

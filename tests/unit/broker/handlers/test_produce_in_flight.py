@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes import NOW_MS, FakeBroker, request_body
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.log.scan import headers
 from tidelog.protocol.batch import BatchHeader, parse_header
+from unit.broker.fakes import NOW_MS, FakeBroker, request_body
 
 NONE, NOT_LEADER = ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

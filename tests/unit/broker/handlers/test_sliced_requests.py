@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from fakes import ME, FakeBroker, FakeServices, records
 
 from tidelog.broker.future import Future
 from tidelog.broker.handlers import (
@@ -26,6 +25,7 @@ from tidelog.protocol import messages, requests
 from tidelog.protocol.batch import assign_whole, parse_header
 from tidelog.protocol.messages import Fields
 from tidelog.runtime.handling import handle_plain
+from unit.broker.fakes import ME, FakeBroker, FakeServices, records
 
 COUNT = 10
 LIST_OFFSETS = 2

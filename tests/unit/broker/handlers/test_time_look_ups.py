@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from fakes import NOW_MS, FakeBroker, value_of
 
 from tidelog.broker.future import Future
 from tidelog.errors import ErrorCode
 from tidelog.protocol import batch as batches
 from tidelog.protocol.codecs import Codec
 from tidelog.protocol.records import Record, encode_batch
+from unit.broker.fakes import NOW_MS, FakeBroker, value_of
 
 NEWEST = -3
 COUNT = 10

@@ -4,12 +4,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
-from fakes import FakeServices
-
 from tidelog.broker.node.controller_asks import ASKS_AT_ONCE, ControllerAsks
 from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import ControllerAsk, HeartbeatAsk, InSyncAsk
 from tidelog.services import ignore
+from unit.broker.fakes import FakeServices
 
 
 def proposal(index: int) -> InSyncAsk:

@@ -6,7 +6,6 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from fakes import ME, NOW_MS, FakeServices
 
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.failed_logs import REPEAT_MS
@@ -37,6 +36,7 @@ from tidelog.replication.attachments.successors import HEARD_WITHIN_MS
 from tidelog.replication.messages import FetchAsk, FetchItem, LeaderBegan
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet
 from tidelog.sim.disk import SimulatedDisk
+from unit.broker.fakes import ME, NOW_MS, FakeServices
 
 OTHER = 2
 TOPIC = UUID(int=77)

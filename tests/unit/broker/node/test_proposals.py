@@ -5,13 +5,13 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from fakes import FakeServices
 
 from tidelog.broker.node.proposals import IN_FLIGHT_MAX, PROPOSAL_REPEAT_MS, Proposals
 from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import ControllerAsk, InSyncAsk, InSyncGot
 from tidelog.errors import ErrorCode
 from tidelog.replication.effects import ProposeInSync
+from unit.broker.fakes import FakeServices
 
 TOPIC = UUID(int=7)
 COUNT = 3 * IN_FLIGHT_MAX + 10
@@ -87,3 +87,14 @@ def test_one_that_is_out_of_date_takes_no_place(leader: Leader) -> None:
     leader.services.advance(PROPOSAL_REPEAT_MS)
     leader.services.advance(PROPOSAL_REPEAT_MS)
     assert {each.partition for each in leader.take()} == set(range(2 * IN_FLIGHT_MAX, COUNT))
+
+
+def test_the_replica_of_one_that_is_out_of_date_proposes_again(leader: Leader) -> None:
+    run: list[tuple[int, object]] = []
+    for (_, index), driver in leader.drivers.items():
+        driver.replica.invite = lambda: "invited"
+        driver.run = lambda effects, index=index: run.append((index, effects))
+    leader.drivers[TOPIC, 0].replica.partition_epoch += 1
+    leader.services.advance(PROPOSAL_REPEAT_MS)
+    leader.services.advance(PROPOSAL_REPEAT_MS)
+    assert run == [(0, "invited")]

@@ -1,10 +1,10 @@
 """What a node has seen of others, and what it concludes about the controllers."""
 
 import pytest
-from fakes import FakeServices
 
 from tidelog.broker.node.sightings import Sightings
 from tidelog.replication.voters import VoterSet
+from unit.broker.fakes import FakeServices
 
 ME, SESSION_MS = 1, 1000
 

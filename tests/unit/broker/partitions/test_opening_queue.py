@@ -4,11 +4,11 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from fakes import FakeServices
 
 from tidelog.broker.partitions.opening_queue import ASSIGNED_PER_SLICE, PARTITIONS_PER_SLICE, OpeningQueue
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import TidelogError
+from unit.broker.fakes import FakeServices
 
 TOPIC = UUID(int=1)
 BROKEN = -1

@@ -3,7 +3,6 @@
 from typing import Any, cast
 
 import pytest
-from fakes import NOW_MS, FakeBroker, FakeServices, NoPeers, records
 
 from tidelog.broker.partitions.partition import Partition, limits_of
 from tidelog.config import TopicConfig
@@ -17,6 +16,7 @@ from tidelog.replication.modes import MODES
 from tidelog.replication.replica import NO_LIMIT, Replica
 from tidelog.sim.disk import EIO, SimulatedDisk
 from tidelog.types import TopicPartition
+from unit.broker.fakes import NOW_MS, FakeBroker, FakeServices, NoPeers, records
 
 VERSION = 9
 NAME = TopicPartition("orders", 0)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import pytest
-from fakes import FakeServices
 
 from tidelog.broker.partitions import refusals
 from tidelog.broker.partitions.refusals import INTERVAL_MS, Refusals
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import TopicPartition
+from unit.broker.fakes import FakeServices
 
 REFUSAL = TidelogError("no", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -1,12 +1,12 @@
 """Which refused batches are remembered, for how long, and what later ones of their producer are told."""
 
 import pytest
-from fakes import FakeServices
 
 from interop.records import batch
 from tidelog.broker.partitions import refused_batches
 from tidelog.broker.partitions.refused_batches import NOTED_MS, RefusedBatches
 from tidelog.errors import ErrorCode
+from unit.broker.fakes import FakeServices
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from fakes import NOW_MS, records
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import batch as batches
 from tidelog.protocol.records import decode_batch
+from unit.broker.fakes import NOW_MS, records
 
 VERSION = 9
 HOUR_MS = 3_600_000

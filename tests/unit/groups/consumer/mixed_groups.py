@@ -3,9 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from consumer_world import FakeTopics, topic_id_of
-from group_harness import GROUP, Groups, Pending
-
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.consumer import embedded
 from tidelog.groups.consumer.group import ConsumerGroup
@@ -13,6 +10,8 @@ from tidelog.groups.consumer.heartbeats import JOIN, LEAVE, Heartbeat
 from tidelog.groups.consumer.partitions import partitions_of
 from tidelog.groups.effects import Effects, KeyValue, Reload
 from tidelog.protocol.wire import INT16, INT32, write_array_size, write_string
+from unit.groups.consumer.consumer_world import FakeTopics, topic_id_of
+from unit.groups.group_harness import GROUP, Groups, Pending
 
 
 class MixedGroups(Groups):

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes import FakeBroker
-from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 from interop.wire import API_KEYS, Wire, request_bytes
 from tidelog.broker.requests.request import RequestContext
@@ -18,6 +16,8 @@ from tidelog.runtime.handling import HEADER
 from tidelog.runtime.large_requests import HUGE_AT_ONCE, HUGE_BYTES
 from tidelog.runtime.peers import envelopes
 from tidelog.runtime.peers.envelopes import Envelopes
+from unit.broker.fakes import FakeBroker
+from unit.runtime.peers.loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 REASSIGNMENTS = "list_partition_reassignments"
 TOPIC = {"name": "orders", "num_partitions": 1, "replication_factor": 1}

@@ -5,7 +5,6 @@ import struct
 from uuid import UUID
 
 import pytest
-from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 from interop.wire import request_bytes
 from tidelog.config import BrokerConfig
@@ -15,6 +14,7 @@ from tidelog.replication.messages import FetchAsk, VoteRequested
 from tidelog.runtime.peers import names
 from tidelog.runtime.receiver import PLAIN_BYTES_MAX
 from tidelog.types import METADATA_TOPIC_ID
+from unit.runtime.peers.loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 TOPIC = UUID(int=0x7E5E)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from loopback import LoopbackCluster, on_loop, until
 
 from tidelog.broker.node.ports import NodeMessage
 from tidelog.errors import ErrorCode
 from tidelog.log.storage import Buffer, Region
 from tidelog.replication.messages import Bytes, FetchAsk, FetchGot, FetchItem, FetchPart
 from tidelog.runtime.disk import Disk
+from unit.runtime.peers.loopback import LoopbackCluster, on_loop, until
 
 TOPIC = UUID(int=0x7E5E)
 MEGABYTE = 1 << 20

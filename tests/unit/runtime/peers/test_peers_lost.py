@@ -8,7 +8,6 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pytest
-from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 from interop.wire import ConnectionEnded, Wire
 from tidelog.broker.node.ports import Answered, Asked
@@ -17,6 +16,7 @@ from tidelog.errors import ErrorCode
 from tidelog.protocol import follower_fetch
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem
 from tidelog.runtime.peers import channel, names, peers
+from unit.runtime.peers.loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 TOPIC = UUID(int=0x7E5E)
 HEARTBEAT = Asked(1, HeartbeatAsk(1, 77, 5))

@@ -6,7 +6,6 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 from tidelog.broker.node.ports import Answered, Asked, NodeMessage
 from tidelog.controller.leader_assignment import InSyncProposal
@@ -44,6 +43,7 @@ from tidelog.replication.votes import Tail, VoteRequest, VoteResponse
 from tidelog.runtime.peers import exchanges
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.types import METADATA_TOPIC_ID, SnapshotId
+from unit.runtime.peers.loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 METADATA = (METADATA_TOPIC_ID, 0)
 TOPIC = UUID("7e5e0000-0000-4000-8000-0000000000ff")

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 from interop.wire import API_KEYS, Wire, request_bytes
 from tidelog.broker.links import to_controller
@@ -18,6 +17,7 @@ from tidelog.protocol import messages
 from tidelog.protocol.kio_import import api_key_map
 from tidelog.runtime.peers.links import WireLinks
 from tidelog.runtime.receiver import PLAIN_BYTES_MAX
+from unit.runtime.peers.loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 TOPIC = {"name": "orders", "num_partitions": 2, "replication_factor": 1}
 
