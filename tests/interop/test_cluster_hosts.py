@@ -1,7 +1,9 @@
 """Three hosts with one config file each: every interface is listened on, one address is advertised."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -9,7 +11,7 @@ from confluent_kafka.admin import NewTopic
 
 from tidelog.cli import main
 from tidelog.errors import ErrorCode
-from tidelog.testing import Cluster, Network, NetworkUnavailable
+from tidelog.testing import Broker, Cluster, Network, NetworkUnavailable
 
 from . import calls
 from .cluster_load import ADMIN_TIMEOUT_S, CLIENT_SETTINGS, admin_client, create_topic
@@ -59,6 +61,30 @@ def consume(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
         consumer.close()
 
 
+def cut_off(cluster: Cluster, network: Network, leader: Broker) -> list[Broker]:
+    """Only clients reach this leader of t from now on. Returns the others, when one of them leads."""
+    others = [broker for broker in cluster if broker is not leader]
+    for other in others:
+        network.part(leader.node_id, other.node_id)
+    cluster.wait_for(
+        lambda: cluster.view("t", of=others[0]).topics["t"][0].leader not in (leader.node_id, -1),
+        "another one leads",
+    )
+    return others
+
+
+def key_of(coordinator: Broker, key_type: int) -> str:
+    """A group or transactional id that this broker coordinates."""
+    with Wire(coordinator.bootstrap) as wire:
+
+        def answer_for(key: str) -> Any:
+            asked = {"key_type": key_type, "coordinator_keys": [key]}
+            return wire.call("find_coordinator", 4, **asked).coordinators[0]
+
+        calls.eventually(lambda: answer_for("0").error_code == 0, "there are coordinators")
+        return next(key for key in map(str, range(1000)) if answer_for(key).node_id == coordinator.node_id)
+
+
 def test_clients_elsewhere_reach_every_broker_through_any_one(cluster: Cluster, network: Network) -> None:
     create_topic(cluster[1].bootstrap, "t", 1)
     cluster.await_in_sync("t")
@@ -90,13 +116,7 @@ def test_one_that_only_clients_reach_gives_up_its_leadership(cluster: Cluster, n
     create_topic(cluster.bootstrap, "t", 1)
     produce(cluster.bootstrap, "t", b"before")
     alone = cluster.leader_of("t")
-    others = [broker for broker in cluster if broker is not alone]
-    for other in others:
-        network.part(alone.node_id, other.node_id)
-    cluster.wait_for(
-        lambda: cluster.view("t", of=others[0]).topics["t"][0].leader not in (alone.node_id, -1),
-        "another one leads",
-    )
+    others = cut_off(cluster, network, alone)
     bootstrap = ",".join(broker.bootstrap for broker in others)
     produce(bootstrap, "t", b"during")
     for other in others:
@@ -104,6 +124,60 @@ def test_one_that_only_clients_reach_gives_up_its_leadership(cluster: Cluster, n
     cluster.await_ready()
     cluster.await_in_sync("t")
     assert consume(cluster.bootstrap, "t", 2) == [b"before", b"during"]
+
+
+class TestClientsOfOneThatOnlyClientsReach:
+    """They are connected to no other broker. librdkafka asks only brokers that it is connected to, and this
+    one cannot know who leads now.
+    """
+
+    @pytest.mark.parametrize("mode", ["isr", "quorum"])
+    def test_a_producer_finds_the_new_leader(self, cluster: Cluster, network: Network, mode: str) -> None:
+        create_topic(cluster.bootstrap, "t", 1, replication_mode=mode)
+        alone = cluster.leader_of("t")
+        settings = {"bootstrap.servers": alone.bootstrap, "acks": "all", **CLIENT_SETTINGS}
+        producer = confluent_kafka.Producer(settings)
+        producer.produce("t", b"before")
+        assert producer.flush(30) == 0
+        others = cut_off(cluster, network, alone)
+        producer.produce("t", b"during")
+        assert producer.flush(30) == 0
+        assert consume(others[0].bootstrap, "t", 2) == [b"before", b"during"]
+
+    def test_a_transaction_goes_on(self, cluster: Cluster, network: Network) -> None:
+        create_topic(cluster.bootstrap, "t", 1)
+        alone = cluster.leader_of("t")
+        settings = {"bootstrap.servers": alone.bootstrap, "transactional.id": key_of(alone, 1)}
+        producer = confluent_kafka.Producer({**settings, **CLIENT_SETTINGS})
+        producer.init_transactions(30)
+        for value in (b"before", b"during"):
+            producer.begin_transaction()
+            producer.produce("t", value)
+            producer.commit_transaction(30)
+            if value == b"before":
+                others = cut_off(cluster, network, alone)
+        assert consume(others[0].bootstrap, "t", 2) == [b"before", b"during"]
+
+    def test_a_member_of_a_group_reads_and_commits(self, cluster: Cluster, network: Network) -> None:
+        create_topic(cluster.bootstrap, "t", 1)
+        produce(cluster.bootstrap, "t", b"before")
+        alone = cluster.leader_of("t")
+        settings = {"bootstrap.servers": alone.bootstrap, "group.id": key_of(alone, 0)}
+        settings |= {"auto.offset.reset": "earliest", "enable.auto.commit": "false"}
+        consumer = confluent_kafka.Consumer({**settings, **CLIENT_SETTINGS})
+        consumer.subscribe(["t"])
+        assert [message.value() for message in consumer.consume(1, 30)] == [b"before"]
+        others = cut_off(cluster, network, alone)
+        produce(others[0].bootstrap, "t", b"during")
+        assert [message.value() for message in consumer.consume(1, 30)] == [b"during"]
+
+        def commits() -> bool:
+            with contextlib.suppress(confluent_kafka.KafkaException):
+                return bool(consumer.commit(asynchronous=False))
+            return False
+
+        calls.eventually(commits, "the offset is committed elsewhere")
+        consumer.close()
 
 
 @pytest.mark.parametrize("decides", [False, True], ids=["a broker", "the active controller"])

@@ -22,7 +22,7 @@ from tidelog.broker.future import Future
 from tidelog.broker.handlers.fetch import FetchHandler, PendingFetch
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.partitions.table import PartitionTable
+from tidelog.broker.partitions.table import PartitionTable, TablePorts
 from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
@@ -174,7 +174,9 @@ class FakeBroker:
             self.host, self.disk, self.directory.path, self.services, NoPeers(), lambda: 0.5, Timing(), None,
             ClusterPorts(lambda: self.store.image, lambda: 1, lambda ask: None),
         )  # fmt: skip
-        self.partitions = PartitionTable(self.host, self.directory, self.services, quorum)
+        self.alone = False  # Without a session.
+        ports = TablePorts(alone=lambda: self.alone)
+        self.partitions = PartitionTable(self.host, self.directory, self.services, quorum, ports)
         self.broker = Broker(
             self.config,
             self.store,

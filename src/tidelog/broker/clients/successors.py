@@ -3,9 +3,11 @@
 A client sends these requests as soon as it loses the connection to a leader. If the response names the failed
 leader again with the epoch that the client knows, the client accepts it and asks again only after its own
 slow timer: a second later in librdkafka. So a response first waits until this broker should have noticed the
-failure as well. If it would then name a lost broker, it waits until the new leader is known. Both waits are
-short and bounded. If there is still no new leader, the response contains no leader, and clients retry after
-100 ms.
+failure as well. If it would then name a lost broker, it waits until the new leader is known. So it does if
+this broker itself may have been replaced as leader: a process that was frozen hears of that, or that it still
+leads, within a few milliseconds. All waits are short and bounded. If there is still no new leader, the
+response contains no leader, or one to try (:mod:`~tidelog.broker.clients.likely_leaders`), and clients retry
+after 100 ms.
 """
 
 import logging
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterable
 from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.links.to_controller import when_known
 from tidelog.controller.image import TopicImage
+from tidelog.types import NO_BROKER
 
 # A client's connection to a failed broker closes at the same time as ours. The wait gives us time to notice:
 # a busy machine may take several milliseconds to close all descriptors of a process that ended.
@@ -62,9 +65,23 @@ def when_successors_are_known(broker: BrokerPorts, topics: Topics, done: Callabl
 
 def _awaits_successors(broker: BrokerPorts, topics: Iterable[TopicImage]) -> bool:
     quorum, lost = broker.partitions.quorum, broker.lost_brokers
+    in_doubt = bool(lost) or broker.partitions.may_be_fenced
     for topic in topics:
         if quorum.awaits_leaders(topic.topic_id):
             return True
-        if lost and any(partition.leader in lost for partition in broker.newest(topic).partitions):
+        if not in_doubt:
+            continue
+        newest = broker.newest(topic)
+        if any(partition.leader in lost for partition in newest.partitions):
+            return True
+        if newest is not topic and _was_given_up(topic, newest):
             return True
     return False
+
+
+def _was_given_up(topic: TopicImage, newest: TopicImage) -> bool:
+    """Whether the metadata names this broker as a leader, but it does not lead any more."""
+    return any(
+        named.leader != NO_BROKER and known.leader == NO_BROKER
+        for named, known in zip(topic.partitions, newest.partitions, strict=True)
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.clients.likely_leaders import likely_leader
 from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.requests.request import Outcome, RequestContext
@@ -112,5 +113,8 @@ def _available_leader(broker: Broker, topic: str, index: int) -> BrokerImage | N
     found = broker.image.topics.get(topic)
     if found is None:
         return None
-    leader = acting_leader(broker.newest_partition(found, index))
-    return None if leader in broker.lost_brokers else broker.image.brokers.get(leader)
+    partition = broker.newest_partition(found, index)
+    leader = acting_leader(partition)
+    if leader in broker.lost_brokers or leader == NO_BROKER:
+        leader = likely_leader(broker, partition)
+    return broker.image.brokers.get(leader)

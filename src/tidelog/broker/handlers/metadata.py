@@ -4,13 +4,15 @@ Creates missing topics if client and broker allow it. The response is sent when 
 not retry. Ignored: authorized operations.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.clients.client_kinds import only_produces
+from tidelog.broker.clients.likely_leaders import another_broker, likely_leader
 from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.future import Gather
 from tidelog.broker.links.to_controller import create_topic
@@ -126,14 +128,14 @@ def _response(
 
     def describe_each() -> Iterator[None]:
         for topic in image.topics.values() if wanted is None else ():
-            yield from _describe(broker.newest(topic), image, lost, fields["topics"], reads=reads)
+            yield from _describe(broker, topic, image, lost, fields["topics"], reads=reads)
         for name in wanted or ():
             found = image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name)
             if found is None:
                 fields["topics"].append(_describe_missing(name, refused or {}))
                 yield
             else:
-                yield from _describe(broker.newest(found), image, lost, fields["topics"], reads=reads)
+                yield from _describe(broker, found, image, lost, fields["topics"], reads=reads)
 
     return respond_in_slices(broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: fields)
 
@@ -153,10 +155,13 @@ def _cluster(broker: Broker, image: ClusterImage) -> dict[str, Any]:
 def _taker_of_changes(broker: Broker) -> int:
     """The ``controller_id`` for clients: this broker, because every broker forwards changes of the cluster.
     The active controller may have failed unnoticed, and librdkafka would wait for it without a new Metadata
-    request.
+    request. A broker without a session may not reach the controllers, and another one may.
     """
     me = broker.image.brokers.get(broker.broker_id)
-    return controller_of(broker) if me is None or me.fenced else broker.broker_id
+    if me is None or me.fenced:
+        return controller_of(broker)
+    other = another_broker(broker, broker.image.brokers) if broker.partitions.may_be_fenced else NO_BROKER
+    return broker.broker_id if other == NO_BROKER else other
 
 
 def controller_of(broker: Broker) -> int:
@@ -180,17 +185,25 @@ def why_unknown(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def describe_topic(topic: TopicImage, image: ClusterImage, *, reads: bool) -> Fields:
+def describe_topic(broker: Broker, topic: TopicImage, *, reads: bool) -> Fields:
     rows: list[Fields] = []
-    for _ in _describe(topic, image, frozenset(), rows, reads=reads):
+    for _ in _describe(broker, topic, broker.image, frozenset(), rows, reads=reads):
         pass
     return rows[0]
 
 
 def _describe(
-    topic: TopicImage, image: ClusterImage, lost: AbstractSet[int], rows: list[Fields], *, reads: bool
+    broker: Broker,
+    topic: TopicImage,
+    image: ClusterImage,
+    lost: AbstractSet[int],
+    rows: list[Fields],
+    *,
+    reads: bool,
 ) -> Iterator[None]:
     """A step for each partition."""
+    topic = broker.newest(topic)
+    likely = partial(likely_leader, broker)
     partitions: list[Fields] = []
     rows.append(
         {
@@ -202,13 +215,17 @@ def _describe(
         }
     )
     for index, partition in enumerate(topic.partitions):
-        partitions.append(describe_partition(index, partition, image, lost, reads=reads))
+        partitions.append(describe_partition(index, partition, image, lost, reads=reads, likely=likely))
         yield
 
 
 def _is_offline(image: ClusterImage, replica: int) -> bool:
     node = image.brokers.get(replica)
     return node is None or node.fenced
+
+
+def nobody(partition: PartitionImage) -> int:
+    return NO_BROKER
 
 
 def describe_partition(
@@ -218,9 +235,11 @@ def describe_partition(
     lost: AbstractSet[int] = frozenset(),
     *,
     reads: bool = False,
+    likely: Callable[[PartitionImage], int] = nobody,
 ) -> Fields:
     """``lost``: brokers that are no longer leaders, although the metadata may still list them. ``reads``: the
-    client is a consumer, which may read from a backup while there is no leader.
+    client is a consumer, which may read from a backup while there is no leader. ``likely``: the broker that
+    is named together with the error that no leader is known.
     """
     leader = acting_leader(partition)
     if leader in lost:
@@ -228,10 +247,11 @@ def describe_partition(
     if leader == NO_BROKER and reads:
         present = {replica for replica in partition.replicas if not _is_offline(image, replica)}
         leader = stand_in(partition, present - lost)
+    is_known = leader != NO_BROKER
     return {
-        "error_code": ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_BROKER else ErrorCode.NONE,
+        "error_code": ErrorCode.NONE if is_known else ErrorCode.LEADER_NOT_AVAILABLE,
         "partition_index": index,
-        "leader_id": leader,
+        "leader_id": leader if is_known else likely(partition),
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": partition.replicas,
         "isr_nodes": partition.in_sync,

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Protocol, cast
 from uuid import UUID
 
+import msgspec
+
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.controller.image import PartitionImage
@@ -16,6 +18,7 @@ from tidelog.replication.attachments.restorer import Mandate
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
 from tidelog.replication.modes import MODES
+from tidelog.types import NO_BROKER
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +35,9 @@ class Assigner(Protocol):
         """Apply the current metadata of the partition."""
 
     def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
-        """The partition with the newest leader known to this broker."""
+        """The partition with the newest leader known to this broker; with none if that is this broker and it
+        does not lead any more.
+        """
 
     def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
         """Whether a loss must be recorded on disk before the log may be opened; calls ``noted`` then."""
@@ -44,6 +49,8 @@ class SettingsTable(Protocol):
     def take_settings(self, mine: Partition, partition: PartitionImage) -> None: ...
 
     def is_stand_in(self, partition: PartitionImage) -> bool: ...
+
+    def may_be_succeeded(self, topic_id: UUID, index: int) -> bool: ...
 
 
 class AppointedAssigner:
@@ -87,6 +94,11 @@ class AppointedAssigner:
             driver.follow(epoch, partition.leader, replicas, partition.partition_epoch)
 
     def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
+        """Without a leader if this broker is the leader and may have been replaced: it refuses clients, so it
+        must not send them to itself.
+        """
+        if partition.leader == self._me and self._table.may_be_succeeded(*key):
+            return msgspec.structs.replace(partition, leader=NO_BROKER)
         return partition
 
     def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:

@@ -175,6 +175,11 @@ class Partition:
         """
         return self.replica.role is Role.LEADER and not self._is_doubted()
 
+    @property
+    def has_doubts(self) -> bool:
+        """Whether this broker is the leader, but may have a successor that it does not know."""
+        return self.replica.role is Role.LEADER and self._is_doubted()
+
     def _is_doubted(self) -> bool:
         return self._alone() and self._may_be_succeeded()
 

@@ -146,6 +146,13 @@ class PartitionTable:
         return sum(len(self._rows[topic_id]) for topic_id in self._topics)
 
     @property
+    def may_be_fenced(self) -> bool:
+        """Whether this broker has no session: the controllers may have fenced it and appointed new leaders
+        without its knowledge.
+        """
+        return self._ports.alone()
+
+    @property
     def data_path(self) -> str:
         return self._logs.path
 
@@ -221,6 +228,11 @@ class PartitionTable:
             return
         if replica.role is Role.LEADER:
             driver.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
+
+    def may_be_succeeded(self, topic_id: UUID, index: int) -> bool:
+        """Whether this broker leads the partition, but refuses clients: see :meth:`Partition.has_doubts`."""
+        mine = self._rows.get(topic_id, {}).get(index)
+        return mine is not None and mine.has_doubts
 
     def take_settings(self, mine: Partition, partition: PartitionImage) -> None:
         """Apply the settings of topic and partition, for modes whose leader the controllers appoint."""

@@ -337,7 +337,10 @@ class QuorumPartitions:
     def view(self, key: Key, partition: PartitionImage) -> PartitionImage:
         """The partition with the newest leader known to this broker."""
         epoch, leader = self._newest(key)
-        if epoch < partition.leader_epoch or (epoch == partition.leader_epoch and leader == NO_BROKER):
+        if epoch < partition.leader_epoch:
+            return partition
+        # This broker knows whether it leads. It may have stepped down, and the metadata does not say so.
+        if epoch == partition.leader_epoch and leader == NO_BROKER and partition.leader != self._me:
             return partition
         if (epoch, leader) == (partition.leader_epoch, partition.leader):
             return partition
