@@ -127,6 +127,8 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule()
     def commit(self) -> None:
         now = self.partition
+        if now.leader in now.offline:
+            return  # It is only read.
         minimum = self.rules_of(self.image.topics["t"]).min_in_sync
         if len(now.in_sync) >= min(minimum, len(now.replicas)):
             self.committed += 1

@@ -68,7 +68,7 @@ def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules
     added = [replica for replica in partition.adding if serves(partition, replica, available)]
     if forced.leader != NO_BROKER or not added:
         return forced
-    return _led_uncleanly(partition, available.best(added))
+    return _look_for_the_end(_led_uncleanly(partition, available.best(added)), available)
 
 
 def _led_by_member(

@@ -1,5 +1,7 @@
 """Who leads in mode isr: the rows of the truth table that the controller decides."""
 
+import msgspec
+
 from tidelog.controller import leader_assignment
 from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
