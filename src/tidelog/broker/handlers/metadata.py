@@ -224,7 +224,7 @@ def _is_offline(image: ClusterImage, replica: int) -> bool:
     return node is None or node.fenced
 
 
-def nobody(partition: PartitionImage) -> int:
+def no_broker(partition: PartitionImage) -> int:
     return NO_BROKER
 
 
@@ -235,7 +235,7 @@ def describe_partition(
     lost: AbstractSet[int] = frozenset(),
     *,
     reads: bool = False,
-    likely: Callable[[PartitionImage], int] = nobody,
+    likely: Callable[[PartitionImage], int] = no_broker,
 ) -> Fields:
     """``lost``: brokers that are no longer leaders, although the metadata may still list them. ``reads``: the
     client is a consumer, which may read from a backup while there is no leader. ``likely``: the broker that

@@ -5,7 +5,6 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from fakes import ME, FakeBroker, records, value_of
 
 from tidelog.broker.clients.likely_leaders import EACH_FOR_MS
 from tidelog.broker.clients.successors import LOOK_ROUND_MS, SUCCESSOR_WITHIN_MS
@@ -15,6 +14,7 @@ from tidelog.errors import ErrorCode
 from tidelog.replication.attachments.successors import Successors
 from tidelog.replication.replica import Role
 from tidelog.types import NO_BROKER
+from unit.broker.fakes import ME, FakeBroker, records, value_of
 
 OTHERS = [2, 3]
 EPOCH = 4
