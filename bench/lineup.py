@@ -43,9 +43,11 @@ class Options:
     quick: bool = False
     rounds: int = 3
     failover_rounds: int = 30
-    minutes: float = 10.0  # of the steady load
+    minutes: float = 10.0  # of the steady load and of the archive's drill
     faults: int | None = None  # of a series of them; None: one kill
     seed: int = 1  # from which the series is drawn
+    table_format: str = "parquet"  # of the archive's drill
+    standalone: bool = False  # the archive's drill on executors of their own
     rows: int | None = None  # of the benches with Spark
     queries: tuple[str, ...] = ()  # of the bench with Spark; none: all
     seconds: float = 3.0  # per measurement

@@ -62,6 +62,11 @@ class Report:
     rows: list[dict[str, Any]] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    decides: bool = False  # A missed target is a failure of the bench, not only with --check.
+
+    @property
+    def is_missed(self) -> bool:
+        return any(check.verdict == "missed" for check in self.checks)
 
     def value(self, key: str, **where: Any) -> float | None:
         """The figure ``key`` of the row with these labels; ``None`` when there is no such row."""
