@@ -180,8 +180,11 @@ def _judge_row(ledger: Ledger, row: Found, verdict: Verdict) -> None:
 
 def _judge_absence(ledger: Ledger, written: Written, covered: Covered, verdict: Verdict) -> None:
     place = written.place
-    is_deleted = place is not None and place.topic_id in ledger.deleted
-    if is_deleted and place.offset >= covered.get((place.topic_id, place.partition), 0):
+    if place is not None and place.topic_id in ledger.deleted and not _is_covered(place, covered):
         verdict.not_archived += 1
     else:
         verdict.tell("missing", f"{written.key} at {place}")
+
+
+def _is_covered(place: Place, covered: Covered) -> bool:
+    return place.offset < covered.get((place.topic_id, place.partition), 0)
