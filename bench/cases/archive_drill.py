@@ -33,7 +33,10 @@ from tidelog.testing import running_cluster
 
 BROKERS = 3
 JOIN_S = 300.0
-QUICK = ("--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.driver.memory=600m")
+QUICK = (
+    "--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.driver.memory=600m",
+    "--conf", "spark.ui.enabled=false",
+)  # fmt: skip
 LOCAL = ("--master", "local[2]", *QUICK)
 EXECUTORS = (
     *QUICK, "--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1",

@@ -17,8 +17,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from bench.drill.ledger import Ledger, Place, Written
 from bench.drill.topics import PARTITIONS, Topic
 
-PAUSE_S = 0.2
-BURST = 20  # Records between two pauses.
+PAUSE_S = 0.5
+BURST = 10  # Records between two pauses.
 UNDECODABLE_EVERY = 37
 ABORTED_SHARE = 0.3
 COMMIT_TRIES_S = 60.0
@@ -56,9 +56,9 @@ class Writer(threading.Thread):
     ) -> None:
         kind = "t" if commits else "p"
         super().__init__(name=f"writer {topic.name} {kind}", daemon=True)
-        self._name = f"{topic.name}-{kind}"
-        self._bootstrap, self._topic, self._ledger, self._schema = bootstrap, topic, ledger, schema
-        self._chance = random.Random(f"{seed} {self._name}")
+        self._id = f"{topic.name}-{kind}"
+        self._brokers, self._topic, self._ledger, self._schema = bootstrap, topic, ledger, schema
+        self._chance = random.Random(f"{seed} {self._id}")
         self._commits = commits
         self._numbers = itertools.count()
         self._ended = threading.Event()
@@ -80,9 +80,12 @@ class Writer(threading.Thread):
 
     def _write(self) -> None:
         """A producer for a few bursts: it must not know a topic that is exchanged in between."""
-        settings: dict[str, Any] = {**CLIENT, "bootstrap.servers": self._bootstrap}
+        settings: dict[str, Any] = {**CLIENT, "bootstrap.servers": self._brokers}
         if self._commits:
-            settings |= {"transactional.id": self._name, "transaction.timeout.ms": 60_000}
+            settings |= {
+                "transactional.id": self._id,
+                "transaction.timeout.ms": CLIENT["delivery.timeout.ms"],
+            }
         producer = Producer(settings)
         if self._commits and not _settled(producer.init_transactions, self._ended):
             return
@@ -119,7 +122,7 @@ class Writer(threading.Thread):
         values: dict[str, bytes] = {}
         for _ in range(BURST):
             number = next(self._numbers)
-            key = f"{self._name}-{number}"
+            key = f"{self._id}-{number}"
             values[key] = self._value(number)
             told = partial(self._told, places, key)
             partition = self._chance.randrange(PARTITIONS)
@@ -137,7 +140,7 @@ class Writer(threading.Thread):
         if number % UNDECODABLE_EVERY == UNDECODABLE_EVERY - 1:
             return self._chance.choice(BROKEN)
         fields = {f"f{field}": number * field for field in range(1, self._schema.written + 1)}
-        return json.dumps({"n": number, "text": f"record {number} of {self._name}", **fields}).encode()
+        return json.dumps({"n": number, "text": f"record {number} of {self._id}", **fields}).encode()
 
 
 def _settled(call: Callable[..., Any], ended: threading.Event) -> bool:

@@ -99,6 +99,25 @@ def test_a_topic_that_is_created_again_is_archived_from_its_beginning(
     assert rows.select("topicId").distinct().count() == 3
 
 
+def test_an_archive_whose_log_was_deleted_knows_topics_by_their_ids(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    """As a user might do after an error. The topic of before had more records than were archived of this."""
+    topic, target = create_topic(1), tmp_path / "archive"
+    job = Archive(Topics(bootstrap, topic), str(target), merge_bytes=0)
+    produce(bootstrap, topic, *numbers(0, 20))
+    archive(spark, job)
+    AdminClient({"bootstrap.servers": bootstrap}).delete_topics([topic])[topic].result(30)
+    create_topic(1, name=topic)
+    produce(bootstrap, topic, *numbers(20, 25))
+    archive(spark, job)
+    shutil.rmtree(target / "_log")
+    produce(bootstrap, topic, *numbers(25, 65))
+    report = archive(spark, job)
+    assert "the log was deleted" in report.notes[0]
+    assert values(read_archive(spark, job.target)) == numbers(0, 65) and report.total == 65
+
+
 def test_records_that_were_deleted_before_they_were_archived_are_told(
     spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
 ) -> None:

@@ -48,9 +48,11 @@ class MemoryFiles:
         self._change(lambda: self.contents.update({name: content}))
         return True
 
-    def move(self, source: str, target: str) -> None:
-        if source in self.contents:
-            self._change(lambda: self.contents.update({target: self.contents.pop(source)}))
+    def move(self, source: str, target: str) -> bool:
+        if source not in self.contents:
+            return False
+        self._change(lambda: self.contents.update({target: self.contents.pop(source)}))
+        return True
 
     def delete(self, name: str) -> None:
         for one in sorted(self.contents):

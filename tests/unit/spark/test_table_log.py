@@ -4,6 +4,7 @@ moment.
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -136,6 +137,74 @@ def test_a_reader_sees_a_change_as_a_whole_at_any_moment(name: str) -> None:
     assert seen[-1] == allowed[-1]
 
 
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_whose_staged_files_are_deleted_is_undone_or_complete(name: str) -> None:
+    """By a user, who takes them for what a dead run left."""
+    change, start = CHANGES[name], filled()
+    undone = 0
+    for operation in range(operations_of(start, change)):
+        contents = dict(start)
+        with pytest.raises(Died):
+            change(dying(contents, operation))
+        MemoryFiles(contents).delete("_staging")
+        committed = Log(MemoryFiles(contents)).last().number == 4
+        for again in range(40):
+            try:
+                Log(dying(contents, again)).recover()
+            except Died:
+                continue
+            break
+        survivor = MemoryFiles(contents)
+        entry = Log(survivor).last()
+        assert rows_seen(survivor) == in_place(survivor) == list(range(int(entry.position)))
+        assert entry.totals.records == int(entry.position)
+        undone += committed and entry.number > 4
+        if int(entry.position) == 9:
+            change(survivor)
+            assert in_place(survivor) == list(range(13 if name == "append" else 9))
+    assert undone
+
+
+def test_a_first_change_whose_staged_files_are_deleted_is_undone() -> None:
+    for operation in range(operations_of({}, CHANGES["append"])):
+        contents: dict[str, bytes] = {}
+        with pytest.raises(Died):
+            append(dying(contents, operation), [[0], [1, 2], [3]])
+        survivor = MemoryFiles(contents)
+        survivor.delete("_staging")
+        Log(survivor).recover()
+        assert in_place(survivor) == list(range(int(Log(survivor).last().position or 0)))
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_run_that_recovers_beside_another_costs_no_row(name: str) -> None:
+    """Its lock was deleted: at any moment of a change another run may remove what is staged."""
+    start = filled()
+    for operation in range(operations_of(start, CHANGES[name])):
+        contents, left = dict(start), operation
+        files = MemoryFiles(contents)
+
+        def count(contents: dict[str, bytes] = contents) -> None:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                Log(MemoryFiles(contents)).recover()
+
+        files.after = count
+        with suppress(PositionMoved):
+            CHANGES[name](files)
+        Log(files).recover()
+        assert in_place(files) == rows_seen(files) == list(range(int(Log(files).last().position)))
+
+
+def test_a_file_that_is_deleted_later_undoes_nothing() -> None:
+    """Such as a day that nobody needs any more."""
+    files = MemoryFiles(filled())
+    before = Log(files).last()
+    files.delete("records/day=0")
+    assert Log(files).recover() == before
+
+
 def test_of_two_changes_to_one_state_the_second_is_refused() -> None:
     files = MemoryFiles(filled())
     state = Log(files).last()
@@ -223,6 +292,15 @@ class Table(RuleBasedStateMachine):
             Log(dying(self.contents, dies_at)).recover()
         except Died:
             return
+        assert in_place(self.files) == rows_seen(self.files) == self.expected()
+
+    @rule(dies_at=st.integers(0, 25))
+    def delete_staging(self, dies_at: int) -> None:
+        self.files.delete("_staging")
+        try:
+            Log(dying(self.contents, dies_at)).recover()
+        except Died:
+            Log(self.files).recover()
         assert in_place(self.files) == rows_seen(self.files) == self.expected()
 
     def expected(self) -> list[int]:

@@ -204,7 +204,7 @@ def _topic_id(ids: Mapping[str, str]) -> "Column":
     if len(ids) == 1:
         return functions.lit(known[0][1])
     pairs = [functions.lit(text) for pair in known for text in pair]
-    return functions.create_map(*pairs).getItem(functions.col("topic"))
+    return functions.create_map(*pairs)[functions.col("topic")]
 
 
 def _option(topics: Topics, name: str) -> str:

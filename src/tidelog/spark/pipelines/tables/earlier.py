@@ -11,7 +11,8 @@ Owns how such an archive becomes one with a log (:func:`take_over`), and how it 
 
 The position is taken from the rows, which cannot be wrong: behind the last offset of each partition. The
 checkpoint counts only for partitions without rows. It may be lost, or may not be the one that the notes
-belong to.
+belong to. An archive whose log was deleted is taken over in the same way; its rows have the ids of their
+topics.
 """
 
 import json
@@ -39,8 +40,10 @@ def take_over(spark: "SparkSession", target: str, files: Files, log: Log, say: S
     tables = {part: found for part in _PARTS if (found := read_earlier(spark, target, files, part))}
     spans, counts = contents(tables)
     from_rows = len(spans)
+    with_rows = {(place.topic, place.partition) for place in spans}
     for place, offset in _checkpointed(files).items():
-        spans.setdefault(place, Span(offset, offset))
+        if (place.topic, place.partition) not in with_rows:
+            spans[place] = Span(offset, offset)
     data = [one for part in _PARTS for one in _data(files, part)]
     totals = Totals(
         counts.get("records", 0), counts.get("undecodable", 0), len(data), sum(one.size for one in data)
@@ -51,9 +54,9 @@ def take_over(spark: "SparkSession", target: str, files: Files, log: Log, say: S
         for name in _LEFTOVERS:
             files.delete(f"{part}/{name}")
     say(
-        f"{target} was made by an earlier version: its position was taken over from its records for "
-        f"{from_rows} of {len(spans)} partitions and from its checkpoint, which is not used any more, for "
-        "the others."
+        f"{target} has no log: it was made by an earlier version, or the log was deleted. Its position was "
+        f"taken over from its records for {from_rows} of {len(spans)} partitions and from its checkpoint, "
+        "which is not used any more, for the others."
     )
 
 
@@ -121,13 +124,18 @@ def contents(tables: "dict[str, DataFrame]") -> tuple[dict[Place, Span], dict[st
     spans: dict[Place, Span] = {}
     counts: dict[str, int] = {}
     for part, table in tables.items():
-        found = table.groupBy("topic", "partition").agg(
+        # Rows of a version that did not record ids have none.
+        has_ids = "topicId" in table.columns
+        topic_id = (
+            functions.coalesce(functions.col("topicId"), functions.lit("")) if has_ids else functions.lit("")
+        )
+        found = table.groupBy("topic", topic_id.alias("topic_id"), "partition").agg(
             functions.min("offset").alias("first"),
             functions.max("offset").alias("last"),
             functions.count("*").alias("rows"),
         )
         for row in found.collect():
-            place = Place(row["topic"], "", row["partition"])
+            place = Place(row["topic"], row["topic_id"], row["partition"])
             known = spans.get(place, Span(row["first"], row["last"] + 1))
             spans[place] = Span(min(known.start, row["first"]), max(known.end, row["last"] + 1))
             counts[part] = counts.get(part, 0) + row["rows"]

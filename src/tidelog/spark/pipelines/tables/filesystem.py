@@ -56,8 +56,10 @@ class Files(Protocol):
         file system cannot promise that (object stores).
         """
 
-    def move(self, source: str, target: str) -> None:
-        """Replaces an existing file. Nothing is done if there is no source: an earlier call moved it."""
+    def move(self, source: str, target: str) -> bool:
+        """Replaces an existing file. False, and nothing changed, if there is no source: an earlier call
+        moved it.
+        """
 
     def delete(self, name: str) -> None:
         """A file or a directory with everything in it; nothing is done if it does not exist."""
@@ -109,10 +111,13 @@ class LocalFiles:
             aside.unlink(missing_ok=True)
         return True
 
-    def move(self, source: str, target: str) -> None:
+    def move(self, source: str, target: str) -> bool:
         (self._root / target).parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
+        try:
             (self._root / source).replace(self._root / target)
+        except FileNotFoundError:
+            return False
+        return True
 
     def delete(self, name: str) -> None:
         path = self._root / name
@@ -205,10 +210,12 @@ class HadoopFiles:
         self.delete(aside)
         return False
 
-    def move(self, source: str, target: str) -> None:
-        if self.exists(source):
-            self._fs.mkdirs(self._full(target).getParent())
-            self._rename(source, target)
+    def move(self, source: str, target: str) -> bool:
+        if not self.exists(source):
+            return False
+        self._fs.mkdirs(self._full(target).getParent())
+        self._rename(source, target)
+        return True
 
     def delete(self, name: str) -> None:
         self._fs.delete(self._full(name), True)
@@ -283,10 +290,12 @@ class ArrowFiles:
         self.write(name, content)
         return True
 
-    def move(self, source: str, target: str) -> None:
-        if self.exists(source):
-            self._fs.create_dir(self._full(target).rpartition("/")[0], recursive=True)
-            self._fs.move(self._full(source), self._full(target))
+    def move(self, source: str, target: str) -> bool:
+        if not self.exists(source):
+            return False
+        self._fs.create_dir(self._full(target).rpartition("/")[0], recursive=True)
+        self._fs.move(self._full(source), self._full(target))
+        return True
 
     def delete(self, name: str) -> None:
         kind = self._fs.get_file_info(self._full(name)).type

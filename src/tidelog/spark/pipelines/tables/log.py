@@ -9,6 +9,11 @@ last entry finishes that entry first. Every entry has the whole state, so the on
 
 A number is taken only once. That makes changes conditional: a process that did not see the last entry cannot
 commit. An entry that was delayed until higher ones existed, and whose number was free again, is ignored.
+
+What is staged may be deleted before it is moved: by a user who takes it for the rest of a dead process, or by
+a process that recovers because it does not know of ours. Before the commit the mark of the staging directory
+tells, which is removed first. After it, a file that is in neither place tells: the change is undone by an
+entry with the state before, which is there until a change is carried out. Its rows are then added again.
 """
 
 import json
@@ -23,6 +28,7 @@ from tidelog.spark.pipelines.tables.filesystem import FileInfo, Files
 LOG = "_log"
 STAGING = "_staging"
 
+_MARK = ".staged"  # Behind the name of a staging directory: nobody has begun to remove it.
 _PENDING = "_pending"  # In a staging directory: its entry has not been carried out.
 _ENTRY = re.compile(rf"{LOG}/(\d+)\.json")
 _PART = re.compile(r"part-(\d+)-.*?(?:-?c(\d+))?\.(?:\w+\.)?parquet$")
@@ -68,9 +74,17 @@ class Log:
         """Append a change to the state ``after`` and carry it out; :class:`PositionMoved` if there is a newer
         state.
         """
-        if self.is_pending(after):
-            # Only the last entry is ever finished: what it says must be true before there is another.
-            self._carry_out(after)
+        if after.number == 0 and not self._entries():
+            self._files.create(_name(0), after.to_json())  # to go back to
+        # Only the last entry is ever finished: what it says must be true before there is another.
+        if self.is_pending(after) and not self._carry_out(after):
+            raise PositionMoved("Files of an earlier step were deleted; run the pipeline again.")
+        entry = self._append(after, change)
+        if not self._carry_out(entry):
+            raise PositionMoved("The files of a step were deleted before they were added; run it again.")
+        return entry
+
+    def _append(self, after: Entry, change: Entry) -> Entry:
         if change.staging:
             # A directory of an object store exists only as long as something is in it.
             self._files.write(f"{change.staging}/{_PENDING}", b"")
@@ -82,7 +96,6 @@ class Log:
             # The number was free because newer entries had replaced its owner: ours was never valid.
             self._files.delete(name)
             raise PositionMoved("Another run changed the table at the same time; run the pipeline again.")
-        self._carry_out(entry)
         return entry
 
     def is_pending(self, entry: Entry) -> bool:
@@ -94,17 +107,26 @@ class Log:
         may change the table.
         """
         entry = self.last()
-        if entry.number:
-            self._carry_out(entry)
-        for directory in self._files.directories(STAGING):
+        if entry.number and not self._carry_out(entry):
+            entry = self.last()
+        found = self._files.directories(STAGING)
+        for mark in self._files.files(STAGING):
+            self._files.delete(mark.name)
+        for directory in found:
             self._files.delete(directory)
         return entry
 
     def new_staging(self) -> str:
-        return f"{STAGING}/{uuid.uuid4().hex[:16]}"
+        staging = f"{STAGING}/{uuid.uuid4().hex[:16]}"
+        self._files.write(staging + _MARK, b"")
+        return staging
 
     def staged(self, staging: str) -> list[FileInfo]:
-        return [one for one in self._files.files(staging, recursive=True) if one.name.endswith(".parquet")]
+        """All files in it; :class:`PositionMoved` if another process may have removed some."""
+        found = [one for one in self._files.files(staging, recursive=True) if one.name.endswith(".parquet")]
+        if not self._files.exists(staging + _MARK):  # last: it is the first that is removed
+            raise PositionMoved("What a step had written was deleted; run the pipeline again.")
+        return found
 
     def visible(self, directory: str, entry: Entry | None = None) -> list[FileInfo]:
         """The files with the rows, each row in one: of a change that is being carried out all or nothing
@@ -122,16 +144,30 @@ class Log:
         hidden = set(entry.removes) if is_moved else targets
         return [one for one in found if one.name not in hidden]
 
-    def _carry_out(self, entry: Entry) -> None:
-        for source, target in entry.moves.items():
-            self._files.move(source, target)
+    def _carry_out(self, entry: Entry) -> bool:
+        """False: files of the change are gone, so it was undone."""
+        moved = [self._files.move(source, target) for source, target in entry.moves.items()]
+        # All were moved already if this was done before; then the state before it may be gone, and any file
+        # that is missing was deleted later.
+        if not all(moved) and entry.number - 1 in self._entries():
+            places = {target: self._files.exists(target) for target in entry.moves.values()}
+            if not all(places.values()):
+                self._undo(entry, [target for target, is_there in places.items() if is_there])
+                return False
         for name in entry.removes:
             self._files.delete(name)
         if entry.staging:
             self._files.delete(entry.staging)
+            self._files.delete(entry.staging + _MARK)
         for number, name in self._entries().items():
             if number < entry.number:
                 self._files.delete(name)
+        return True
+
+    def _undo(self, entry: Entry, moved: list[str]) -> None:
+        before = Entry.from_json(self._files.read(_name(entry.number - 1)))
+        back = replace(before, schemas=entry.schemas, staging=self.new_staging(), moves={}, removes=moved)
+        self._carry_out(self._append(entry, back))
 
     def _entries(self) -> dict[int, str]:
         found = ((_ENTRY.fullmatch(one.name), one.name) for one in self._files.files(LOG))
