@@ -8,15 +8,15 @@ from pathlib import Path
 from bench.process import Child, free_port
 
 START_S = 120.0
+WORKERS = 2
+WORKER = ("--cores", "1", "--memory", "600m")
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 class Standalone:
     """Started when made; ``master`` is what ``--master`` takes."""
 
-    def __init__(
-        self, directory: Path, workers: int = 2, limits: Sequence[str] = ("--cores", "1", "--memory", "600m")
-    ) -> None:
+    def __init__(self, directory: Path, limits: Sequence[str] = WORKER) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         port = free_port()
@@ -28,7 +28,7 @@ class Standalone:
             self._start(
                 f"worker-{n}", "Worker", *place, *limits, "--work-dir", str(directory / f"w{n}"), self.master
             )
-            for n in range(workers)
+            for n in range(WORKERS)
         ]
 
     def executors(self) -> list[int]:
@@ -54,8 +54,9 @@ class Standalone:
 
 
 @contextmanager
-def running_standalone(directory: Path, **more: Sequence[str]) -> Iterator[Standalone]:
-    cluster = Standalone(directory, **more)  # type: ignore[arg-type]
+def running_standalone(directory: Path, limits: Sequence[str] = WORKER) -> Iterator[Standalone]:
+    """``limits``: cores and memory of each worker."""
+    cluster = Standalone(directory, limits)
     try:
         yield cluster
     finally:

@@ -28,7 +28,7 @@ from bench.drill.writing import Schema
 from bench.process import BenchError
 
 OUTCOMES = ("finished", "killed", "refused", "failed", "broken")
-HANGS_S = 400.0
+HANGS_S = 600.0
 PAUSE_S = 2.0  # Between two runs of the timer.
 ROWS_PER_STEP = 1500
 POLL_S = 0.002

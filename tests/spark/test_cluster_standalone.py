@@ -6,13 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from bench.standalone import running_standalone
 from confluent_kafka import Producer
 
 from .arrived import consume
 from .conftest import CreateTopic
 from .on_request import on_request
 from .processes import Pipeline
-from .standalone import running_standalone
 
 RECORDS = 12_000
 
