@@ -30,7 +30,7 @@ from bench.process import BenchError
 OUTCOMES = ("finished", "killed", "refused", "failed", "broken")
 HANGS_S = 600.0
 PAUSE_S = 2.0  # Between two runs of the timer.
-ROWS_PER_STEP = 1500
+ROWS_PER_STEP = 3000
 POLL_S = 0.002
 _REFUSED = ("Another run has", "Another run took over")
 _TRACES = ("Traceback (most recent call last)", "\tat org.apache", "\tat java.")

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from bench.drill.ledger import Ledger, Place, Written
 from bench.drill.topics import PARTITIONS, Topic
 
-PAUSE_S = 0.5
+PAUSE_S = 0.8
 BURST = 10  # Records between two pauses.
 UNDECODABLE_EVERY = 37
 ABORTED_SHARE = 0.3
