@@ -78,6 +78,7 @@ class Stage:
     timer: Timer
     spark: Standalone | None
     happened: Counter[str] = field(default_factory=Counter)
+    _overlapping: list[Run] = field(default_factory=list)
     _healing: threading.Thread | None = None
 
     def play(self, event: Event) -> None:
@@ -114,10 +115,10 @@ class Stage:
         """In the middle of a commit more often than not: that is where it hurts."""
         if chance.random() < 0.3:
             kill_after(run, chance.uniform(0, 25))
-            return "at any time"
+            return "at any time" if run.wait() == "killed" else "too late"
         sign = chance.choice(SIGNS[self.pipelines.table_format])
         kill_at_change(run, self.pipelines.target / sign, chance.choice((0.0, 0.002, 0.01, 0.05, 0.3)))
-        return "while it wrote or committed"
+        return "while it wrote or committed" if run.wait() == "killed" else "too late"
 
     def _kill_broker(self, chance: random.Random) -> str:
         if self._healing is not None:
@@ -151,9 +152,11 @@ class Stage:
     # -- what users do ---------------------------------------------------------------------
 
     def _overlap(self, chance: random.Random) -> str:
+        for run in self._overlapping:
+            run.wait()  # Two at once are enough for a small machine.
         self.timer.await_run(AWAIT_RUN_S)
         time.sleep(chance.uniform(0, 10))
-        self.pipelines.archive()
+        self._overlapping = [self.pipelines.archive()]
         return "overlapping runs"
 
     def _create_again(self, chance: random.Random) -> str:
@@ -172,18 +175,15 @@ class Stage:
 
     def _kill_upkeep(self, chance: random.Random) -> str:
         command = chance.choice(("compact", "compact", "expire"))
-        self._keep_up(command, lambda run: self._kill(run, chance))
-        return f"{command} killed"
+        how = self._keep_up(command, lambda run: self._kill(run, chance))
+        return f"{command} killed {how}"
 
-    def _keep_up(self, command: str, then: Callable[[Run], str]) -> None:
+    def _keep_up(self, command: str, then: Callable[[Run], str]) -> str:
         """Beside the archive where the format allows that, else between two runs."""
         if self.pipelines.table_format != "parquet":
-            then(self.pipelines.upkeep(command))
-            return
+            return then(self.pipelines.upkeep(command))
         with self.timer.between_runs:
-            run = self.pipelines.upkeep(command)
-            then(run)
-            run.wait()
+            return then(self.pipelines.upkeep(command))
 
     # -- what users delete -----------------------------------------------------------------
 
