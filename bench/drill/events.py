@@ -206,7 +206,9 @@ class Stage:
                 self._kill(run, chance)
         with self.timer.between_runs:
             self.pipelines.wait_for_all()
-            if what == "log" and self._ended_by_itself():
+            if what == "log" and not self._ended_by_itself():
+                what = "staging"
+            if what == "log":
                 _delete(target / "_log")
             _delete(target / "_staging")
             _delete(target / "_lock.json")

@@ -115,8 +115,8 @@ def test_an_archive_whose_log_was_deleted_knows_topics_by_their_ids(
     shutil.rmtree(target / "_log")
     produce(bootstrap, topic, *numbers(25, 65))
     report = archive(spark, job)
-    assert "the log was deleted" in report.notes[0]
     assert values(read_archive(spark, job.target)) == numbers(0, 65) and report.total == 65
+    assert "the log was deleted" in report.notes[0]
 
 
 def test_records_that_were_deleted_before_they_were_archived_are_told(
