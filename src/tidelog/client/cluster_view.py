@@ -113,11 +113,7 @@ def _unfenced(reader: Reader) -> tuple[dict[int, tuple[str, int]], int]:
 
 
 def _views(topic: messages.TopicMetadata) -> list[PartitionView]:
-    """With an error, a broker to try may be named as leader; it is not known to lead."""
-    return [
-        PartitionView(-1 if partition.error else partition.leader, *partition[2:])
-        for _, partition in sorted(topic.partitions.items())
-    ]
+    return [PartitionView(*partition[1:]) for _, partition in sorted(topic.partitions.items())]
 
 
 def _quorum_leader(reader: Reader) -> int:

@@ -192,6 +192,6 @@ def _look_up(broker: Broker, call: LookupCall, answer: Answer) -> None:
     if topic is None:
         answer(Reply(call.number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return
-    described = describe_topic(broker, topic, reads=call.reads)["partitions"]
+    described = describe_topic(broker.newest(topic), broker.image, reads=call.reads)["partitions"]
     leaders = tuple((each["leader_id"], each["leader_epoch"]) for each in described)
     answer(Reply(call.number, ErrorCode.NONE, leaders=leaders))

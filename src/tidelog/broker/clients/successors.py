@@ -6,8 +6,8 @@ slow timer: a second later in librdkafka. So a response first waits until this b
 failure as well. If it would then name a lost broker, it waits until the new leader is known. So it does if
 this broker itself may have been replaced as leader: a process that was frozen hears of that, or that it still
 leads, within a few milliseconds. All waits are short and bounded. If there is still no new leader, the
-response contains no leader, or one to try (:mod:`~tidelog.broker.clients.likely_leaders`), and clients retry
-after 100 ms.
+response contains no leader, and clients retry after 100 ms; elsewhere, if this broker cannot know the new
+leader (:mod:`~tidelog.broker.clients.elsewhere`).
 """
 
 import logging

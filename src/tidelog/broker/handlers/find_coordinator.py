@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.clients.likely_leaders import likely_leader
+from tidelog.broker.clients.elsewhere import likely_leader
 from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.requests.request import Outcome, RequestContext

@@ -4,15 +4,14 @@ Creates missing topics if client and broker allow it. The response is sent when 
 not retry. Ignored: authorized operations.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.clients.client_kinds import only_produces
-from tidelog.broker.clients.likely_leaders import another_broker, likely_leader
+from tidelog.broker.clients.elsewhere import another_broker, without_me
 from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.future import Gather
 from tidelog.broker.links.to_controller import create_topic
@@ -128,16 +127,18 @@ def _response(
 
     def describe_each() -> Iterator[None]:
         for topic in image.topics.values() if wanted is None else ():
-            yield from _describe(broker, topic, image, lost, fields["topics"], reads=reads)
+            yield from _describe(broker.newest(topic), image, lost, fields["topics"], reads=reads)
         for name in wanted or ():
             found = image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name)
             if found is None:
                 fields["topics"].append(_describe_missing(name, refused or {}))
                 yield
             else:
-                yield from _describe(broker, found, image, lost, fields["topics"], reads=reads)
+                yield from _describe(broker.newest(found), image, lost, fields["topics"], reads=reads)
 
-    return respond_in_slices(broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: fields)
+    return respond_in_slices(
+        broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: without_me(broker, image, fields)
+    )
 
 
 def _cluster(broker: Broker, image: ClusterImage) -> dict[str, Any]:
@@ -185,25 +186,17 @@ def why_unknown(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def describe_topic(broker: Broker, topic: TopicImage, *, reads: bool) -> Fields:
+def describe_topic(topic: TopicImage, image: ClusterImage, *, reads: bool) -> Fields:
     rows: list[Fields] = []
-    for _ in _describe(broker, topic, broker.image, frozenset(), rows, reads=reads):
+    for _ in _describe(topic, image, frozenset(), rows, reads=reads):
         pass
     return rows[0]
 
 
 def _describe(
-    broker: Broker,
-    topic: TopicImage,
-    image: ClusterImage,
-    lost: AbstractSet[int],
-    rows: list[Fields],
-    *,
-    reads: bool,
+    topic: TopicImage, image: ClusterImage, lost: AbstractSet[int], rows: list[Fields], *, reads: bool
 ) -> Iterator[None]:
     """A step for each partition."""
-    topic = broker.newest(topic)
-    likely = partial(likely_leader, broker)
     partitions: list[Fields] = []
     rows.append(
         {
@@ -215,17 +208,13 @@ def _describe(
         }
     )
     for index, partition in enumerate(topic.partitions):
-        partitions.append(describe_partition(index, partition, image, lost, reads=reads, likely=likely))
+        partitions.append(describe_partition(index, partition, image, lost, reads=reads))
         yield
 
 
 def _is_offline(image: ClusterImage, replica: int) -> bool:
     node = image.brokers.get(replica)
     return node is None or node.fenced
-
-
-def no_broker(partition: PartitionImage) -> int:
-    return NO_BROKER
 
 
 def describe_partition(
@@ -235,11 +224,9 @@ def describe_partition(
     lost: AbstractSet[int] = frozenset(),
     *,
     reads: bool = False,
-    likely: Callable[[PartitionImage], int] = no_broker,
 ) -> Fields:
     """``lost``: brokers that are no longer leaders, although the metadata may still list them. ``reads``: the
-    client is a consumer, which may read from a backup while there is no leader. ``likely``: the broker that
-    is named together with the error that no leader is known.
+    client is a consumer, which may read from a backup while there is no leader.
     """
     leader = acting_leader(partition)
     if leader in lost:
@@ -247,11 +234,10 @@ def describe_partition(
     if leader == NO_BROKER and reads:
         present = {replica for replica in partition.replicas if not _is_offline(image, replica)}
         leader = stand_in(partition, present - lost)
-    is_known = leader != NO_BROKER
     return {
-        "error_code": ErrorCode.NONE if is_known else ErrorCode.LEADER_NOT_AVAILABLE,
+        "error_code": ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_BROKER else ErrorCode.NONE,
         "partition_index": index,
-        "leader_id": leader if is_known else likely(partition),
+        "leader_id": leader,
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": partition.replicas,
         "isr_nodes": partition.in_sync,

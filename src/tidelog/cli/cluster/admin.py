@@ -80,11 +80,6 @@ class Cluster(NamedTuple):
         return found
 
 
-def _leader(partition: Any) -> int:
-    """-1: none is known. A broker that clients should try may be named together with that error."""
-    return -1 if partition.error_code else int(partition.leader_id)
-
-
 def look(client: ClusterClient) -> Cluster:
     described = client.ask(None, DESCRIBE_CLUSTER, {"endpoint_type": 1, "include_fenced_brokers": True})
     check(described.error_code, described.error_message)
@@ -93,7 +88,7 @@ def look(client: ClusterClient) -> Cluster:
         for each in described.brokers
     ]
     partitions = [
-        Partition(topic.name, each.partition_index, _leader(each), [*each.replica_nodes], [*each.isr_nodes])
+        Partition(topic.name, each.partition_index, each.leader_id, [*each.replica_nodes], [*each.isr_nodes])
         for topic in _topics(client)
         for each in topic.partitions
     ]

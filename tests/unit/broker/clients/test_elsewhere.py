@@ -1,12 +1,14 @@
-"""A leader without a session: it refuses its clients, and says where to try instead."""
+"""A leader without a session: it refuses its clients, and sends them elsewhere."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
 import pytest
 
-from tidelog.broker.clients.likely_leaders import EACH_FOR_MS
+from tidelog.broker.clients.elsewhere import EACH_FOR_MS
+from tidelog.broker.clients.reachable import SHOWN_FOR_MS
 from tidelog.broker.clients.successors import LOOK_ROUND_MS, SUCCESSOR_WITHIN_MS
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
 from tidelog.controller.records import BrokerFencingChanged, BrokerRegistered, PartitionChanged
@@ -34,9 +36,11 @@ def broker() -> FakeBroker:
     return broker
 
 
-def lead(broker: FakeBroker, topic: str, leader: int, epoch: int) -> None:
+def lead(
+    broker: FakeBroker, topic: str, leader: int, epoch: int, replicas: Sequence[int] = (ME, *OTHERS)
+) -> None:
+    replicas = list(replicas)
     for index in range(len(broker.store.image.topics[topic].partitions)):
-        replicas = [ME, *OTHERS]
         broker.submit(
             PartitionChanged(
                 broker.topic_id(topic), index, leader, epoch, replicas, [], leader, False, replicas
@@ -55,23 +59,41 @@ def ask(broker: FakeBroker) -> Any:
     return broker.call_within(TIME_OVER_MS, "metadata", topics=ORDERS)
 
 
-def test_it_refuses_what_it_would_send_to_itself(broker: FakeBroker) -> None:
+def listed(answer: Any) -> list[int]:
+    return sorted(each.node_id for each in answer.brokers)
+
+
+def test_it_refuses_clients_and_does_not_send_them_to_itself(broker: FakeBroker) -> None:
     (answer,) = broker.produce(("orders", 0, records(b"x")))
     (partition,) = answer.responses[0].partition_responses
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    code, leader, _ = named(ask(broker))
-    assert (code, leader != ME) == (ErrorCode.LEADER_NOT_AVAILABLE, True)
+    found = ask(broker)
+    assert named(found) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_BROKER, EPOCH)
+    assert listed(found) == OTHERS
 
 
-def test_each_other_replica_is_named_in_turn(broker: FakeBroker) -> None:
-    """The first one may be down. The epoch is the old one: a client that knows a later one ignores this."""
-    found = set()
-    for _ in OTHERS:
-        code, leader, epoch = named(ask(broker))
-        assert (code, epoch) == (ErrorCode.LEADER_NOT_AVAILABLE, EPOCH)
-        found.add(leader)
-        broker.services.advance(EACH_FOR_MS - TIME_OVER_MS)
-    assert found == set(OTHERS)
+def test_a_client_that_it_serves_keeps_it(broker: FakeBroker) -> None:
+    """Nobody can lead in its place where there is no other replica."""
+    broker.create("mine")
+    lead(broker, "mine", ME, EPOCH, [ME])
+    answer = broker.call_within(TIME_OVER_MS, "metadata", topics=[*ORDERS, {"name": "mine"}])
+    assert [topic.partitions[0].leader_id for topic in answer.topics] == [NO_BROKER, ME]
+    assert listed(answer) == [ME, *OTHERS]
+
+
+def test_partitions_that_others_gave_up_do_not_count(broker: FakeBroker) -> None:
+    """The controllers are gone, and a leader with them: this broker serves other clients on."""
+    lead(broker, "orders", OTHERS[0], EPOCH + 1)
+    broker.broker.lost_brokers = {OTHERS[0]}
+    found = ask(broker)
+    assert (named(found)[:2], listed(found)) == ((ErrorCode.LEADER_NOT_AVAILABLE, NO_BROKER), [ME, *OTHERS])
+
+
+def test_with_no_other_broker_it_stays_in_the_list(broker: FakeBroker) -> None:
+    """Clients ignore an empty list."""
+    broker.submit(*(BrokerFencingChanged(each, fenced=True) for each in OTHERS))
+    broker.services.advance(SHOWN_FOR_MS)
+    assert listed(ask(broker)) == [ME]
 
 
 @pytest.mark.parametrize("topics", [ORDERS, None], ids=["by name", "for all"])
@@ -100,22 +122,12 @@ def test_while_all_follow_it_leads(broker: FakeBroker, monkeypatch: pytest.Monke
     assert named(answer) == (0, ME, EPOCH)
 
 
-def test_a_broker_that_is_known_to_be_down_is_not_named(broker: FakeBroker) -> None:
-    fenced, lost = OTHERS
-    broker.submit(BrokerFencingChanged(fenced, fenced=True))
-    broker.broker.lost_brokers = {lost}
-    assert named(ask(broker)) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_BROKER, EPOCH)
-
-
 def test_with_a_session_it_would_know_the_leader(broker: FakeBroker) -> None:
     broker.alone = False
     lead(broker, "orders", NO_BROKER, EPOCH + 1)
-    assert named(ask(broker)) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_BROKER, EPOCH + 1)
-
-
-def test_descriptions_for_people_name_none(broker: FakeBroker) -> None:
-    answer = broker.call("describe_topic_partitions", topics=ORDERS, response_partition_limit=10)
-    assert named(answer) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_BROKER, EPOCH)
+    found = ask(broker)
+    assert named(found) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_BROKER, EPOCH + 1)
+    assert listed(found) == [ME, *OTHERS]
 
 
 def test_changes_of_the_cluster_are_taken_elsewhere(broker: FakeBroker) -> None:
@@ -125,14 +137,33 @@ def test_changes_of_the_cluster_are_taken_elsewhere(broker: FakeBroker) -> None:
     assert ask(broker).controller_id == ME
 
 
-def test_coordinators(broker: FakeBroker) -> None:
-    broker.alone = False
-    find = {"key_type": 0, "coordinator_keys": ["g"]}
-    broker.call_within(AT_ONCE_MS, "find_coordinator", **find)
-    lead(broker, CONSUMER_OFFSETS, ME, EPOCH)
-    broker.alone = True
-    (found,) = broker.call_within(TIME_OVER_MS, "find_coordinator", **find).coordinators
-    assert (found.error_code, found.node_id in OTHERS) == (0, True)
+class TestCoordinators:
+    @pytest.fixture
+    def broker(self, broker: FakeBroker) -> FakeBroker:
+        broker.alone = False
+        broker.call_within(AT_ONCE_MS, "find_coordinator", key_type=0, coordinator_keys=["g"])
+        lead(broker, CONSUMER_OFFSETS, ME, EPOCH)
+        broker.alone = True
+        return broker
+
+    def find(self, broker: FakeBroker) -> tuple[int, int]:
+        answer = broker.call_within(TIME_OVER_MS, "find_coordinator", key_type=0, coordinator_keys=["g"])
+        (found,) = answer.coordinators
+        return found.error_code, found.node_id
+
+    def test_each_other_replica_is_named_in_turn(self, broker: FakeBroker) -> None:
+        """The first one may be down."""
+        found = set()
+        for _ in OTHERS:
+            found.add(self.find(broker))
+            broker.services.advance(EACH_FOR_MS - TIME_OVER_MS)
+        assert found == {(0, each) for each in OTHERS}
+
+    def test_one_that_is_known_to_be_down_is_not_named(self, broker: FakeBroker) -> None:
+        fenced, lost = OTHERS
+        broker.submit(BrokerFencingChanged(fenced, fenced=True))
+        broker.broker.lost_brokers = {lost}
+        assert self.find(broker) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_BROKER)
 
 
 def test_an_elected_leader_that_stepped_down_does_not_name_itself(broker: FakeBroker) -> None:
