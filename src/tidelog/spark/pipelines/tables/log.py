@@ -9,6 +9,9 @@ last entry finishes that entry first. Every entry has the whole state, so the on
 
 A number is taken only once. That makes changes conditional: a process that did not see the last entry cannot
 commit. An entry that was delayed until higher ones existed, and whose number was free again, is ignored.
+
+Staged files that were never committed are removed by the next run. Their owner may still be alive, if its
+lock was broken: a new entry without a change comes first, so that it cannot commit them any more.
 """
 
 import json
@@ -17,7 +20,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
-from tidelog.spark.pipelines.tables import PositionMoved, Totals
+from tidelog.invariant import invariant
+from tidelog.spark.pipelines.tables import PositionMoved, TableError, Totals
 from tidelog.spark.pipelines.tables.filesystem import FileInfo, Files
 
 LOG = "_log"
@@ -25,7 +29,8 @@ STAGING = "_staging"
 
 _PENDING = "_pending"  # In a staging directory: its entry has not been carried out.
 _ENTRY = re.compile(rf"{LOG}/(\d+)\.json")
-_PART = re.compile(r"part-(\d+)-.*?(?:-?c(\d+))?\.(?:\w+\.)?parquet$")
+# Number of the task, and of its file in the directory. Files that are not compressed have no codec's suffix.
+_PART = re.compile(r"part-(\d+)-.*[.-]c(\d+)\.(?:\w+\.)?parquet$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,11 @@ class Entry:
     staging: str = ""  # Empty: there are no moves.
     moves: dict[str, str] = field(default_factory=dict)  # From the staging directory to the place.
     removes: list[str] = field(default_factory=list)
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was ever added."""
+        return not self.position
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -68,9 +78,8 @@ class Log:
         """Append a change to the state ``after`` and carry it out; :class:`PositionMoved` if there is a newer
         state.
         """
-        if self.is_pending(after):
-            # Only the last entry is ever finished: what it says must be true before there is another.
-            self._carry_out(after)
+        # Only the last entry is ever finished: what it says must be true before there is another.
+        self._settle(after)
         if change.staging:
             # A directory of an object store exists only as long as something is in it.
             self._files.write(f"{change.staging}/{_PENDING}", b"")
@@ -96,9 +105,23 @@ class Log:
         entry = self.last()
         if entry.number:
             self._carry_out(entry)
-        for directory in self._files.directories(STAGING):
+        # Listed before the entry: what is staged later may still be committed.
+        abandoned = self._files.directories(STAGING)
+        if abandoned:
+            entry = self.commit(entry, replace(entry, staging="", moves={}, removes=[]))
+        for directory in abandoned:
             self._files.delete(directory)
         return entry
+
+    def settled(self) -> Entry:
+        """The state, with all files where it says."""
+        entry = self.last()
+        self._settle(entry)
+        return entry
+
+    def _settle(self, entry: Entry) -> None:
+        if self.is_pending(entry):
+            self._carry_out(entry)
 
     def new_staging(self) -> str:
         return f"{STAGING}/{uuid.uuid4().hex[:16]}"
@@ -123,8 +146,11 @@ class Log:
         return [one for one in found if one.name not in hidden]
 
     def _carry_out(self, entry: Entry) -> None:
+        was_pending = self.is_pending(entry)
         for source, target in entry.moves.items():
             self._files.move(source, target)
+        if was_pending:
+            self._check_places(entry)
         for name in entry.removes:
             self._files.delete(name)
         if entry.staging:
@@ -132,6 +158,15 @@ class Log:
         for number, name in self._entries().items():
             if number < entry.number:
                 self._files.delete(name)
+
+    def _check_places(self, entry: Entry) -> None:
+        lost = [target for target in entry.moves.values() if not self._files.exists(target)]
+        # A newer change may have replaced them meanwhile.
+        if lost and self.last().number == entry.number:
+            raise TableError(
+                f"{len(lost)} of {len(entry.moves)} files of the last step are gone from {entry.staging}, such "
+                f"as {lost[0]}: restore them, or delete {entry.staging} to go on without their records."
+            )
 
     def _entries(self) -> dict[int, str]:
         found = ((_ENTRY.fullmatch(one.name), one.name) for one in self._files.files(LOG))
@@ -146,10 +181,11 @@ def placed(staged: list[FileInfo], staging: str, place: Callable[[str], str]) ->
     for one in staged:
         inner, _, file = one.name[len(staging) + 1 :].rpartition("/")
         found = _PART.match(file)
-        part = f"{found[1]}-{found[2] or 0}" if found else file.removesuffix(".parquet")
+        part = f"{found[1]}-{found[2]}" if found else file.removesuffix(".parquet")
         directory = place(inner)
         name = f"{staging.rpartition('/')[2]}-{part}.parquet"
         moves[one.name] = f"{directory}/{name}" if directory else name
+    invariant(len({*moves.values()}) == len(moves), "two staged files would have the same name")
     return moves
 
 

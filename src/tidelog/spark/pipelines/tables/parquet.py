@@ -79,10 +79,10 @@ class ParquetTable:
         for message in self._messages:
             say(message)
         self._messages.clear()
-        if self.log.recover().number == 0:
+        if (entry := self.log.recover()).is_new:
             from tidelog.spark.pipelines.tables.earlier import take_over
 
-            take_over(self._spark, self.target, self.files, self.log, say)
+            take_over(self._spark, self.target, self.files, self.log, entry, say)
 
     def position(self) -> Position:
         text = self.log.last().position
@@ -157,10 +157,14 @@ class ParquetTable:
         return mergeable(self.log.visible(part), target_bytes)
 
     def _merge(self, group: Group, target_bytes: int) -> Compacted:
-        before = self.log.last()
+        # Another run may have merged these files meanwhile: in the state that this merge is based on, they
+        # must still count, or their rows would be there twice.
+        before = self.log.settled()
         part = group.directory.partition("/")[0]
-        staging = self.log.new_staging()
         names = [one.name for one in group.files]
+        if not {*names} <= {one.name for one in self.log.visible(part, before)}:
+            return Compacted()
+        staging = self.log.new_staging()
         rows = self._load(_schema(before, part), part, names).drop(*PARTITION_COLUMNS)
         count = max(round(group.size / target_bytes), 1)
         rows.coalesce(count).write.mode("overwrite").parquet(f"{self.target}/{staging}")
@@ -200,7 +204,7 @@ class ParquetTable:
                 return found
 
     def _read_state(self, part: str, entry: Entry) -> "DataFrame | None":
-        if entry.number == 0:
+        if entry.is_new:
             from tidelog.spark.pipelines.tables.earlier import read_earlier
 
             return read_earlier(self._spark, self.target, self.files, part)
