@@ -49,6 +49,12 @@ class ArrowDelta(DeltaCommits):
     def write_files(self, rows: Any, directory: str) -> None:
         _write(rows, directory.removeprefix("file://"), ["topic", "date"])
 
+    def read_files(self, table: Any, paths: list[str], *, parts: int | None = None) -> Any:
+        schema = pa.schema(table.schema().to_arrow())
+        by = ds.partitioning(pa.schema([schema.field(name) for name in ("topic", "date")]), flavor="hive")
+        files = [f"{self.path}/{one}" for one in paths]
+        return ds.dataset(files, schema=schema, partitioning=by, partition_base_dir=self.path).to_table()
+
 
 def _write(rows: pa.Table, directory: str, by: list[str]) -> None:
     kinds = pa.schema([rows.schema.field(name) for name in by])

@@ -237,3 +237,47 @@ def test_a_compaction_at_the_same_time_does_not_stop_a_step(
     monkeypatch.setattr(slow._records, "commit", late)
     add(slow, 4, 6)
     assert offsets(opened()) == Counter(range(6)) and opened().totals().files == 2
+
+
+def test_of_two_compactions_at_the_same_time_one_counts(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for start in range(0, 8, 2):
+        add(opened(), start, start + 2, records(start), undecodable(start + 1))
+    slow = opened()
+    inner = slow._records.change
+    others: list[Any] = []
+
+    def late(change: Any) -> None:
+        monkeypatch.setattr(slow._records, "change", inner)
+        others.append(opened().compact(target_bytes=1 << 20, say=lambda text: None))
+        inner(change)
+
+    monkeypatch.setattr(slow._records, "change", late)
+    done = slow.compact(target_bytes=1 << 20, say=lambda text: None)
+    assert others[0].removed_files == 8 and done.removed_files == 0
+    assert offsets(opened()) == Counter(range(0, 8, 2))
+    assert offsets(opened(), "undecodable") == Counter(range(1, 8, 2))
+
+
+def test_a_compaction_that_a_commit_overtakes_is_not_added_on_top(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the table and the commit."""
+    for start in range(4):
+        add(opened(), start, start + 1)
+    slow = opened()
+    one = cast(Any, slow._records)
+    name = "_existing"
+    inner = getattr(one, name)
+
+    def stale() -> Any:
+        found = inner()
+        monkeypatch.setattr(one, name, inner)
+        add(opened(), 4, 5)
+        opened().compact(target_bytes=1 << 20, say=lambda text: None)
+        return found
+
+    monkeypatch.setattr(one, name, stale)
+    one.compact(target_bytes=1 << 20, say=lambda text: None)
+    assert offsets(opened()) == Counter(range(5)) and opened().position() == at(5)

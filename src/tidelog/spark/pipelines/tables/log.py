@@ -164,8 +164,8 @@ class Log:
         # A newer change may have replaced them meanwhile.
         if lost and self.last().number == entry.number:
             raise TableError(
-                f"{len(lost)} of {len(entry.moves)} files of the last step are gone from {entry.staging}, such "
-                f"as {lost[0]}: restore them, or delete {entry.staging} to go on without their records."
+                f"{len(lost)} of {len(entry.moves)} files of the last step are gone from {entry.staging}, "
+                f"such as {lost[0]}: restore them, or delete {entry.staging} to go on without their records."
             )
 
     def _entries(self) -> dict[int, str]:
