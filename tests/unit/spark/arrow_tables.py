@@ -35,8 +35,8 @@ class ArrowIceberg(IcebergCommits):
     def write_files(self, rows: Any, unit: str, directory: str) -> None:
         length = {"day": 10, "month": 7, "year": 4}[unit]
         when = pc.utf8_slice_codeunits(pc.cast(rows["date"], pa.string()), 0, length)
-        split = rows.append_column("by_topic", rows["topic"]).append_column("by_time", when)
-        _write(split, directory.removeprefix("file://"), ["by_topic", "by_time"])
+        split = rows.append_column("by", rows["topic"]).append_column("at", when)
+        _write(split, directory.removeprefix("file://"), ["by", "at"])
 
     def read_files(self, table: Any, paths: list[str], *, parts: int | None = None) -> Any:
         return ds.dataset([one.removeprefix("file://") for one in paths]).to_table()

@@ -5,6 +5,7 @@ over: no row is lost, and none is there twice.
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,9 +13,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from memory_files import Died, MemoryFiles, dying
+from py4j.protocol import Py4JJavaError
 
 from tidelog.spark.pipelines.tables import Compacted, PositionMoved, TableError, Totals
-from tidelog.spark.pipelines.tables.filesystem import FileInfo
+from tidelog.spark.pipelines.tables.filesystem import FileInfo, HadoopFiles
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
 from tidelog.spark.pipelines.tables.merging import Group
 from tidelog.spark.pipelines.tables.parquet import ParquetTable
@@ -104,6 +106,88 @@ def test_lost_files_of_a_step_that_is_not_finished_are_told() -> None:
     files.delete(step.staging)
     Log(files).recover()
     assert rows_of(files) == []
+
+
+def test_files_of_a_task_that_lost_against_its_copy_do_not_count() -> None:
+    step = Run(MemoryFiles())
+    step.stage(0)
+    late = f"{step.staging}/_temporary/0/_temporary/attempt_1/part-00000-x.c000.snappy.parquet"
+    step.files.write(late, b"[0]")
+    step.staged = step.log.staged(step.staging)
+    step.commit()
+    assert rows_of(step.files) == [0] and not any("_temporary" in name for name in step.files.contents)
+
+
+class FakeHadoop:
+    """A file system whose rename does not replace, as in HDFS; the other run acts before chosen calls."""
+
+    def __init__(self, contents: dict[str, bytes]) -> None:
+        self.contents = contents
+        self.before: dict[str, Callable[[], None]] = {}
+
+    def _call(self, name: str) -> None:
+        self.before.pop(name, lambda: None)()
+
+    def exists(self, name: str) -> bool:
+        self._call("exists")
+        return name in self.contents
+
+    def getFileStatus(self, name: str) -> Any:
+        self._call(f"status of {name}")
+        if name not in self.contents:
+            raise Py4JJavaError("no such file", SimpleNamespace(_target_id="o1", _gateway_client=None))
+        return SimpleNamespace(getLen=lambda: len(self.contents[name]))
+
+    def mkdirs(self, name: str) -> None:
+        self._call("mkdirs")
+
+    def rename(self, source: str, target: str) -> bool:
+        self._call("rename")
+        if source not in self.contents or target in self.contents:
+            return False
+        self.contents[target] = self.contents.pop(source)
+        return True
+
+    def delete(self, name: str, recursive: bool) -> None:
+        self._call("delete")
+        self.contents.pop(name, None)
+
+
+class FakeHadoopFiles(HadoopFiles):
+    def __init__(self, fs: FakeHadoop) -> None:
+        self._fs = fs
+
+    def _full(self, name: str) -> Any:
+        return _Path(name)
+
+
+class _Path(str):
+    __slots__ = ()
+
+    def getParent(self) -> str:
+        return self.rpartition("/")[0]
+
+
+@pytest.mark.parametrize("moment", ["", "status of a", "status of b", "mkdirs", "rename", "delete"])
+@pytest.mark.parametrize("start", [{"a": b"12"}, {"b": b"12"}, {"a": b"12", "b": b"12"}])
+def test_a_file_that_two_runs_move_is_not_lost(moment: str, start: dict[str, bytes]) -> None:
+    fs = FakeHadoop(dict(start))
+    other = FakeHadoopFiles(fs)
+    fs.before[moment] = lambda: other.move("a", "b")
+    FakeHadoopFiles(fs).move("a", "b")
+    assert fs.contents == {"b": b"12"}
+
+
+def test_a_copy_that_was_cut_off_is_made_again() -> None:
+    fs = FakeHadoop({"a": b"12", "b": b"1"})
+    FakeHadoopFiles(fs).move("a", "b")
+    assert fs.contents == {"b": b"12"}
+
+
+def test_a_damaged_log_is_told() -> None:
+    files = MemoryFiles({"_log/000000000007.json": b"{}"})
+    with pytest.raises(TableError, match=r"_log/000000000007.json cannot be read; restore it from a copy"):
+        Log(files).last()
 
 
 # -- merges --------------------------------------------------------------------------------

@@ -49,14 +49,28 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) ->
     from pyspark.sql import functions
 
     rows = _chosen(spark, job)
-    found = rows.groupBy("topic").agg(functions.count("*"), functions.max("partition")).collect()
+    is_dropped = "value is null and decoded is not null" if "decoded" in rows.columns else "false"
+    found = (
+        rows.groupBy("topic")
+        .agg(
+            functions.count("*").alias("records"),
+            functions.max("partition").alias("last"),
+            functions.expr(f"count_if({is_dropped})").alias("dropped"),
+        )
+        .collect()
+    )
     if not found:
         raise OptionError(
             f"The archive {job.source} has no records{' where ' + job.where if job.where else ''}."
         )
-    total = sum(count for _, count, _ in found)
+    if dropped := sum(row["dropped"] for row in found):
+        raise OptionError(
+            f"The archive {job.source} has {dropped} records without their original values, which would be "
+            "restored as empty ones: leave them out with --where, or write the decoded column yourself."
+        )
+    total = sum(row["records"] for row in found)
     tell(Progress(0, 0.0, 0, f"of {total} records"))
-    created = _prepare(job, {str(topic): partition + 1 for topic, _, partition in found})
+    created = _prepare(job, {str(row["topic"]): row["last"] + 1 for row in found})
     # One task for each partition of a topic, to keep the order.
     ordered = rows.repartition(max(_partitions(rows), 1), "topic", "partition").sortWithinPartitions(
         "topic", "partition", "offset"
@@ -73,7 +87,7 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) ->
         options["topic"] = job.topic
     ordered.select(*columns).write.format("tidelog").mode("append").options(**options).save()
     tell(Progress(total, 0.0, 0, f"of {total} records"))
-    topics = [job.topic] if job.topic is not None else sorted(str(topic) for topic, _, _ in found)
+    topics = [job.topic] if job.topic is not None else sorted(str(row["topic"]) for row in found)
     return RestoreReport(total, topics, created)
 
 

@@ -30,6 +30,7 @@ from tidelog.spark.pipelines.tables import (
     PositionMoved,
     Say,
     TableError,
+    check_values,
 )
 from tidelog.spark.pipelines.tables.delta_log import lacks_fields, list_topics, read_mark, said
 from tidelog.spark.pipelines.tables.earlier import contents
@@ -38,7 +39,9 @@ from tidelog.spark.pipelines.tables.staging import (
     Written,
     arrow_schema,
     attempt_name,
+    check_spelling,
     for_spark,
+    is_output,
     read_parquet,
     write_parquet,
 )
@@ -119,6 +122,8 @@ class DeltaCommits:
         files, root = self._files(), f"{STAGING}/{name}"
         for number, source in enumerate(_parquet(files, root)):
             directory = source.path.removeprefix(f"{root}/").rpartition("/")[0]
+            if not is_output(f"{directory}/{name}.parquet"):
+                continue
             files.move(source.path, f"{directory}/{name}-{number:05}.parquet")
         return self.written(attempt)
 
@@ -179,7 +184,10 @@ class DeltaCommits:
 
     def _ready_for(self, schema: pa.Schema) -> None:
         """The table has all columns that new files need."""
-        if self.load() is None:
+        found = self.load()
+        if found is not None and self.totals()[0]:
+            check_values([one.name for one in found.schema().fields], schema.names, self.path)
+        if found is None:
             Delta.create(
                 _for_delta(self.path),
                 schema,
@@ -190,7 +198,9 @@ class DeltaCommits:
         self.change(lambda table: self._evolve(table, schema))
 
     def _evolve(self, table: Delta, schema: pa.Schema) -> None:
-        if lacks_fields(pa.schema(table.schema().to_arrow()), schema, "", self.path):
+        known = pa.schema(table.schema().to_arrow())
+        check_spelling(known, schema, self.path)
+        if lacks_fields(known, schema, "", self.path):
             write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge")
 
     def _existing(self) -> Delta:

@@ -51,9 +51,9 @@ def take_over(spark: "SparkSession", target: str, files: Files, log: Log, before
         for name in _LEFTOVERS:
             files.delete(f"{part}/{name}")
     say(
-        f"{target} was made by an earlier version: its position was taken over from its records for "
-        f"{from_rows} of {len(spans)} partitions and from its checkpoint, which is not used any more, for "
-        "the others."
+        f"{target} was made by an earlier version, or lost its log: its position was taken over from its "
+        f"records for {from_rows} of {len(spans)} partitions and from its checkpoint, which is not used any "
+        "more, for the others."
     )
 
 
@@ -121,13 +121,16 @@ def contents(tables: "dict[str, DataFrame]") -> tuple[dict[Place, Span], dict[st
     spans: dict[Place, Span] = {}
     counts: dict[str, int] = {}
     for part, table in tables.items():
-        found = table.groupBy("topic", "partition").agg(
+        # Without a log that was lost, the rows still tell the ids of their topics.
+        is_named = "topicId" in table.columns
+        topic_id = functions.coalesce("topicId", functions.lit("")) if is_named else functions.lit("")
+        found = table.groupBy("topic", topic_id.alias("topicId"), "partition").agg(
             functions.min("offset").alias("first"),
             functions.max("offset").alias("last"),
             functions.count("*").alias("rows"),
         )
         for row in found.collect():
-            place = Place(row["topic"], "", row["partition"])
+            place = Place(row["topic"], row["topicId"], row["partition"])
             known = spans.get(place, Span(row["first"], row["last"] + 1))
             spans[place] = Span(min(known.start, row["first"]), max(known.end, row["last"] + 1))
             counts[part] = counts.get(part, 0) + row["rows"]

@@ -206,9 +206,37 @@ class HadoopFiles:
         return False
 
     def move(self, source: str, target: str) -> None:
-        if self.exists(source):
-            self._fs.mkdirs(self._full(target).getParent())
-            self._rename(source, target)
+        """Another run may move the same file: a target that is complete is never removed."""
+        from py4j.protocol import Py4JJavaError
+
+        size = self._size(source)
+        if size is None:
+            return
+        found = self._size(target)
+        if found == size:
+            # Copied by an earlier call that died before it removed the source, or moved by another run.
+            self.delete(source)
+            return
+        if found is not None:
+            self.delete(target)
+        self._fs.mkdirs(self._full(target).getParent())
+        try:
+            is_moved = self._fs.rename(self._full(source), self._full(target))
+        except Py4JJavaError:
+            is_moved = False
+        if not is_moved and self.exists(source):
+            raise OSError(f"{self._full(source)} could not be renamed to {target}")
+
+    def _size(self, name: str) -> int | None:
+        """None if there is no such file."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return int(self._fs.getFileStatus(self._full(name)).getLen())
+        except Py4JJavaError:
+            if self.exists(name):
+                raise
+            return None
 
     def delete(self, name: str) -> None:
         self._fs.delete(self._full(name), True)

@@ -73,6 +73,11 @@ class Log:
                 return Entry.from_json(self._files.read(names[max(names)]))
             except FileNotFoundError:
                 continue  # a newer one replaced it after we looked
+            except (ValueError, TypeError, KeyError):
+                raise TableError(
+                    f"The table's log is damaged: {names[max(names)]} cannot be read; restore it from a "
+                    "copy, or delete it to let the next run find the position from the records."
+                ) from None
 
     def commit(self, after: Entry, change: Entry) -> Entry:
         """Append a change to the state ``after`` and carry it out; :class:`PositionMoved` if there is a newer
@@ -127,7 +132,9 @@ class Log:
         return f"{STAGING}/{uuid.uuid4().hex[:16]}"
 
     def staged(self, staging: str) -> list[FileInfo]:
-        return [one for one in self._files.files(staging, recursive=True) if one.name.endswith(".parquet")]
+        """What Spark wrote. A task that lost against its copy may write to a hidden directory afterwards."""
+        found = self._files.files(staging, recursive=True)
+        return [one for one in found if _is_data(one.name[len(staging) + 1 :])]
 
     def visible(self, directory: str, entry: Entry | None = None) -> list[FileInfo]:
         """The files with the rows, each row in one: of a change that is being carried out all or nothing

@@ -34,12 +34,14 @@ from tidelog.spark.pipelines.tables import (
     Say,
     Step,
     Totals,
+    check_values,
 )
 from tidelog.spark.pipelines.tables.filesystem import Files, files_at
 from tidelog.spark.pipelines.tables.lock import locked
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
 from tidelog.spark.pipelines.tables.merging import Group, mergeable
 from tidelog.spark.pipelines.tables.schemas import merged
+from tidelog.spark.pipelines.tables.staging import NOTHING_IGNORED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,8 +119,11 @@ class ParquetTable:
         """The columns with those of the rows, before anything is written."""
         grown = dict(before.schemas)
         for part, added in ((RECORDS, rows.records), (UNDECODABLE, rows.undecodable)):
+            known = _schema(before, part)
+            if added is not None and known is not None:
+                check_values(known.fieldNames(), added.columns, f"{self.target}/{part}")
             if added is not None:
-                schema = merged(_schema(before, part), added.schema, f"{self.target}/{part}")
+                schema = merged(known, added.schema, f"{self.target}/{part}")
                 grown[part] = schema.json()
         return grown
 
@@ -224,6 +229,7 @@ class ParquetTable:
         if not names:
             return self._spark.createDataFrame([], schema)
         reader = self._spark.read.schema(schema).option("basePath", f"{self.target}/{part}")
+        reader = reader.options(**NOTHING_IGNORED)
         return reader.parquet(*(f"{self.target}/{name}" for name in names))
 
 
