@@ -15,7 +15,7 @@ from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines.archive_view import Asked, look
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
-from tidelog.spark.pipelines.tables import Place, Position, Span, Table, Totals
+from tidelog.spark.pipelines.tables import Place, Position, Span, Table, TableError, Totals
 from tidelog.spark.pipelines.tables.opening import open_existing
 from tidelog.spark.pipelines.verify import facts
 from tidelog.spark.pipelines.verify.judging import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FINDINGS_SHOWN = 100
+_LOOKS_MAX = 10
 _DETAILS = {
     "missing": "the topic has this record, and the archive does not",
     "differs": "the archive and the topic have different records",
@@ -101,11 +102,14 @@ def _state(table: Table) -> "tuple[Position, Totals, tuple[DataFrame, bool]]":
     """Of one moment: an archive run may add records meanwhile, and a position that is ahead of the rows would
     make them seem to be missing.
     """
-    while True:
+    for _ in range(_LOOKS_MAX):
         before = table.position(), table.totals()
         rows = facts.archived_rows(table)
         if (table.position(), table.totals()) == before:
             return *before, rows
+    raise TableError(
+        f"{table.target} changes too often to be verified: do so while no archive run adds to it."
+    )
 
 
 def _with_removed(report: VerifyReport, totals: Totals) -> VerifyReport:
