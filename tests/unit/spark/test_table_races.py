@@ -2,6 +2,7 @@
 over: no row is lost, and none is there twice.
 """
 
+import errno
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,15 @@ pytest.importorskip("pyspark")
 from memory_files import Died, MemoryFiles, dying
 from py4j.protocol import Py4JJavaError
 
-from tidelog.spark.pipelines.tables import Compacted, PositionMoved, TableError, Totals
+from tidelog.spark.pipelines.tables import (
+    Compacted,
+    Position,
+    PositionMoved,
+    Rows,
+    Step,
+    TableError,
+    Totals,
+)
 from tidelog.spark.pipelines.tables.filesystem import FileInfo, HadoopFiles
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
 from tidelog.spark.pipelines.tables.merging import Group
@@ -250,6 +259,22 @@ def test_files_that_another_run_is_merging_are_not_merged_again() -> None:
         Log(files).recover()
         assert rows_of(files) == [0, 1]
     assert outcomes == {True, False}
+
+
+def test_a_step_that_fails_leaves_nothing_on_a_full_disk() -> None:
+    files = MemoryFiles()
+
+    class Full(FakeTable):
+        def _grown(self, before: Entry, rows: Rows) -> dict[str, str]:
+            return {}
+
+        def _write(self, rows: Rows, staging: str) -> tuple[int, int]:
+            files.write(f"{staging}/part-00000-x.c000.snappy.parquet", b"[0]")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        Full(files).append(Rows(cast(Any, None)), Step(0, Position(), Position()))
+    assert not files.contents
 
 
 def operations_of(contents: dict[str, bytes], change: Callable[[MemoryFiles], object]) -> int:

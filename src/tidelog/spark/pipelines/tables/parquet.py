@@ -33,6 +33,7 @@ from tidelog.spark.pipelines.tables import (
     Rows,
     Say,
     Step,
+    TableError,
     Totals,
     check_values,
 )
@@ -87,8 +88,15 @@ class ParquetTable:
             take_over(self._spark, self.target, self.files, self.log, entry, say)
 
     def position(self) -> Position:
-        text = self.log.last().position
-        return Position.from_json(text) if text else Position()
+        return self._position(self.log.last())
+
+    def _position(self, entry: Entry) -> Position:
+        try:
+            return Position.from_json(entry.position or "[]")
+        except (TypeError, ValueError):
+            raise TableError(
+                f"{self.target} is the table of another pipeline, not an archive: use another target."
+            ) from None
 
     def totals(self) -> Totals:
         return self.log.last().totals
@@ -97,14 +105,20 @@ class ParquetTable:
 
     def append(self, rows: Rows, step: Step) -> Added:
         before = self.log.last()
-        if Position.from_json(before.position or "[]") != step.before:
+        if self._position(before) != step.before:
             raise PositionMoved(f"Another run has added to {self.target} meanwhile; run the pipeline again.")
         schemas = self._grown(before, rows)
         staging = "" if rows.is_empty else self.log.new_staging()
-        records, undecodable = self._write(rows, staging) if staging else (0, 0)
-        staged = self.log.staged(staging) if staging else []
-        added = Added(records, undecodable, len(staged), sum(one.size for one in staged))
-        step.confirm()
+        try:
+            records, undecodable = self._write(rows, staging) if staging else (0, 0)
+            staged = self.log.staged(staging) if staging else []
+            added = Added(records, undecodable, len(staged), sum(one.size for one in staged))
+            step.confirm()
+        except Exception:
+            # A full disk must have room again, and a run that goes on may try often.
+            if staging:
+                self.files.delete(staging)
+            raise
         change = Entry(
             position=step.after.to_json(),
             schemas=schemas,
