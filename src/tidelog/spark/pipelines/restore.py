@@ -14,9 +14,9 @@ from tidelog.client.cluster import Cluster
 from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines import restore_targets
-from tidelog.spark.pipelines.archive import read_archive
 from tidelog.spark.pipelines.restore_targets import NewTopics
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
+from tidelog.spark.pipelines.tables.opening import open_existing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,12 +100,16 @@ def _prepare(job: Restore, archived: Mapping[str, int]) -> list[str]:
 
 
 def _chosen(spark: "SparkSession", job: Restore) -> "DataFrame":
-    rows = read_archive(spark, job.source, job.table_options)
+    table = open_existing(spark, job.source, job.table_options)
+    rows = table.read()
     if "value" not in rows.columns:
         raise OptionError(
             f"The archive {job.source} was made without the values as they were, so they cannot be restored; "
             "archive with them, or write the decoded column yourself."
         )
+    undecodable = table.read_undecodable()
+    if undecodable is not None:
+        rows = rows.unionByName(undecodable, allowMissingColumns=True)
     if job.where:
         rows = rows.where(job.where)
     return rows
