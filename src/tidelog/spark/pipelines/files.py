@@ -42,6 +42,8 @@ class ParquetFiles:
     def check(self) -> None:
         """Raise :class:`OtherCheckpoint` now rather than in the first micro-batch."""
         entry, found = self._log.last(), self._checkpoint_id()
+        if not entry.is_new and not entry.position.startswith("{"):
+            raise TableError(f"{self.path} is an archive, not the table of a stream: name another one.")
         if entry.totals.records and json.loads(entry.position)["checkpoint"] != found:
             raise self._refusal()
         if found is None and any(self._noted().values()):

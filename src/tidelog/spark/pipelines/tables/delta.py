@@ -167,6 +167,8 @@ class DeltaCommits:
                 change(self._existing())
             except CommitFailedError:
                 continue
+            except DeltaError as failure:
+                raise TableError(f"{self.path} cannot be changed: {_reason(failure)}.") from failure
             return
         raise TableError(f"{self.path} changes too often to commit to it: run this again later.")
 
@@ -188,13 +190,18 @@ class DeltaCommits:
         if found is not None and self.totals()[0]:
             check_values([one.name for one in found.schema().fields], schema.names, self.path)
         if found is None:
-            Delta.create(
-                _for_delta(self.path),
-                schema,
-                mode="ignore",
-                partition_by=list(PARTITION_COLUMNS),
-                storage_options=self._storage,
-            )
+            try:
+                Delta.create(
+                    _for_delta(self.path),
+                    schema,
+                    mode="ignore",
+                    partition_by=list(PARTITION_COLUMNS),
+                    storage_options=self._storage,
+                )
+            except DeltaError as failure:
+                if self.load() is None:  # not created by another run at the same time either
+                    reason = _reason(failure)
+                    raise TableError(f"The table {self.path} cannot be created: {reason}.") from failure
         self.change(lambda table: self._evolve(table, schema))
 
     def _evolve(self, table: Delta, schema: pa.Schema) -> None:

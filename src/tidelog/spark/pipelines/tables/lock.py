@@ -121,7 +121,7 @@ def _renew(files: Files, owner: Owner, done: Event) -> None:
 
 
 def _release(files: Files, owner: Owner) -> None:
-    found = read_owner(files)
+    found = None if _is_damaged(files) else read_owner(files)
     if found is not None and found.run == owner.run:
         files.delete(LOCK)
 
