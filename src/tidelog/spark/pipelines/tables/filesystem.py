@@ -314,7 +314,11 @@ class ArrowFiles:
     def move(self, source: str, target: str) -> None:
         if self.exists(source):
             self._fs.create_dir(self._full(target).rpartition("/")[0], recursive=True)
-            self._fs.move(self._full(source), self._full(target))
+            try:
+                self._fs.move(self._full(source), self._full(target))
+            except FileNotFoundError:
+                if self.exists(source):  # not moved by another run
+                    raise
 
     def delete(self, name: str) -> None:
         kind = self._fs.get_file_info(self._full(name)).type
