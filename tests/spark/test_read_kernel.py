@@ -83,6 +83,17 @@ def test_what_comes_out_is_what_went_in(seed: int) -> None:
     assert decode(answer(data), (low, high)) == [one for one in records if low <= one.offset < high]
 
 
+def test_times_that_microseconds_cannot_hold_become_their_limits() -> None:
+    """Of a producer that counts in nanoseconds."""
+    limit = (2**63 - 1) // 1000
+    given = {-1: -1, -(2**40): -(2**40), limit: limit, 1_790_000_000_000_000_000: limit, 2**63 - 1: limit}
+    for time_ms, expected in given.items():
+        decoder = BatchDecoder(SCHEMA, "orders", 3, *EVERYTHING, True)
+        assert decoder.outline(answer(bytes(encode_batch([Record(0, time_ms, b"", b"", ())])))) == 1
+        (batch,) = decoder.decode()
+        assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [expected * 1000]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_damage_is_told_and_does_no_damage(seed: int) -> None:
     """Any bytes at all, with the CRC unchecked: rows or an error, and memory of others untouched."""

@@ -196,7 +196,10 @@ def _fill_batch(told, batch, row):  # type: ignore[no-untyped-def]
             store_64(offsets + 8 * row, offset)
         if wanted & s.WANT_TIMESTAMP:
             delta = 0 if append_time else timestamp_delta
-            store_64(timestamps + 8 * row, (base_timestamp + delta) * 1000)
+            # A producer that counts in nanoseconds exceeds the range of microseconds: its limit, not a time
+            # that is merely wrong.
+            ms = min(max(base_timestamp + delta, -s.TIMESTAMP_MS_MAX), s.TIMESTAMP_MS_MAX)
+            store_64(timestamps + 8 * row, ms * 1000)
         if wanted & s.WANT_TYPE:
             store_32(types + 4 * row, np.int64(append_time))
         row += 1

@@ -84,5 +84,7 @@ PACK_COUNT = 1
 PACK_BITS = 2
 PACK_SLOTS = 3
 
+TIMESTAMP_MS_MAX = (2**63 - 1) // 1000  # that fits into Spark's microseconds
+
 PADDING_BYTES = 64
 """Room after every buffer: copies use whole chunks, and a varint may be read past the end."""

@@ -35,8 +35,10 @@ __all__ = ["PARTITION_COLUMNS", "Archive", "ArchiveReport", "archive", "read_arc
 TABLE_FORMATS = tuple(FORMATS)
 
 # Not to_date(): that would depend on the session's time zone, and the same record must always go to the same
-# place.
-_UTC_DAY = "date_from_unix_date(cast(floor(unix_seconds(timestamp) / 86400) as int))"
+# place. Within the years 1 to 9999, which all readers of dates know: a producer that counts in microseconds
+# sends times far beyond, and one such directory would make a Delta table unreadable.
+_UTC_DAY = """date_from_unix_date(cast(
+    least(greatest(floor(unix_seconds(timestamp) / 86400), -719162), 2932896) as int))"""
 _NO_STEPS = ("minoffsetspertrigger", "maxtriggerdelay")
 
 

@@ -42,6 +42,8 @@ class ParquetFiles:
     def check(self) -> None:
         """Raise :class:`OtherCheckpoint` now rather than in the first micro-batch."""
         entry, found = self._log.last(), self._checkpoint_id()
+        if not entry.is_new and not entry.position.startswith("{"):
+            raise TableError(f"{self.path} is an archive, not the table of a stream: name another one.")
         if entry.totals.records and json.loads(entry.position)["checkpoint"] != found:
             raise self._refusal()
         if found is None and any(self._noted().values()):
@@ -50,8 +52,8 @@ class ParquetFiles:
     def add(self, rows: "DataFrame", batch_id: int) -> int:
         """Add the rows of a micro-batch, unless they are there; returns how many were added."""
         before = self._log.recover()
-        if before.number == 0:
-            before = self._taken_over(batch_id)
+        if before.is_new:
+            before = self._taken_over(before, batch_id)
         if before.totals.records:
             position = json.loads(before.position)
             if position["checkpoint"] != self._checkpoint_id():
@@ -75,13 +77,13 @@ class ParquetFiles:
     def row_total(self) -> int:
         return self._log.last().totals.records
 
-    def _taken_over(self, batch_id: int) -> Entry:
+    def _taken_over(self, before: Entry, batch_id: int) -> Entry:
         """The state of a table with notes. A note does not say of which checkpoint it is. A checkpoint that
         goes on repeats at most the last noted batch; one that began again comes by all of them.
         """
         noted = self._noted()
         if not noted:
-            return Entry()
+            return before
         last = max(noted)
         if batch_id < last or batch_id == 0:
             raise self._refusal()
@@ -90,7 +92,7 @@ class ParquetFiles:
                 self._files.delete(one.name)  # of a batch that was never noted, and is run again
         data = [one for one in self._files.files("") if one.name.endswith(".parquet")]
         totals = Totals(sum(noted.values()), 0, len(data), sum(one.size for one in data))
-        entry = self._log.commit(Entry(), Entry(position=self._position(last), totals=totals))
+        entry = self._log.commit(before, Entry(position=self._position(last), totals=totals))
         self._files.delete(_NOTES)
         return entry
 

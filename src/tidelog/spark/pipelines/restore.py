@@ -14,9 +14,9 @@ from tidelog.client.cluster import Cluster
 from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines import restore_targets
-from tidelog.spark.pipelines.archive import read_archive
 from tidelog.spark.pipelines.restore_targets import NewTopics
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
+from tidelog.spark.pipelines.tables.opening import open_existing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,14 +49,28 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) ->
     from pyspark.sql import functions
 
     rows = _chosen(spark, job)
-    found = rows.groupBy("topic").agg(functions.count("*"), functions.max("partition")).collect()
+    is_dropped = "value is null and decoded is not null" if "decoded" in rows.columns else "false"
+    found = (
+        rows.groupBy("topic")
+        .agg(
+            functions.count("*").alias("records"),
+            functions.max("partition").alias("last"),
+            functions.expr(f"count_if({is_dropped})").alias("dropped"),
+        )
+        .collect()
+    )
     if not found:
         raise OptionError(
             f"The archive {job.source} has no records{' where ' + job.where if job.where else ''}."
         )
-    total = sum(count for _, count, _ in found)
+    if dropped := sum(row["dropped"] for row in found):
+        raise OptionError(
+            f"The archive {job.source} has {dropped} records without their original values, which would be "
+            "restored as empty ones: leave them out with --where, or write the decoded column yourself."
+        )
+    total = sum(row["records"] for row in found)
     tell(Progress(0, 0.0, 0, f"of {total} records"))
-    created = _prepare(job, {str(topic): partition + 1 for topic, _, partition in found})
+    created = _prepare(job, {str(row["topic"]): row["last"] + 1 for row in found})
     # One task for each partition of a topic, to keep the order.
     ordered = rows.repartition(max(_partitions(rows), 1), "topic", "partition").sortWithinPartitions(
         "topic", "partition", "offset"
@@ -73,7 +87,7 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) ->
         options["topic"] = job.topic
     ordered.select(*columns).write.format("tidelog").mode("append").options(**options).save()
     tell(Progress(total, 0.0, 0, f"of {total} records"))
-    topics = [job.topic] if job.topic is not None else sorted(str(topic) for topic, _, _ in found)
+    topics = [job.topic] if job.topic is not None else sorted(str(row["topic"]) for row in found)
     return RestoreReport(total, topics, created)
 
 
@@ -86,12 +100,16 @@ def _prepare(job: Restore, archived: Mapping[str, int]) -> list[str]:
 
 
 def _chosen(spark: "SparkSession", job: Restore) -> "DataFrame":
-    rows = read_archive(spark, job.source, job.table_options)
+    table = open_existing(spark, job.source, job.table_options)
+    rows = table.read()
     if "value" not in rows.columns:
         raise OptionError(
             f"The archive {job.source} was made without the values as they were, so they cannot be restored; "
             "archive with them, or write the decoded column yourself."
         )
+    undecodable = table.read_undecodable()
+    if undecodable is not None:
+        rows = rows.unionByName(undecodable, allowMissingColumns=True)
     if job.where:
         rows = rows.where(job.where)
     return rows

@@ -11,7 +11,7 @@ One module per format implements :class:`Table`; :mod:`tidelog.spark.pipelines.s
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
@@ -129,6 +129,17 @@ class PositionMoved(TableError):
 
 class TableLocked(TableError):
     """Another run has this table."""
+
+
+def check_values(known: Collection[str], added: Collection[str], table: str) -> None:
+    """Raise :class:`TableError` if only one has the column of the original values: a value that was dropped
+    would look like one that never was.
+    """
+    if ("value" in known) != ("value" in added):
+        has, do = ("has", "do not drop them") if "value" in known else ("has not", "drop them (--drop-value)")
+        raise TableError(
+            f"{table} {has} the original values of its records: {do}, or archive to another target."
+        )
 
 
 Say = Callable[[str], None]

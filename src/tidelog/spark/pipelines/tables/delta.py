@@ -1,14 +1,14 @@
 """Archives as Delta tables: files that Spark writes and the package deltalake commits, so no jar is needed.
 
 Owns what an archive's table looks like in Delta. :mod:`tidelog.spark.pipelines.tables.delta_log` says what is
-in its log. Checkpoints of the log and the conditions of commits are Delta's.
+in its log, :mod:`tidelog.spark.pipelines.tables.delta_upkeep` merges small files. Checkpoints of the log and
+the conditions of commits are Delta's.
 """
 
 import json
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,17 +30,18 @@ from tidelog.spark.pipelines.tables import (
     PositionMoved,
     Say,
     TableError,
+    check_values,
 )
 from tidelog.spark.pipelines.tables.delta_log import lacks_fields, list_topics, read_mark, said
 from tidelog.spark.pipelines.tables.earlier import contents
-from tidelog.spark.pipelines.tables.filesystem import FileInfo
-from tidelog.spark.pipelines.tables.merging import mergeable
 from tidelog.spark.pipelines.tables.staging import (
     UNCOMMITTED_MS,
     Written,
     arrow_schema,
     attempt_name,
+    check_spelling,
     for_spark,
+    is_output,
     read_parquet,
     write_parquet,
 )
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 
 STAGING = "_staging"  # Readers and Delta's own clean-up leave such names alone.
 COMMITS_MAX = 20  # Commits that others may make while we try to make one.
-
-MANY_FILES = 16  # Small ones of a partition that are merged even if a large one is written again, too.
 
 _HOUR_MS = 3_600_000
 _SUMMARIZED = ("partition", "offset")  # Columns whose range the log has for each file.
@@ -115,11 +114,16 @@ class DeltaCommits:
 
     def write(self, rows: "DataFrame", attempt: int) -> list[Written]:
         self._ready_for(self.schema_of(rows))
+        return self.write_rows(rows, attempt)
+
+    def write_rows(self, rows: "DataFrame", attempt: int) -> list[Written]:
         name = attempt_name(attempt)
         self.write_files(rows, f"{_for_spark(self.path)}/{STAGING}/{name}")
         files, root = self._files(), f"{STAGING}/{name}"
         for number, source in enumerate(_parquet(files, root)):
             directory = source.path.removeprefix(f"{root}/").rpartition("/")[0]
+            if not is_output(f"{directory}/{name}.parquet"):
+                continue
             files.move(source.path, f"{directory}/{name}-{number:05}.parquet")
         return self.written(attempt)
 
@@ -138,7 +142,7 @@ class DeltaCommits:
         ]
 
     def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
-        actions: list[AddAction | RemoveAction] = [self._add(one) for one in files]
+        actions: list[AddAction | RemoveAction] = [self.addition(one) for one in files]
 
         def change(table: Delta) -> None:
             found = read_mark(table)
@@ -154,44 +158,56 @@ class DeltaCommits:
             )
 
         # A commit of its own: the next one must be on top of the version whose mark was read.
-        self._change(partial(list_topics, mark.position))
-        self._change(change)
+        self.change(partial(list_topics, mark.position))
+        self.change(change)
 
-    def _change(self, change: Callable[[Delta], None]) -> None:
+    def change(self, change: Callable[[Delta], None]) -> None:
         for _ in range(COMMITS_MAX):
             try:
                 change(self._existing())
             except CommitFailedError:
                 continue
+            except DeltaError as failure:
+                raise TableError(f"{self.path} cannot be changed: {_reason(failure)}.") from failure
             return
         raise TableError(f"{self.path} changes too often to commit to it: run this again later.")
 
-    def _add(self, file: Written) -> AddAction:
+    def addition(self, file: Written, *, data_change: bool = True) -> AddAction:
         files = self._files()
         metadata = pq.read_metadata(file.path, filesystem=files)
         return AddAction(
             path=file.path,
             size=file.bytes,
-            partition_values=_partition_values(file.path),
+            partition_values=partition_values(file.path),
             modification_time=time.time_ns() // 1_000_000,
-            data_change=True,
+            data_change=data_change,
             stats=json.dumps({"numRecords": file.rows, **_ranges(metadata)}),
         )
 
     def _ready_for(self, schema: pa.Schema) -> None:
         """The table has all columns that new files need."""
-        if self.load() is None:
-            Delta.create(
-                _for_delta(self.path),
-                schema,
-                mode="ignore",
-                partition_by=list(PARTITION_COLUMNS),
-                storage_options=self._storage,
-            )
-        self._change(lambda table: self._evolve(table, schema))
+        found = self.load()
+        if found is not None and self.totals()[0]:
+            check_values([one.name for one in found.schema().fields], schema.names, self.path)
+        if found is None:
+            try:
+                Delta.create(
+                    _for_delta(self.path),
+                    schema,
+                    mode="ignore",
+                    partition_by=list(PARTITION_COLUMNS),
+                    storage_options=self._storage,
+                )
+            except DeltaError as failure:
+                if self.load() is None:  # not created by another run at the same time either
+                    reason = _reason(failure)
+                    raise TableError(f"The table {self.path} cannot be created: {reason}.") from failure
+        self.change(lambda table: self._evolve(table, schema))
 
     def _evolve(self, table: Delta, schema: pa.Schema) -> None:
-        if lacks_fields(pa.schema(table.schema().to_arrow()), schema, "", self.path):
+        known = pa.schema(table.schema().to_arrow())
+        check_spelling(known, schema, self.path)
+        if lacks_fields(known, schema, "", self.path):
             write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge")
 
     def _existing(self) -> Delta:
@@ -207,20 +223,9 @@ class DeltaCommits:
     # -- the rest --------------------------------------------------------------------------
 
     def compact(self, *, target_bytes: int, say: Say) -> Compacted:
-        table = self.load()
-        partitions = list(_small_files(table, target_bytes)) if table else []
-        done = Compacted()
-        for number, values in enumerate(partitions):
-            say(f"compacting {number + 1} of {len(partitions)} partitions")
-            chosen: Any = [(name, "=", value) for name, value in values.items()]
-            made = self._existing().optimize.compact(partition_filters=chosen, target_size=target_bytes)
-            done = Compacted(
-                done.removed_files + made["numFilesRemoved"],
-                done.added_files + made["numFilesAdded"],
-                done.removed_bytes + _total_size(made["filesRemoved"]),
-                done.added_bytes + _total_size(made["filesAdded"]),
-            )
-        return done
+        from tidelog.spark.pipelines.tables.delta_upkeep import compact
+
+        return compact(self, target_bytes, say)
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
         table = self.load()
@@ -249,16 +254,22 @@ class DeltaCommits:
 
     def read(self) -> "DataFrame":
         table = self._existing()
-        features = set(table.protocol().reader_features or [])
-        if features & {"deletionVectors", "columnMapping"} or table.protocol().min_reader_version == 2:
+        if self.needs_jar(table):
             return self._read_with_jar()
+        return self.read_files(table, pa.table(table.get_add_actions())["path"].to_pylist())
+
+    def read_files(self, table: Delta, paths: list[str], *, parts: int | None = None) -> "DataFrame":
+        """``parts``: the number of Spark's tasks."""
         root = _for_spark(self.path)
-        return read_parquet(
-            self._spark,
-            pa.schema(table.schema().to_arrow()),
-            [f"{root}/{path}" for path in pa.table(table.get_add_actions())["path"].to_pylist()],
-            basePath=root,
-        )
+        schema = pa.schema(table.schema().to_arrow())
+        rows = read_parquet(self._spark, schema, [f"{root}/{path}" for path in paths], basePath=root)
+        return rows if parts is None else rows.coalesce(parts)
+
+    def needs_jar(self, table: Delta) -> bool:
+        """Whether another program added features with which files alone do not tell the rows."""
+        features = set(table.protocol().reader_features or [])
+        has_features = bool(features & {"deletionVectors", "columnMapping"})
+        return has_features or table.protocol().min_reader_version == 2
 
     def _read_with_jar(self) -> "DataFrame":
         from pyspark.errors import PySparkException
@@ -285,7 +296,7 @@ def _parquet(files: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
     return sorted((one for one in found if one.path.endswith(".parquet")), key=lambda one: one.path)
 
 
-def _partition_values(path: str) -> dict[str, str | None]:
+def partition_values(path: str) -> dict[str, str | None]:
     values = dict(part.split("=", 1) for part in path.split("/")[:-1])
     return {name: unquote(values[name]) for name in PARTITION_COLUMNS}
 
@@ -304,26 +315,6 @@ def _ranges(metadata: pq.FileMetaData) -> dict[str, dict[str, int]]:
             least[name] = min(one.min for one in found)
             greatest[name] = max(one.max for one in found)
     return {"minValues": least, "maxValues": greatest}
-
-
-def _small_files(table: Delta, target_bytes: int) -> Iterator[dict[str, str | None]]:
-    """Partitions that are worth it. deltalake merges all files of a partition that are not full, so this
-    waits until the small ones weigh enough, or are many.
-    """
-    files = pa.table(table.get_add_actions(flatten=True))
-    infos = [
-        FileInfo(path, size)
-        for path, size in zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True)
-    ]
-    counts = Counter(one.name.rpartition("/")[0] for one in infos if one.size < target_bytes)
-    for group in mergeable(infos, target_bytes):
-        if len(group.files) >= min(counts[group.directory], MANY_FILES):
-            yield _partition_values(f"{group.directory}/")
-
-
-def _total_size(metrics: Any) -> int:
-    found = json.loads(metrics) if isinstance(metrics, str) else metrics
-    return int(found["totalSize"])
 
 
 def _for_delta(path: str) -> str:

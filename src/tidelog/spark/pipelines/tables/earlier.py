@@ -30,8 +30,8 @@ _PARTS = ("records", "undecodable")  # Of each micro-batch the undecodable recor
 _LEFTOVERS = ("_batches", "_merges", "_staging")
 
 
-def take_over(spark: "SparkSession", target: str, files: Files, log: Log, say: Say) -> None:
-    """Nothing is done if there is no such archive."""
+def take_over(spark: "SparkSession", target: str, files: Files, log: Log, before: Entry, say: Say) -> None:
+    """Nothing is done if there is no such archive. ``before``: the state, which nothing was added to."""
     if not any(_data(files, part) for part in _PARTS) and not files.exists("checkpoint/offsets"):
         return
     for part in _PARTS:
@@ -49,7 +49,7 @@ def take_over(spark: "SparkSession", target: str, files: Files, log: Log, say: S
         counts.get("records", 0), counts.get("undecodable", 0), len(data), sum(one.size for one in data)
     )
     schemas = {part: table.schema.json() for part, table in tables.items()}
-    log.commit(Entry(), Entry(position=Position(spans).to_json(), schemas=schemas, totals=totals))
+    log.commit(before, Entry(position=Position(spans).to_json(), schemas=schemas, totals=totals))
     for part in _PARTS:
         for name in _LEFTOVERS:
             files.delete(f"{part}/{name}")

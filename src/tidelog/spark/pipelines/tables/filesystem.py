@@ -211,11 +211,38 @@ class HadoopFiles:
         return False
 
     def move(self, source: str, target: str) -> bool:
-        if not self.exists(source):
+        """Another run may move the same file: a target that is complete is never removed."""
+        from py4j.protocol import Py4JJavaError
+
+        size = self._size(source)
+        if size is None:
             return False
+        found = self._size(target)
+        if found == size:
+            # Copied by an earlier call that died before it removed the source, or moved by another run.
+            self.delete(source)
+            return True
+        if found is not None:
+            self.delete(target)
         self._fs.mkdirs(self._full(target).getParent())
-        self._rename(source, target)
-        return True
+        try:
+            is_moved = bool(self._fs.rename(self._full(source), self._full(target)))
+        except Py4JJavaError:
+            is_moved = False
+        if not is_moved and self.exists(source):
+            raise OSError(f"{self._full(source)} could not be renamed to {target}")
+        return is_moved
+
+    def _size(self, name: str) -> int | None:
+        """None if there is no such file."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return int(self._fs.getFileStatus(self._full(name)).getLen())
+        except Py4JJavaError:
+            if self.exists(name):
+                raise
+            return None
 
     def delete(self, name: str) -> None:
         self._fs.delete(self._full(name), True)
@@ -294,7 +321,12 @@ class ArrowFiles:
         if not self.exists(source):
             return False
         self._fs.create_dir(self._full(target).rpartition("/")[0], recursive=True)
-        self._fs.move(self._full(source), self._full(target))
+        try:
+            self._fs.move(self._full(source), self._full(target))
+        except FileNotFoundError:
+            if self.exists(source):  # not moved by another run
+                raise
+            return False
         return True
 
     def delete(self, name: str) -> None:

@@ -26,9 +26,9 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
     ResolveError,
-    RESTError,
     TableAlreadyExistsError,
     ValidationError,
+    ValidationException,
 )
 from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
@@ -36,7 +36,14 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Transform, YearTransform
 
-from tidelog.spark.pipelines.tables import Compacted, Position, PositionMoved, Say, TableError
+from tidelog.spark.pipelines.tables import (
+    Compacted,
+    Position,
+    PositionMoved,
+    Say,
+    TableError,
+    check_values,
+)
 from tidelog.spark.pipelines.tables.iceberg_catalogs import (
     Conflict,
     Identifier,
@@ -47,6 +54,8 @@ from tidelog.spark.pipelines.tables.staging import (
     Written,
     arrow_schema,
     attempt_name,
+    check_spelling,
+    is_output,
     read_parquet,
     write_parquet,
 )
@@ -61,12 +70,14 @@ POSITION_MAX_CHARS = 4096  # In the summary of each snapshot; a longer position 
 
 COMMITS_MAX = 20  # Commits that others may make while we try to make one.
 
-# The part of the record's time that separates partitions; in Spark, the same in UTC from columns of the row.
+# The part of the record's time that separates partitions; in Spark, the same in UTC. The column date has
+# limits, so it is not used.
+_DAY = "cast(floor(unix_seconds(timestamp) / 86400) as int)"
 UNITS: dict[str, tuple[Transform[Any, Any], str]] = {
     "hour": (HourTransform(), "cast(floor(unix_seconds(timestamp) / 3600) as bigint)"),
-    "day": (DayTransform(), "date"),
-    "month": (MonthTransform(), "trunc(date, 'MM')"),
-    "year": (YearTransform(), "trunc(date, 'YYYY')"),
+    "day": (DayTransform(), _DAY),
+    "month": (MonthTransform(), f"trunc(date_from_unix_date({_DAY}), 'MM')"),
+    "year": (YearTransform(), f"trunc(date_from_unix_date({_DAY}), 'YYYY')"),
 }
 
 _NEW_TABLE = {
@@ -113,6 +124,8 @@ class IcebergCommits:
             return load_guarded(self.catalog, self.identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+        except TableError:
+            raise
         except Exception as failure:  # Each kind of catalog has exceptions of its own, and of its libraries.
             raise TableError(
                 f"The Iceberg table {'.'.join(self.identifier)} cannot be loaded: {_reason(failure)}."
@@ -140,17 +153,17 @@ class IcebergCommits:
         """Each file has records of one partition."""
         from pyspark.sql import functions
 
-        split = rows.withColumn("by_topic", functions.col("topic")).withColumn(
-            "by_time", functions.expr(UNITS[unit][1])
-        )
-        write_parquet(split, directory, ["by_topic", "by_time"])
+        # In short: names of directories have at most 255 characters, and those of topics up to 249.
+        split = rows.withColumn("by", functions.col("topic")).withColumn("at", functions.expr(UNITS[unit][1]))
+        write_parquet(split, directory, ["by", "at"])
 
     def written(self, attempt: int) -> list[Written]:
         table = self._existing()
         directory = directory_of(table, attempt)
         filesystem, root = arrow_files(table, directory)
         found = filesystem.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
-        files = sorted((one for one in found if one.path.endswith(".parquet")), key=lambda one: one.path)
+        output = (one for one in found if is_output(one.path.removeprefix(root).lstrip("/")))
+        files = sorted(output, key=lambda one: one.path)
         return [
             Written(
                 f"{directory}{one.path.removeprefix(root)}",
@@ -182,7 +195,9 @@ class IcebergCommits:
                 change(self._existing())
             except Conflict:
                 continue
-            except (RESTError, OSError) as failure:
+            except (TableError, ValidationException):
+                raise
+            except Exception as failure:  # As in load().
                 raise TableError(
                     f"The commit to {self.path} failed: {_reason(failure)}; the next run continues from what "
                     "the table has."
@@ -192,8 +207,11 @@ class IcebergCommits:
 
     def _ready_for(self, schema: pa.Schema) -> IcebergTable:
         """The table, with all columns and partitions that new files need."""
-        if self.load() is None:
+        found = self.load()
+        if found is None:
             self._create(schema)
+        elif self.totals()[0]:
+            check_values(found.schema().column_names, schema.names, self.path)
         self.change(lambda table: self._evolve(table, schema))
         return self._existing()
 
@@ -215,6 +233,7 @@ class IcebergCommits:
     def _evolve(self, table: IcebergTable, schema: pa.Schema) -> None:
         try:
             with table.transaction() as transaction:
+                check_spelling(schema_to_pyarrow(table.schema(), include_field_ids=False), schema, self.path)
                 with transaction.update_schema() as schemas:
                     schemas.union_by_name(schema)
                 wanted = self._unit or ("day" if table.spec().is_unpartitioned() else unit_of(table.metadata))

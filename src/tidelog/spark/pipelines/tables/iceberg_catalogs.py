@@ -65,7 +65,13 @@ def local_directory(target: str) -> Path:
             f"An Iceberg archive at {target} needs a catalog, because {place.scheme}: cannot decide between "
             "two writers: name one with --catalog, and give the namespace of its tables with --to."
         )
-    return Path(unquote(place.path) if place.scheme else target).absolute()
+    found = Path(unquote(place.path) if place.scheme else target).absolute()
+    if {"#", "?"} & {*str(found)}:
+        raise TableError(
+            f"An Iceberg archive cannot be in {found}: its files are named by URIs, in which # and ? mean "
+            "something else; choose another directory."
+        )
+    return found
 
 
 def _named_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
@@ -152,6 +158,7 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
             raise NoSuchTableError(f"There is no table in {directory}")
         location = _uri(_metadata_file(directory, version))
         metadata = FromInputFile.table_metadata(load_file_io({}, location).new_input(location))
+        _check_location(directory, metadata.location)
         return Table(
             identifier=self.identifier_to_tuple(identifier),
             metadata=metadata,
@@ -203,6 +210,19 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
         hint.write_text(str(version))
         hint.replace(final.with_name("version-hint.text"))
         return _uri(final)
+
+
+def _check_location(directory: Path, location: str) -> None:
+    """Metadata names files with their whole paths. Used in a copy, it would name those of the original, and
+    an expiry would remove what the original has added since.
+    """
+    home = Path(location.removeprefix("file://"))
+    if home == directory or (home.exists() and home.samefile(directory)):
+        return
+    raise TableError(
+        f"The Iceberg table in {directory} was moved or copied from {home}, where its metadata says that its "
+        f"files are: move it back, or make {home} a link to it."
+    )
 
 
 def _uri(path: Path) -> str:

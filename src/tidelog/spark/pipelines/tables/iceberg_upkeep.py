@@ -71,7 +71,16 @@ def _directory(table: IcebergTable, file: DataFile) -> str:
 
 
 def last_day(unit: str, number: int) -> datetime.date:
-    """Of the given hour, day, month or year, counted from 1970."""
+    """Of the given hour, day, month or year, counted from 1970; the last one that a calendar has, if a
+    producer's clock was beyond it.
+    """
+    try:
+        return _last_day(unit, number)
+    except (OverflowError, ValueError):
+        return datetime.date.max if number > 0 else datetime.date.min
+
+
+def _last_day(unit: str, number: int) -> datetime.date:
     start = datetime.date(1970, 1, 1)
     if unit in ("hour", "day"):
         return start + datetime.timedelta(days=number if unit == "day" else number // 24)

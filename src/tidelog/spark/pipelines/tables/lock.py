@@ -75,7 +75,7 @@ def locked(files: Files, target: str, *, breaks: bool, say: Say) -> Iterator[Non
 def _take(files: Files, target: str, owner: Owner, breaks: bool, say: Say) -> None:
     if files.create(LOCK, owner.to_json()):
         return
-    found = read_owner(files)
+    found = None if breaks and _is_damaged(files) else read_owner(files)
     if found is not None:
         if not breaks and not found.is_dead:
             way = (
@@ -95,6 +95,18 @@ def read_owner(files: Files) -> Owner | None:
         return Owner(**json.loads(files.read(LOCK)))
     except FileNotFoundError:
         return None
+    except (ValueError, TypeError):
+        raise TableLocked(
+            f"The lock {LOCK} cannot be read: if no other run has the table, break the lock (--break-lock)."
+        ) from None
+
+
+def _is_damaged(files: Files) -> bool:
+    try:
+        read_owner(files)
+    except TableLocked:
+        return True
+    return False
 
 
 def _renew(files: Files, owner: Owner, done: Event) -> None:
@@ -109,7 +121,7 @@ def _renew(files: Files, owner: Owner, done: Event) -> None:
 
 
 def _release(files: Files, owner: Owner) -> None:
-    found = read_owner(files)
+    found = None if _is_damaged(files) else read_owner(files)
     if found is not None and found.run == owner.run:
         files.delete(LOCK)
 

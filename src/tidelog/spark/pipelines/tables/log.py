@@ -10,10 +10,13 @@ last entry finishes that entry first. Every entry has the whole state, so the on
 A number is taken only once. That makes changes conditional: a process that did not see the last entry cannot
 commit. An entry that was delayed until higher ones existed, and whose number was free again, is ignored.
 
-What is staged may be deleted before it is moved: by a user who takes it for the rest of a dead process, or by
-a process that recovers because it does not know of ours. Before the commit the mark of the staging directory
-tells, which is removed first. After it, a file that is in neither place tells: the change is undone by an
-entry with the state before, which is there until a change is carried out. Its rows are then added again.
+What is staged may be deleted before it is moved, by a user who takes it for the rest of a dead process.
+Before the commit the mark of the staging directory tells, which is removed first. After it, a file that is in
+neither place tells: the change is undone by an entry with the state before, which is there until a change is
+carried out. Its rows are then added again.
+
+Staged files that were never committed are removed by the next run. Their owner may still be alive, if its
+lock was broken: a new entry without a change comes first, so that it cannot commit them any more.
 """
 
 import json
@@ -22,7 +25,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
-from tidelog.spark.pipelines.tables import PositionMoved, Totals
+from tidelog.invariant import invariant
+from tidelog.spark.pipelines.tables import PositionMoved, TableError, Totals
 from tidelog.spark.pipelines.tables.filesystem import FileInfo, Files
 
 LOG = "_log"
@@ -31,7 +35,8 @@ STAGING = "_staging"
 _MARK = ".staged"  # Behind the name of a staging directory: nobody has begun to remove it.
 _PENDING = "_pending"  # In a staging directory: its entry has not been carried out.
 _ENTRY = re.compile(rf"{LOG}/(\d+)\.json")
-_PART = re.compile(r"part-(\d+)-.*?(?:-?c(\d+))?\.(?:\w+\.)?parquet$")
+# Number of the task, and of its file in the directory. Files that are not compressed have no codec's suffix.
+_PART = re.compile(r"part-(\d+)-.*[.-]c(\d+)\.(?:\w+\.)?parquet$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,11 @@ class Entry:
     staging: str = ""  # Empty: there are no moves.
     moves: dict[str, str] = field(default_factory=dict)  # From the staging directory to the place.
     removes: list[str] = field(default_factory=list)
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was ever added."""
+        return not self.position
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -69,6 +79,11 @@ class Log:
                 return Entry.from_json(self._files.read(names[max(names)]))
             except FileNotFoundError:
                 continue  # a newer one replaced it after we looked
+            except (ValueError, TypeError, KeyError):
+                raise TableError(
+                    f"The table's log is damaged: {names[max(names)]} cannot be read; restore it from a "
+                    "copy, or delete it to let the next run find the position from the records."
+                ) from None
 
     def commit(self, after: Entry, change: Entry) -> Entry:
         """Append a change to the state ``after`` and carry it out; :class:`PositionMoved` if there is a newer
@@ -109,11 +124,21 @@ class Log:
         entry = self.last()
         if entry.number and not self._carry_out(entry):
             entry = self.last()
-        found = self._files.directories(STAGING)
-        for mark in self._files.files(STAGING):
+        # Listed before the entry: what is staged later may still be committed.
+        abandoned, marks = self._files.directories(STAGING), self._files.files(STAGING)
+        if abandoned:
+            entry = self.commit(entry, replace(entry, staging="", moves={}, removes=[]))
+        for mark in marks:
             self._files.delete(mark.name)
-        for directory in found:
+        for directory in abandoned:
             self._files.delete(directory)
+        return entry
+
+    def settled(self) -> Entry:
+        """The state, with all files where it says."""
+        entry = self.last()
+        if self.is_pending(entry) and not self._carry_out(entry):
+            entry = self.last()
         return entry
 
     def new_staging(self) -> str:
@@ -121,12 +146,18 @@ class Log:
         self._files.write(staging + _MARK, b"")
         return staging
 
+    def discard(self, staging: str) -> None:
+        self._files.delete(staging)
+        self._files.delete(staging + _MARK)
+
     def staged(self, staging: str) -> list[FileInfo]:
-        """All files in it; :class:`PositionMoved` if another process may have removed some."""
-        found = [one for one in self._files.files(staging, recursive=True) if one.name.endswith(".parquet")]
+        """What Spark wrote; :class:`PositionMoved` if another process may have removed some of it. A task
+        that lost against its copy may write to a hidden directory afterwards.
+        """
+        found = self._files.files(staging, recursive=True)
         if not self._files.exists(staging + _MARK):  # last: it is the first that is removed
             raise PositionMoved("What a step had written was deleted; run the pipeline again.")
-        return found
+        return [one for one in found if _is_data(one.name[len(staging) + 1 :])]
 
     def visible(self, directory: str, entry: Entry | None = None) -> list[FileInfo]:
         """The files with the rows, each row in one: of a change that is being carried out all or nothing
@@ -157,8 +188,7 @@ class Log:
         for name in entry.removes:
             self._files.delete(name)
         if entry.staging:
-            self._files.delete(entry.staging)
-            self._files.delete(entry.staging + _MARK)
+            self.discard(entry.staging)
         for number, name in self._entries().items():
             if number < entry.number:
                 self._files.delete(name)
@@ -182,10 +212,11 @@ def placed(staged: list[FileInfo], staging: str, place: Callable[[str], str]) ->
     for one in staged:
         inner, _, file = one.name[len(staging) + 1 :].rpartition("/")
         found = _PART.match(file)
-        part = f"{found[1]}-{found[2] or 0}" if found else file.removesuffix(".parquet")
+        part = f"{found[1]}-{found[2]}" if found else file.removesuffix(".parquet")
         directory = place(inner)
         name = f"{staging.rpartition('/')[2]}-{part}.parquet"
         moves[one.name] = f"{directory}/{name}" if directory else name
+    invariant(len({*moves.values()}) == len(moves), "two staged files would have the same name")
     return moves
 
 

@@ -33,13 +33,16 @@ from tidelog.spark.pipelines.tables import (
     Rows,
     Say,
     Step,
+    TableError,
     Totals,
+    check_values,
 )
 from tidelog.spark.pipelines.tables.filesystem import Files, files_at
 from tidelog.spark.pipelines.tables.lock import locked
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
 from tidelog.spark.pipelines.tables.merging import Group, mergeable
 from tidelog.spark.pipelines.tables.schemas import merged
+from tidelog.spark.pipelines.tables.staging import NOTHING_IGNORED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,14 +82,21 @@ class ParquetTable:
         for message in self._messages:
             say(message)
         self._messages.clear()
-        if self.log.recover().number == 0:
+        if (entry := self.log.recover()).is_new:
             from tidelog.spark.pipelines.tables.earlier import take_over
 
-            take_over(self._spark, self.target, self.files, self.log, say)
+            take_over(self._spark, self.target, self.files, self.log, entry, say)
 
     def position(self) -> Position:
-        text = self.log.last().position
-        return Position.from_json(text) if text else Position()
+        return self._position(self.log.last())
+
+    def _position(self, entry: Entry) -> Position:
+        try:
+            return Position.from_json(entry.position or "[]")
+        except (TypeError, ValueError):
+            raise TableError(
+                f"{self.target} is the table of another pipeline, not an archive: use another target."
+            ) from None
 
     def totals(self) -> Totals:
         return self.log.last().totals
@@ -95,14 +105,20 @@ class ParquetTable:
 
     def append(self, rows: Rows, step: Step) -> Added:
         before = self.log.last()
-        if Position.from_json(before.position or "[]") != step.before:
+        if self._position(before) != step.before:
             raise PositionMoved(f"Another run has added to {self.target} meanwhile; run the pipeline again.")
         schemas = self._grown(before, rows)
         staging = "" if rows.is_empty else self.log.new_staging()
-        records, undecodable = self._write(rows, staging) if staging else (0, 0)
-        staged = self.log.staged(staging) if staging else []
-        added = Added(records, undecodable, len(staged), sum(one.size for one in staged))
-        step.confirm()
+        try:
+            records, undecodable = self._write(rows, staging) if staging else (0, 0)
+            staged = self.log.staged(staging) if staging else []
+            added = Added(records, undecodable, len(staged), sum(one.size for one in staged))
+            step.confirm()
+        except Exception:
+            # A full disk must have room again, and a run that goes on may try often.
+            if staging:
+                self.log.discard(staging)
+            raise
         change = Entry(
             position=step.after.to_json(),
             schemas=schemas,
@@ -117,8 +133,11 @@ class ParquetTable:
         """The columns with those of the rows, before anything is written."""
         grown = dict(before.schemas)
         for part, added in ((RECORDS, rows.records), (UNDECODABLE, rows.undecodable)):
+            known = _schema(before, part)
+            if added is not None and known is not None:
+                check_values(known.fieldNames(), added.columns, f"{self.target}/{part}")
             if added is not None:
-                schema = merged(_schema(before, part), added.schema, f"{self.target}/{part}")
+                schema = merged(known, added.schema, f"{self.target}/{part}")
                 grown[part] = schema.json()
         return grown
 
@@ -157,10 +176,14 @@ class ParquetTable:
         return mergeable(self.log.visible(part), target_bytes)
 
     def _merge(self, group: Group, target_bytes: int) -> Compacted:
-        before = self.log.last()
+        # Another run may have merged these files meanwhile: in the state that this merge is based on, they
+        # must still count, or their rows would be there twice.
+        before = self.log.settled()
         part = group.directory.partition("/")[0]
-        staging = self.log.new_staging()
         names = [one.name for one in group.files]
+        if not {*names} <= {one.name for one in self.log.visible(part, before)}:
+            return Compacted()
+        staging = self.log.new_staging()
         rows = self._load(_schema(before, part), part, names).drop(*PARTITION_COLUMNS)
         count = max(round(group.size / target_bytes), 1)
         rows.coalesce(count).write.mode("overwrite").parquet(f"{self.target}/{staging}")
@@ -200,7 +223,7 @@ class ParquetTable:
                 return found
 
     def _read_state(self, part: str, entry: Entry) -> "DataFrame | None":
-        if entry.number == 0:
+        if entry.is_new:
             from tidelog.spark.pipelines.tables.earlier import read_earlier
 
             return read_earlier(self._spark, self.target, self.files, part)
@@ -220,6 +243,7 @@ class ParquetTable:
         if not names:
             return self._spark.createDataFrame([], schema)
         reader = self._spark.read.schema(schema).option("basePath", f"{self.target}/{part}")
+        reader = reader.options(**NOTHING_IGNORED)
         return reader.parquet(*(f"{self.target}/{name}" for name in names))
 
 

@@ -30,6 +30,9 @@ _SENSIBLE = {
     "spark.sql.maxConcurrentOutputFileWriters": "4",
 }
 
+# A merge that skips what it cannot read would remove it, whatever the user's session says.
+NOTHING_IGNORED = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+
 # A file that no commit names may belong to a step that is running. Expiry leaves younger ones alone.
 UNCOMMITTED_MS = 3_600_000
 
@@ -51,6 +54,13 @@ def attempt_name(attempt: int) -> str:
     return f"step-{attempt:016x}"
 
 
+def is_output(name: str) -> bool:
+    """Whether a file below the directory that Spark wrote to is part of the result. A task that lost against
+    its copy, or whose executor was given up, may write to a hidden directory after the job has ended.
+    """
+    return name.endswith(".parquet") and not any(part.startswith(("_", ".")) for part in name.split("/"))
+
+
 def write_parquet(rows: "DataFrame", path: str, partition_by: Sequence[str]) -> None:
     """Spark's own commit protocol: files appear when all tasks have ended."""
     with _settings(rows.sparkSession):
@@ -65,13 +75,29 @@ def read_parquet(
     wanted = _struct(schema)
     if not paths:
         return spark.createDataFrame([], wanted)
-    reader = spark.read.schema(wanted).options(**options)
+    reader = spark.read.schema(wanted).options(**NOTHING_IGNORED, **options)
     return reader.parquet(*(for_spark(one) for one in paths)).select(*wanted.fieldNames())
 
 
 def arrow_schema(rows: "DataFrame") -> pa.Schema:
     """Of the files that Spark will write, with every column optional."""
     return pa.schema(_fields(rows.schema))
+
+
+def check_spelling(known: "pa.Schema | pa.StructType", added: "pa.Schema | pa.StructType", path: str) -> None:
+    """Raise :class:`TableError` for a field whose name the table has in other letters."""
+    spellings = {one.name.lower(): one.name for one in [*added, *known]}
+    kinds = {one.name: one.type for one in known}
+    for one in added:
+        spelling = spellings[one.name.lower()]
+        if spelling != one.name:
+            raise TableError(
+                f"{path} has a field {spelling}, and new records have {one.name}, which Spark does not tell "
+                "apart: give the field another name, or archive to a new target."
+            )
+        nested = kinds.get(one.name)
+        if nested is not None and pa.types.is_struct(nested) and pa.types.is_struct(one.type):
+            check_spelling(nested, one.type, path)
 
 
 def for_spark(path: str) -> str:

@@ -15,7 +15,7 @@ from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines.archive_view import Asked, look
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
-from tidelog.spark.pipelines.tables import Place, Span
+from tidelog.spark.pipelines.tables import Place, Position, Span, Table, TableError, Totals
 from tidelog.spark.pipelines.tables.opening import open_existing
 from tidelog.spark.pipelines.verify import facts
 from tidelog.spark.pipelines.verify.judging import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FINDINGS_SHOWN = 100
+_LOOKS_MAX = 10
 _DETAILS = {
     "missing": "the topic has this record, and the archive does not",
     "differs": "the archive and the topic have different records",
@@ -76,10 +77,10 @@ class VerifyReport:
 def verify(spark: "SparkSession", job: Verify, *, tell: Tell = tell_nobody) -> VerifyReport:
     """Compare; findings are in the report, nothing is raised."""
     table = open_existing(spark, job.target, job.table_options)
-    archived, has_value = facts.archived_rows(table)
+    position, totals, (archived, has_value) = _state(table)
     if job.topics:
         archived = archived.where(archived.topic.isin(job.topics))
-    spans = dict(table.position().spans) or facts.spans_of_rows(archived)
+    spans = dict(position.spans) or facts.spans_of_rows(archived)
     spans = {place: span for place, span in spans.items() if not job.topics or place.topic in job.topics}
     if not spans:
         of = f" of {', '.join(job.topics)}" if job.topics else ""
@@ -90,10 +91,43 @@ def verify(spark: "SparkSession", job: Verify, *, tell: Tell = tell_nobody) -> V
     archived = facts.named(spark, archived, adopting(spans))
     parted = facts.parted(spark, archived, facts.ranges_table(spark, judged)).persist()
     try:
-        return _report(spark, job, judged, parted, has_value)
+        report = _report(spark, job, judged, parted, has_value)
+        return report if job.topics else _with_removed(report, totals)
     finally:
         parted.unpersist()
         tell(Progress(len(spans), 0.0, 0, f"of {len(spans)} partitions"))
+
+
+def _state(table: Table) -> "tuple[Position, Totals, tuple[DataFrame, bool]]":
+    """Of one moment: an archive run may add records meanwhile, and a position that is ahead of the rows would
+    make them seem to be missing.
+    """
+    for _ in range(_LOOKS_MAX):
+        before = table.position(), table.totals()
+        rows = facts.archived_rows(table)
+        if (table.position(), table.totals()) == before:
+            return *before, rows
+    raise TableError(
+        f"{table.target} changes too often to be verified: do so while no archive run adds to it."
+    )
+
+
+def _with_removed(report: VerifyReport, totals: Totals) -> VerifyReport:
+    """With rows that the table's metadata counts and that are not there, as far as the topics did not tell
+    already.
+    """
+    rows = sum(one.records - one.duplicates for one in report.places)
+    removed = totals.records + totals.undecodable - rows - report.counts.get("missing", 0)
+    if removed <= 0:
+        return report
+    place = next((one for one in report.places if one.missing_offsets), report.places[0])
+    detail = f"{removed} of the archived records are gone from the archive, which cannot tell their offsets"
+    found = Finding("removed", place.topic, place.topic_id, place.partition, place.start_offset, detail)
+    return replace(
+        report,
+        findings=[*report.findings, found][:FINDINGS_SHOWN],
+        counts={**report.counts, "removed": removed},
+    )
 
 
 def _judged(spans: Mapping[Place, Span], now: Mapping[tuple[str, int], TopicNow]) -> list[Judged]:

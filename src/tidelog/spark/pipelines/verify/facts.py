@@ -75,7 +75,10 @@ def _hashed(rows: "DataFrame", has_value: bool) -> "DataFrame":
     names = {name.lower(): name for name in rows.columns}
     with_id = f"coalesce({names['topicid']}, '')" if "topicid" in names else "''"
     values = "value is null, value, " if has_value else ""
-    covered = f"offset, key is null, key, {values}coalesce(headers, array()), unix_micros(timestamp)"
+    # With an own mark for no value: hashed alone, a header without one and the next key look like one header.
+    marked = "struct(one.key, one.value is null as absent, one.value)"
+    headers = f"transform(coalesce(headers, array()), one -> {marked})"
+    covered = f"offset, key is null, key, {values}{headers}, unix_micros(timestamp)"
     return rows.select(
         functions.col("topic").cast("string").alias("topic"),
         functions.expr(with_id).alias("topic_id"),

@@ -15,6 +15,7 @@ unknown    the archive has a record that the topic never had, or has lost (allow
 duplicate  a record is in the archive more than once
 stray      a record is in the archive, and the archive's position does not cover it
 lost       the topic deleted records before they were archived
+removed    the table's metadata counts a record that the table does not have any more
 ========== ============================================================================================
 """
 
@@ -77,6 +78,7 @@ class PlaceState:
     uncompared: int  # of them, because the topic no longer has these offsets
     missing_offsets: int  # without a record, where the topic cannot tell why
     behind: int  # offsets of the topic that are not archived yet
+    duplicates: int  # rows too many
     exists: bool = True  # False: this topic id is gone
     note: str = ""
 
@@ -148,6 +150,7 @@ def state_of(judged: Judged) -> PlaceState:
         past.records,
         _missing_offsets(judged, past),
         behind,
+        sum(part.duplicates for part in judged.parts.values()),
         now is not None,
         _note(judged),
     )

@@ -35,8 +35,8 @@ class ArrowIceberg(IcebergCommits):
     def write_files(self, rows: Any, unit: str, directory: str) -> None:
         length = {"day": 10, "month": 7, "year": 4}[unit]
         when = pc.utf8_slice_codeunits(pc.cast(rows["date"], pa.string()), 0, length)
-        split = rows.append_column("by_topic", rows["topic"]).append_column("by_time", when)
-        _write(split, directory.removeprefix("file://"), ["by_topic", "by_time"])
+        split = rows.append_column("by", rows["topic"]).append_column("at", when)
+        _write(split, directory.removeprefix("file://"), ["by", "at"])
 
     def read_files(self, table: Any, paths: list[str], *, parts: int | None = None) -> Any:
         return ds.dataset([one.removeprefix("file://") for one in paths]).to_table()
@@ -48,6 +48,12 @@ class ArrowDelta(DeltaCommits):
 
     def write_files(self, rows: Any, directory: str) -> None:
         _write(rows, directory.removeprefix("file://"), ["topic", "date"])
+
+    def read_files(self, table: Any, paths: list[str], *, parts: int | None = None) -> Any:
+        schema = pa.schema(table.schema().to_arrow())
+        by = ds.partitioning(pa.schema([schema.field(name) for name in ("topic", "date")]), flavor="hive")
+        files = [f"{self.path}/{one}" for one in paths]
+        return ds.dataset(files, schema=schema, partitioning=by, partition_base_dir=self.path).to_table()
 
 
 def _write(rows: pa.Table, directory: str, by: list[str]) -> None:

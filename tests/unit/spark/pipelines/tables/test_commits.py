@@ -248,3 +248,78 @@ def test_a_compaction_at_the_same_time_does_not_stop_a_step(
     monkeypatch.setattr(slow._records, "commit", late)
     add(slow, 4, 6)
     assert offsets(opened()) == Counter(range(6)) and opened().totals().files == 2
+
+
+def test_of_two_compactions_at_the_same_time_one_counts(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for start in range(0, 8, 2):
+        add(opened(), start, start + 2, records(start), undecodable(start + 1))
+    slow: Any = opened()
+    inner = slow._records.change
+    others: list[Any] = []
+
+    def late(change: Any) -> None:
+        monkeypatch.setattr(slow._records, "change", inner)
+        others.append(opened().compact(target_bytes=1 << 20, say=lambda text: None))
+        inner(change)
+
+    monkeypatch.setattr(slow._records, "change", late)
+    done = slow.compact(target_bytes=1 << 20, say=lambda text: None)
+    assert others[0].removed_files == 8 and done.removed_files == 0
+    assert offsets(opened()) == Counter(range(0, 8, 2))
+    assert offsets(opened(), "undecodable") == Counter(range(1, 8, 2))
+
+
+def test_a_compaction_that_a_commit_overtakes_is_not_added_on_top(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the table and the commit."""
+    for start in range(4):
+        add(opened(), start, start + 1)
+    slow = opened()
+    one = cast(Any, slow._records)
+    name = "_existing"
+    inner = getattr(one, name)
+
+    def stale() -> Any:
+        found = inner()
+        monkeypatch.setattr(one, name, inner)
+        add(opened(), 4, 5)
+        opened().compact(target_bytes=1 << 20, say=lambda text: None)
+        return found
+
+    monkeypatch.setattr(one, name, stale)
+    one.compact(target_bytes=1 << 20, say=lambda text: None)
+    assert offsets(opened()) == Counter(range(5)) and opened().position() == at(5)
+
+
+def test_files_of_a_task_that_lost_against_its_copy_do_not_count(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind: Any = type(opened()._records)
+    inner = kind.write_files
+
+    def with_late_task(self: Any, rows: Any, *place: Any) -> None:
+        inner(self, rows, *place)
+        inner(self, rows, *place[:-1], f"{place[-1]}/_temporary/0/_temporary/attempt_1")
+
+    monkeypatch.setattr(kind, "write_files", with_late_task)
+    add(opened(), 0, 3, records(0, 1), undecodable(2))
+    assert offsets(opened()) == Counter([0, 1]) and offsets(opened(), "undecodable") == Counter([2])
+
+
+def test_names_that_spark_does_not_tell_apart_are_refused(opened: Open) -> None:
+    add(opened(), 0, 2)
+    other = pa.struct([pa.field("ID", pa.int32())])
+    with pytest.raises(TableError, match="has a field id, and new records have ID"):
+        add(opened(), 2, 3, records(2, decoded=other, ID=2).drop_columns([]))
+    add(opened(), 2, 3)
+    assert offsets(opened()) == Counter(range(3))
+
+
+def test_values_are_in_all_rows_or_in_none(opened: Open) -> None:
+    add(opened(), 0, 2, None, undecodable())
+    with pytest.raises(TableError, match="has the original values of its records: do not drop them"):
+        add(opened(), 2, 3, records(2).drop_columns(["value"]), undecodable())
+    assert opened().position() == at(2)

@@ -78,6 +78,10 @@ def test_a_lock_of_another_machine_expires_or_is_broken() -> None:
     with pytest.raises(TableLocked, match="5 minutes after it died"):
         take(owned_by())
     assert "broken" in take(owned_by(), breaks=True)[0]
+    damaged = MemoryFiles({LOCK: b""})
+    with pytest.raises(TableLocked, match=f"The lock {LOCK} cannot be read"):
+        take(damaged)
+    assert take(damaged, breaks=True) == []
 
 
 def test_a_run_whose_lock_was_broken_leaves_the_other_one_alone() -> None:

@@ -4,6 +4,7 @@ and the ages and days that compaction and expiry calculate with.
 
 import datetime
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,36 @@ def test_ages_and_last_days() -> None:
     assert last_day("month", 12 * 56 + 4) == datetime.date(2026, 5, 31)
     assert last_day("month", 12 * 56 + 11) == datetime.date(2026, 12, 31)
     assert last_day("year", 56) == datetime.date(2026, 12, 31)
+    # Of producers that count in microseconds.
+    for unit in ("hour", "day", "month", "year"):
+        assert last_day(unit, 10**9) == datetime.date.max and last_day(unit, -(10**9)) == datetime.date.min
+
+
+def test_a_copy_of_an_iceberg_archive_does_not_touch_the_original(
+    iceberg: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(iceberg(), 0, 4)
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "archive", copy / "archive")
+    copied = opener("iceberg", copy, monkeypatch)
+    for use in (lambda: add(copied(), 4, 6), lambda: copied().expire(older_than_ms=0, say=print)):
+        with pytest.raises(TableError, match=f"was moved or copied from {tmp_path}/archive/records"):
+            use()
+    # Through a link it is the same one.
+    link = tmp_path / "link"
+    link.mkdir()
+    (link / "archive").symlink_to(tmp_path / "archive")
+    linked = opener("iceberg", link, monkeypatch)
+    add(linked(), 4, 6)
+    assert offsets(iceberg()) == Counter(range(6))
+
+
+def test_an_iceberg_archive_is_not_put_where_its_uris_would_not_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a#b", "a?b"):
+        with pytest.raises(TableError, match="choose another directory"):
+            opener("iceberg", tmp_path / name, monkeypatch)()
+    place = tmp_path / "a b%20ü"
+    add(opener("iceberg", place, monkeypatch)(), 0, 2)
+    assert offsets(opener("iceberg", place, monkeypatch)()) == Counter(range(2))
