@@ -39,7 +39,7 @@ _NO_PATH = "PATH_NOT_FOUND"
 def explained() -> Iterator[None]:
     """Turns what a pipeline raises into :class:`CommandFailed`; errors of our own code stay as they are."""
     from confluent_kafka import KafkaException
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from tidelog.client.errors import ClientError

@@ -159,7 +159,7 @@ class HadoopFiles:
         return bool(self._fs.exists(self._full(name)))
 
     def files(self, directory: str, *, recursive: bool = False) -> list[FileInfo]:
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JJavaError
 
         for _ in range(_LIST_TRIES):
             # Some file systems fail if a file vanishes while its directory is listed.

@@ -147,8 +147,9 @@ class Log:
         return staging
 
     def discard(self, staging: str) -> None:
-        self._files.delete(staging)
+        """What was staged and will not be committed, or has been moved."""
         self._files.delete(staging + _MARK)
+        self._files.delete(staging)
 
     def staged(self, staging: str) -> list[FileInfo]:
         """What Spark wrote; :class:`PositionMoved` if another process may have removed some of it. A task
