@@ -38,13 +38,12 @@ def offsets(spark: SparkSession, target: str) -> list[int]:
     return sorted(row.offset for row in read_archive(spark, target).select("offset").collect())
 
 
-@pytest.mark.parametrize("table_format", ["parquet", "iceberg", "delta"])
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
 def test_times_and_names_at_their_limits_are_archived(
     spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path, table_format: str
 ) -> None:
-    pytest.importorskip({"iceberg": "pyiceberg", "delta": "deltalake"}.get(table_format, "pyspark"))
-    name, any_time = f"{table_format}.{os.getpid()}-".ljust(249, "x"), 2**63 - 1
-    topic = create_topic(1, name=name, message_timestamp_after_max_ms=any_time)
+    pytest.importorskip({"delta": "deltalake"}.get(table_format, "pyspark"))
+    topic = topic_of_any_time(create_topic, table_format)
     target = str(tmp_path / "a b")
     job = Archive(Topics(bootstrap, topic), target, table_format=table_format)
     for _ in range(2):
@@ -59,6 +58,26 @@ def test_times_and_names_at_their_limits_are_archived(
     assert {(row.ms, row.day) for row in found.collect()} == {(MICROSECONDS, "9999-12-31")}
     checked = run_verify(spark, Verify(target, bootstrap))
     assert checked.holds and offsets(spark, target) == [0, 1, 2, 3], checked.findings
+
+
+def test_a_time_that_iceberg_cannot_store_is_told_and_the_table_stays_as_it_was(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyiceberg")
+    topic = topic_of_any_time(create_topic, "iceberg")
+    job = Archive(Topics(bootstrap, topic), str(tmp_path / "a b"), table_format="iceberg")
+    produce(bootstrap, topic, b"now", headers=[("a", None), ("a", b""), ("b", b"x")])
+    archive(spark, job)
+    produce(bootstrap, topic, b"late", timestamp=MICROSECONDS)
+    with pytest.raises(TableError, match="outside of the years 1 to 9999"):
+        archive(spark, job)
+    assert offsets(spark, job.target) == [0]
+
+
+def topic_of_any_time(create_topic: CreateTopic, prefix: str) -> str:
+    """With a name of the greatest length."""
+    name = f"{prefix}.{os.getpid()}-".ljust(249, "x")
+    return create_topic(1, name=name, message_timestamp_after_max_ms=2**63 - 1)
 
 
 def test_a_lost_log_is_made_again_from_the_records(
@@ -77,7 +96,7 @@ def test_a_lost_log_is_made_again_from_the_records(
     shutil.rmtree(target / "_log")
     produce(bootstrap, topic, b"second")
     report = archive(spark, job)
-    assert report.records == 1 and "lost its log" in report.notes[0]
+    assert report.records == 1 and "has no log" in report.notes[0]
     assert offsets(spark, str(target)) == sorted([*range(9), *range(5)])
     assert run_verify(spark, Verify(str(target), bootstrap)).holds
 

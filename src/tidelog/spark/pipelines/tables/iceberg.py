@@ -197,6 +197,11 @@ class IcebergCommits:
                 continue
             except (TableError, ValidationException):
                 raise
+            except OverflowError as failure:  # PyIceberg reads the least and greatest time of every file.
+                raise TableError(
+                    "A record has a time outside of the years 1 to 9999, which PyIceberg cannot store: "
+                    "archive its topic in a table of another format (--table-format parquet or delta)."
+                ) from failure
             except Exception as failure:  # As in load().
                 raise TableError(
                     f"The commit to {self.path} failed: {_reason(failure)}; the next run continues from what "
