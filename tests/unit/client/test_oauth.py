@@ -79,7 +79,7 @@ class Broker:
 @pytest.fixture
 def provider() -> Iterator[Provider]:
     server = Provider()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()
