@@ -68,6 +68,26 @@ class _PendingBatches:
         self.log_end_offset = partition.log.end_offset
         self.then: list[Then] = []
 
+    def refusal(self, producer_id: int) -> TidelogError | None:
+        """Why the coordinator's response does not count any more."""
+        if not self.partition.leads or self.partition.leader_epoch != self.leader_epoch:
+            # A producer retries this at the new leader. Upon an error of the transaction it would abort, and
+            # librdkafka would leave out the sequence numbers of these batches at the new leader.
+            return TidelogError(
+                "the partition has another leader by now", ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+        if self._has_ended(producer_id):
+            return TidelogError("the transaction has ended meanwhile", ErrorCode.INVALID_TXN_STATE)
+        return None
+
+    def _has_ended(self, producer_id: int) -> bool:
+        """Whether the transaction ended before the coordinator's response arrived."""
+        if self.client is Client.WRITES:
+            # Its marker has a newer epoch, by which the partition recognizes late batches. A marker that
+            # arrived meanwhile is that of the previous transaction, for which the coordinator has waited.
+            return False
+        return self.partition.log.producers.marker_offset(producer_id) >= self.log_end_offset
+
 
 _RETRY_HIDDEN = frozenset(
     {
@@ -221,23 +241,9 @@ class Admission:
 
     def _complete(self, asked: _Asked, name: TopicPartition, code: ErrorCode) -> None:
         pending = self._pending.pop((name, asked.producer))
-        refusal = _refusal(code, pending.client)
-        if refusal is None and self._is_void(pending, asked.producer.producer_id):
-            refusal = TidelogError("the transaction has ended meanwhile", ErrorCode.INVALID_TXN_STATE)
+        refusal = pending.refusal(asked.producer.producer_id) or _refusal(code, pending.client)
         for then in pending.then:
             then(refusal)
-
-    @staticmethod
-    def _is_void(pending: _PendingBatches, producer_id: int) -> bool:
-        """Whether the transaction ended before the coordinator's response arrived."""
-        partition = pending.partition
-        if partition.leader_epoch != pending.leader_epoch:
-            return True
-        if pending.client is Client.WRITES:
-            # Its marker has a newer epoch, by which the partition recognizes late batches. A marker that
-            # arrived meanwhile is that of the previous transaction, for which the coordinator has waited.
-            return False
-        return partition.log.producers.marker_offset(producer_id) >= pending.log_end_offset
 
 
 def _refusal(code: ErrorCode, client: Client) -> TidelogError | None:

@@ -22,6 +22,7 @@ from tidelog.protocol.markers import Marker
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.transactions.rules import ProducerIdAndEpoch
 from unit.broker.fakes import FakeBroker, request_body
+from unit.log.transaction_model import marker_batch
 
 PRODUCER = ProducerIdAndEpoch(7, 0)
 Done = Callable[[Any], None]
@@ -362,12 +363,29 @@ def test_an_end_with_a_newer_epoch_refuses_a_late_batch(room: Room) -> None:
     assert came == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
-def test_an_answer_for_another_leadership_is_void(room: Room) -> None:
+@pytest.mark.parametrize("follows", [False, True])
+def test_an_answer_for_another_leadership_is_void(room: Room, follows: bool) -> None:
+    """The producer tries again at the leader. An error of the transaction would make it abort."""
     came = room.write()
     partition = room.broker.partition("t")
-    partition.driver.lead(partition.leader_epoch + 1, (1,), (1,), 1)
+    if follows:
+        partition.driver.follow(partition.leader_epoch + 1, 2, (1, 2), 1)
+    else:
+        partition.driver.lead(partition.leader_epoch + 1, (1,), (1,), 1)
     room.coordinator.answer()
-    assert came == [ErrorCode.INVALID_TXN_STATE]
+    assert came == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_follower_does_not_take_a_replicated_marker_for_the_end(room: Room) -> None:
+    """It is the marker of the transaction before, which this broker replicates while it asks."""
+    partition = room.broker.partition("t")
+    partition.driver.follow(partition.leader_epoch + 1, 2, (1, 2), 1)
+    came = room.write()
+    marker = marker_batch(0, PRODUCER.producer_id, commits=True, leader_epoch=partition.leader_epoch)
+    partition.driver.take(partition.leader_epoch, marker, 0, 0)
+    assert partition.log.producers.marker_offset(PRODUCER.producer_id) == 0
+    room.coordinator.answer()
+    assert came == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_without_verification_nobody_is_asked() -> None:
