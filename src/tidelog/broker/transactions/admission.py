@@ -73,9 +73,7 @@ class _PendingBatches:
         if not self.partition.leads or self.partition.leader_epoch != self.leader_epoch:
             # A producer retries this at the new leader. Upon an error of the transaction it would abort, and
             # librdkafka would leave out the sequence numbers of these batches at the new leader.
-            return TidelogError(
-                "the partition has another leader by now", ErrorCode.NOT_LEADER_OR_FOLLOWER
-            )
+            return TidelogError("the partition has another leader by now", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._has_ended(producer_id):
             return TidelogError("the transaction has ended meanwhile", ErrorCode.INVALID_TXN_STATE)
         return None
