@@ -71,7 +71,8 @@ def try_to_create(field: Field) -> None:
 def create(field: Field) -> None:
     wanted = NewTopic(MANY, field.partitions, replication_factor=3, config={"file.delete.delay.ms": "100"})
     try:
-        field.topics.admin.create_topics([wanted], operation_timeout=60)[MANY].result(timeout=120)
+        created = field.topics.admin.create_topics([wanted], operation_timeout=60, request_timeout=180)
+        created[MANY].result(timeout=200)
     except KafkaException as error:
         raise BenchError(f"{MANY} could not be created: {error}") from error
     _await_partitions(field)

@@ -16,7 +16,7 @@ from tidelog.controller.driver import ControllerDriver
 from tidelog.controller.messages import ControllerAsk, ControllerGot, HeartbeatGot, InSyncAsk
 from tidelog.services import Services
 
-ASKS_AT_ONCE = 30  # decisions about single partitions, in one turn: about 3 ms
+ASKS_AT_ONCE = 10  # decisions about single partitions, in one turn: about 4 ms with 10,000 partitions
 
 Respond = Callable[[ControllerGot], None]
 
