@@ -13,12 +13,13 @@ import pytest
 from confluent_kafka import Producer
 
 from tidelog.spark import OptionError
-from tidelog.spark.pipelines import Archive, Decoding, Topics, archive, read_archive
+from tidelog.spark.pipelines import Archive, Decoding, Topics, Verify, archive, read_archive, verify
 from tidelog.spark.pipelines.tables import Place, Position, Span, TableError
 from tidelog.spark.pipelines.tables.opening import open_existing, open_table
 from tidelog.spark.pipelines.tables.two_tables import TwoTables
 from tidelog.spark.pipelines.upkeep import Compaction, Expiry, compact, expire
 
+from .arrived import consume
 from .conftest import CreateTopic
 from .on_request import on_request
 from .processes import Pipeline
@@ -138,6 +139,31 @@ def test_every_record_is_in_the_table_once(
     assert Counter(int(bytes(row.key)) for row in apart.select("key").collect()) == broken
     assert keys_elsewhere(target, table_format, "records") == Counter(range(270)) - broken
     assert keys_elsewhere(target, table_format, "undecodable") == broken
+
+
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+def test_dead_letters_and_verification_of_each_format(
+    spark: "SparkSession", bootstrap: str, create_topic: CreateTopic, tmp_path: Path, table_format: str
+) -> None:
+    pytest.importorskip("pyiceberg" if table_format == "iceberg" else "deltalake")
+    topic, target = create_topic(PARTITIONS), str(tmp_path / "archive")
+    fill(bootstrap, topic, range(60))
+    job = Archive(
+        Topics(bootstrap, topic),
+        target,
+        Decoding("json", "n long"),
+        table_format=table_format,
+        merge_bytes=0,
+        dead_letter=f"{topic}-dead",
+    )
+    report = archive(spark, job)
+    assert (report.total, report.undecodable, report.dead_letters) == (60, 3, 3)
+    assert sorted(int(one.key or b"") for one in consume(bootstrap, f"{topic}-dead")) == [0, 25, 50]
+    assert verify(spark, Verify(target, bootstrap)).holds
+    fill(bootstrap, topic, range(60, 70))
+    told = verify(spark, Verify(target, bootstrap))
+    assert told.holds and sum(place.records for place in told.places) == 60
+    assert sum(place.behind for place in told.places) == 10
 
 
 def opened_for(spark: "SparkSession", job: Archive) -> TwoTables:

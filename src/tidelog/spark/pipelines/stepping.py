@@ -261,7 +261,10 @@ class Stepper:
         position = self._table.position()
         made = plan(position, self._look(position))
         for _ in range(_SHRUNK_TRIES):
-            if not made.shrunk or self._stop.wait(_SHRUNK_PAUSE_S):
+            if not made.shrunk:
+                break
+            self._say_progress("waiting: a topic ends before what was archived of it; its leader may be new")
+            if self._stop.wait(_SHRUNK_PAUSE_S):
                 break
             made = plan(position, self._look(position))
         for note in made.notes:

@@ -110,12 +110,16 @@ class Run:
     cluster: MemoryCluster
     stop: Event = field(default_factory=Event)
     told: list[int] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
 
     def __call__(self, pace: Pace | None = None, **more: Any) -> Outcome:
         pace = pace or Pace(rows_per_step=10)
 
         def tell(progress: running.Progress) -> None:
-            self.told.append(progress.rows)
+            if progress.what == "rows":
+                self.told.append(progress.rows)
+            else:
+                self.said.append(progress.what)
 
         return Stepper(
             None,  # type: ignore[arg-type]
@@ -233,8 +237,12 @@ def test_a_partition_that_shrank_for_a_moment_is_asked_again(run: Run) -> None:
     assert run.offsets() == list(range(30))
     run.cluster.when_looked = lambda: None
     run.cluster.partitions[ORDERS] = Span(0, 20)
+    run.said.clear()
     with pytest.raises(RecordsLost, match="ends at offset 20, and was archived up to 30"):
         run()
+    assert set(run.said) == {
+        "rows; waiting: a topic ends before what was archived of it; its leader may be new"
+    }
 
 
 def test_a_run_that_goes_on_looks_again_and_merges_now_and_then(
