@@ -39,3 +39,13 @@ def test_comparing_the_epoch_of_a_log_that_skipped_is_noticed(monkeypatch: pytes
     monkeypatch.setattr(replica, "divergence", compare)
     with pytest.raises(InvariantViolation):
         emptied_logs.follower_skips_an_epoch()
+
+
+def test_an_epoch_without_any_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def last_epoch_of(log: ReplicaLog, base_epoch: int) -> int:
+        empty = log.end_offset == log.start_offset
+        return max(base_epoch, log.epochs.epoch_at(log.end_offset - (not empty)))
+
+    monkeypatch.setattr(replica, "last_epoch_of", last_epoch_of)
+    with pytest.raises(StoryFailed):
+        emptied_logs.leader_that_never_had_a_record()

@@ -41,7 +41,7 @@ class AllReplicasPolicy(Policy):
     """Committed is what everybody holds."""
 
     tracks_in_sync = True
-    newest_log_wins = True
+    last_member_decides = True
 
     def committed(self, view: View) -> int:
         smallest = view.durable_end_offset

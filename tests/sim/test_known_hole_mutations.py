@@ -14,11 +14,12 @@ from tidelog.controller.successions import isr, primary_backup
 from tidelog.controller.successions.steps import Rules, finish_move, led_by
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
+from tidelog.replication.attachments.restorer import Restoring
 from tidelog.replication.attachments.successors import NoSuccessors, Successors
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import cancelled_moves, known_holes, unaware_leaders
+from tidelog.sim.stories import cancelled_moves, known_holes, last_members, unaware_leaders
 from tidelog.sim.telling import StoryFailed
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -133,6 +134,19 @@ def appoint_replicas_that_are_added(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(isr, "_led_by_other", led_by_any)
 
 
+def copy_the_log_with_the_highest_epoch(patch: pytest.MonkeyPatch) -> None:
+    """The last member copies the log whose last record is the newest, even if its own diverges from it."""
+    original = Restoring.diverged
+
+    def diverged(self: Restoring, diverging: tuple[int, int]) -> bool:
+        source = self._driver.replica.leader
+        if self._own_log_decides and self._doubted.get(source) == self._tails.get(source):
+            return False
+        return original(self, diverging)
+
+    patch.setattr(Restoring, "diverged", diverged)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -153,6 +167,7 @@ MUTATIONS = (
     Mutation(appoint_replicas_that_are_added, unaware_leaders.replica_that_is_being_added),
     Mutation(drop_added_replicas_at_once, cancelled_moves.last_leader_was_being_added),
     Mutation(keep_only_the_last_leader, cancelled_moves.newest_log_was_being_added),
+    Mutation(copy_the_log_with_the_highest_epoch, last_members.committed_record_of_an_earlier_epoch),
     Mutation(acknowledge_by_those_that_go, known_holes.written_during_the_end_of_a_move),
 )
 

@@ -1,8 +1,9 @@
 """Which leader epoch began at which offset: the history by which two replicas find their divergence.
 
 Owns the entries of one log and the text of ``leader-epoch-checkpoint``. Does no input or output itself: the
-log writes :meth:`encode` to disk when it syncs. An entry lost in a crash is recovered from the batch headers;
-one without batches promised nothing.
+log writes :meth:`encode` to disk when it syncs. An entry lost in a crash is recovered from the batch headers.
+One without batches is not: the records before it may have been committed in that epoch, so nothing may follow
+from its absence (:mod:`tidelog.replication.attachments.restorer`).
 
 The history decides which of two logs is newer, so a wrong bit in the file must not count. Kafka reads the
 same file and knows no checksum. So the checksum is the gap between the two numbers of the first row: a tab

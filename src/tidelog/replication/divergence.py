@@ -34,6 +34,8 @@ def last_epoch_of(log: ReplicaLog, base_epoch: int) -> int:
     that still has the first of those records. -1 if there never was a record.
     """
     end_offset = log.end_offset
+    if end_offset == 0:
+        return NO_EPOCH  # A leader may have begun its epoch here, and have written nothing.
     if end_offset > log.start_offset:
         return log.epochs.epoch_at(end_offset - 1)
     return max(base_epoch, log.epochs.epoch_at(end_offset))

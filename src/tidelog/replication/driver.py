@@ -466,7 +466,10 @@ class ReplicaDriver(Slots):
             self.damage.found(error.offset, error.message)
         except StorageError as error:
             self.fail(error)
-        self._sync_if_needed()
+        else:
+            # Also where acknowledgements require no sync: if the truncated records returned after a power
+            # failure, a last member that collects what others hold would prefer them to committed ones.
+            self.listener.syncer.want(self)
         for each in self.attached:
             each.cut(self.log.end_offset)
 

@@ -16,11 +16,12 @@ The last leader decides this itself, if it has kept everything that it held. Eve
 its log, so where another log differs from it, ours included, that log has records that were never
 acknowledged. We copy the last leader's log.
 
-Where the controllers choose among members (``newest_log_wins``), every leader began with everything that was
-committed before it. So the log whose last record has the highest epoch, and among those the longest, lacks no
-committed record that another log has: it is copied even if ours diverges from it. There, replicas that do not
-respond are waited for only briefly: the leader was the last one that held everything, and the others may
-never come back.
+Where the controllers choose among members (``last_member_decides``), we were the last replica that held
+everything, and lost at most the unsynced end of our log. So what we have left is committed history, and a log
+that diverges from it has records that were never committed, even if they have a higher epoch: a leader also
+commits the records of earlier epochs that it finds in its log, and need not write one of its own. Such a log
+is ignored. Of those that continue ours, the one whose last record has the highest epoch, and among those the
+longest, is copied. There, replicas that do not respond are waited for only briefly: they may never come back.
 
 The others respond only in the new epoch. From then on they take no records from another leader, so their
 response stays true unless they lose data: a power failure can leave them with less. So the replica that we
@@ -142,7 +143,7 @@ class Restoring(NoRestorer):
         self.mandate = mandate
         self._tails: dict[int, Tail] = {}  # last epoch and log end offset of the other replicas
         self._starts: dict[int, int] = {}  # log start offsets, of the same and of some that are asked again
-        # Replicas whose diverging log is not kept: by an operator's decision, or because a newer log wins.
+        # Replicas whose diverging log is not kept: by an operator's decision, or because ours decides.
         self._discarded: set[int] = set()
         self._doubted: dict[int, Tail] = {}  # replicas whose log diverged from ours: they are asked again
         self._copying_until: int | None = None  # log end offset of the replica that we follow
@@ -266,7 +267,7 @@ class Restoring(NoRestorer):
 
     def _has_heard_enough(self) -> bool:
         others = len(self.mandate.replicas) - 1
-        if self.mandate.forced or self._newest_wins:
+        if self.mandate.forced or self._own_log_decides:
             return len(self._tails) == others or self._services.uptime_ms() >= self._forced_ms
         copies = self._copies
         if needs_operator(self.mandate, copies):
@@ -275,8 +276,8 @@ class Restoring(NoRestorer):
         return has_heard_enough(self.mandate, copies, self._tails.keys())
 
     @property
-    def _newest_wins(self) -> bool:
-        return self._driver.replica.policy.newest_log_wins
+    def _own_log_decides(self) -> bool:
+        return self._driver.replica.policy.last_member_decides
 
     @property
     def _copies(self) -> int:
@@ -350,9 +351,8 @@ class Restoring(NoRestorer):
         source = replica.leader
         # If it lacks a record that we know to be committed, its disk has lost it without anyone's knowledge.
         decides = self._has_the_last_word(source) and not replica.cuts_committed(diverging)
-        is_right = self._newest_wins or decides
-        if is_right and self._doubted.get(source, _NOTHING) == self._tails.get(source):
-            return False  # It has reported the divergence twice, and has the newer log or the right one.
+        if decides and self._doubted.get(source, _NOTHING) == self._tails.get(source):
+            return False  # It has reported the divergence twice, and has the right log.
         self._copying_until = None
         self._follow_none()
         tail = self._tails.get(source)
@@ -373,12 +373,12 @@ class Restoring(NoRestorer):
         return not mandate.forced and replica == mandate.last_leader and replica in mandate.sound
 
     def _is_discarded(self, replica: int, parting: tuple[int, int]) -> bool:
-        """The logs diverge. If an operator has decided so, ours is the right one; if the last leader has
-        responded, its log is; otherwise we stop.
+        """The logs diverge. Ours is the right one if an operator has decided so, or if we are the last
+        member; if the last leader has responded, its log is; otherwise we stop.
         """
         last_leader = self.mandate.last_leader
         is_decided = last_leader in self._tails and self._has_the_last_word(last_leader)
-        if self.mandate.forced or self._newest_wins or (is_decided and replica != last_leader):
+        if self.mandate.forced or self._own_log_decides or (is_decided and replica != last_leader):
             self._discarded.add(replica)
             return True
         epoch, end_offset = parting

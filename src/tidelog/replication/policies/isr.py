@@ -12,7 +12,7 @@ ACKS_ALL = -1
 class IsrPolicy(Policy):
     tracks_in_sync = True
     drops_laggards = True
-    newest_log_wins = True
+    last_member_decides = True
 
     def committed(self, view: View) -> int:
         """The offset to which the high watermark may advance.

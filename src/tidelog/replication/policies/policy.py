@@ -14,9 +14,9 @@ class Policy:
     tracks_in_sync: ClassVar[bool]
     # Whether a member that does not keep up is removed from the in-sync set.
     drops_laggards: ClassVar[bool] = False
-    # Whether the log with the newest record is kept when no log is known to be complete. Otherwise an
-    # operator decides between logs that diverge.
-    newest_log_wins: ClassVar[bool] = False
+    # Whether the last member that was complete decides between logs that diverge when no log is known to be
+    # complete any more. Otherwise an operator does.
+    last_member_decides: ClassVar[bool] = False
     # The error of a produce that expires while it waits for copies.
     too_late: ClassVar[ErrorCode] = ErrorCode.REQUEST_TIMED_OUT
 

@@ -85,7 +85,13 @@ class SequenceCheck:
             if not self._unsure:
                 raise Violation(f"{self._who}: sequence {sequence} is out of order, and none is missing")
         elif self._refused.get(first) is process and self._tries[first] < self._tries[sequence]:
-            # If an earlier try of the first has been written, this one continues the log.
+            # If an earlier try of the first has been written, this one continues the log: unless another
+            # request between them is lost.
+            if first in self._unsure and self._may_lack_between(first, sequence):
+                return
             raise Violation(
                 f"{self._who}: sequence {sequence} is out of order for a broker that has refused {first}"
             )
+
+    def _may_lack_between(self, first: int, sequence: int) -> bool:
+        return any(first < other < sequence for other in (*self._sent, *self._unsure))

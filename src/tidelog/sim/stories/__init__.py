@@ -33,6 +33,7 @@ from tidelog.sim.stories import (
     hanging,
     isr,
     known_holes,
+    last_members,
     last_words,
     late_copies,
     late_decisions,
@@ -125,6 +126,7 @@ STORIES: dict[str, Told] = (
     | _named("renamed_disk", renamed_disks.STORIES)
     | _named("retention", retention.STORIES)
     | _named("scrub", scrubbing.STORIES)
+    | _named("last_member", last_members.STORIES)
     | _named("unaware_leader", unaware_leaders.STORIES)
     | _named("unwritten_entry", unwritten_entries.STORIES)
     | _named("wholeness", wholeness.STORIES)

@@ -124,6 +124,28 @@ def follower_skips_an_epoch() -> Story:
     return story.end()
 
 
+def leader_that_never_had_a_record() -> Story:
+    """Unclean elections are allowed. B leads without any record, and writes none. A leads next: its log has
+    records, and nothing of B's epoch. B follows from the start.
+    """
+    story = Story(min_insync_replicas="1", unclean_leader_election_enable="true")
+    story.kill("BC")
+    story.until(lambda: story.in_sync() == "A", "the departure of B and C")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    story.start("B")
+    story.until(lambda: story.leader() == "B", "the leadership of B")
+    story.run(500)
+    story.cut("B", "ACXYZ")
+    story.start("A")
+    story.until(lambda: story.leader() == "A", "the leadership of A")
+    story.heal()
+    story.start("C")
+    story.until(story.all_in_sync, "the return of B and C")
+    expect(story.read(), ["r1"])
+    return story.end()
+
+
 def _expire(story: Story, letters: str) -> None:
     story.tell(f"all records of {' and '.join(letters)} expire, and that is synced")
     for letter in letters:
@@ -137,4 +159,5 @@ STORIES = (
     voter_begins_anew,
     leader_without_records_follows,
     follower_skips_an_epoch,
+    leader_that_never_had_a_record,
 )

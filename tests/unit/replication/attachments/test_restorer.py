@@ -351,7 +351,7 @@ def test_after_a_forced_leadership_confirmed_records_are_given_up() -> None:
     assert group.ends() == [2, 2]
 
 
-class TestTheNewestLogWins:
+class TestTheLastMemberDecides:
     """Where the controllers choose among members, and none of them is whole any more."""
 
     @pytest.mark.parametrize(
@@ -359,14 +359,18 @@ class TestTheNewestLogWins:
         [
             ({"a": "00", "b": "0012", "c": "001"}, "0012"),
             ({"a": "0012", "b": "00", "c": ""}, "0012"),
-            # The newest record is of the latest epoch, however long another log is: what parts from it was
-            # never committed.
-            ({"a": "0000", "b": "002", "c": "00"}, "002"),
+            # Of two that continue its log, the one with the latest epoch, however long the other is.
+            ({"a": "00", "b": "00111", "c": "002"}, "002"),
+            # What parts from its log was never committed, whatever its epoch.
+            ({"a": "0000", "b": "002", "c": "00"}, "0000"),
             ({"a": "002", "b": "0000", "c": "0001"}, "002"),
-            ({"a": "0011", "b": "00022", "c": "0002"}, "00022"),
+            ({"a": "0011", "b": "00022", "c": "0002"}, "0011"),
+            ({"a": "0000", "b": "002", "c": "00001"}, "00001"),
         ],
     )
-    def test_it_is_taken_over_before_anybody_leads(self, logs: dict[str, Any], kept: str) -> None:
+    def test_what_continues_its_log_is_copied_before_anybody_leads(
+        self, logs: dict[str, Any], kept: str
+    ) -> None:
         group = Group(mode="isr", **logs).appoint(forced=True)
         group.clock.advance(2000)
         group.confirm().clock.advance(2000)

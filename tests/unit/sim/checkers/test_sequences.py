@@ -36,6 +36,26 @@ def test_also_if_an_earlier_request_was_lost(check: SequenceCheck) -> None:
         check.refused(5, GAP, "a", first=0)
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["unanswered yet", "given up"])
+def test_the_first_may_be_written_and_the_request_of_another_lost(check: SequenceCheck, known: bool) -> None:
+    send(check, 0)
+    check.unanswered(0)
+    send(check, 5)
+    if known:
+        check.unanswered(5)
+    send(check, 0, 9)
+    check.refused(0, NOT_LEADER, "a", first=0)
+    check.refused(9, GAP, "a", first=0)
+
+
+def test_a_lost_request_is_no_excuse_if_the_first_is_not_written(check: SequenceCheck) -> None:
+    send(check, 0, 5, 9)
+    check.refused(0, NOT_LEADER, "a", first=0)
+    check.unanswered(5)
+    with pytest.raises(Violation):
+        check.refused(9, GAP, "a", first=0)
+
+
 def test_the_first_batch_is_never_out_of_order(check: SequenceCheck) -> None:
     send(check, 0, 5)
     check.refused(0, NOT_LEADER, "a", first=0)
