@@ -66,3 +66,19 @@ def test_a_compacted_log_without_an_unclean_election_is_cut_where_it_diverges() 
     pair.begin_epoch(1)
     pair.clock.advance(2 * (BACKOFF_MS + TICK_MS))
     assert (cuts, pair.ends()) == ([3], [(3, 3)])
+
+
+def test_a_truncation_is_synced_though_acknowledgements_require_no_sync() -> None:
+    """If the truncated records returned after a power failure, they might be taken for committed ones."""
+    pair = Pair()
+    for _ in range(4):
+        pair.append()
+    pair.clock.settle()
+    follower, leader = pair.at(FOLLOWER, pair.keys[0]), pair.at(LEADER, pair.keys[0])
+    leader.log.truncate_to(2)
+    leader.replica.watermark.offset = follower.replica.watermark.offset = 0
+    syncs = pair.hosts[FOLLOWER].syncer.syncs
+    pair.begin_epoch(1)
+    pair.clock.advance(2 * (BACKOFF_MS + TICK_MS))
+    assert pair.ends() == [(2, 2)]
+    assert not follower.replica.limits.durable and pair.hosts[FOLLOWER].syncer.syncs == syncs + 1
