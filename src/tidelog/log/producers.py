@@ -366,10 +366,15 @@ def _last_before(end_offset: int, producer: ProducerState) -> LastWritten:
     return LastWritten(ANY_OFFSET if producer.batches else NO_OFFSET, producer.epoch)
 
 
+def is_ahead(sequence: int, other: int) -> bool:
+    """Whether a producer sends ``sequence`` after ``other``. Sequences begin again at 0."""
+    return 0 < (sequence - other) & SEQUENCE_MASK <= _AHEAD_MAX
+
+
 def _check_follows_none(header: BatchHeader, refused: Refused) -> None:
     """An unknown producer may begin anywhere, but not after a batch that it will send again."""
     for sequence, error in refused.items():
-        if 0 < (header.base_sequence - sequence) & SEQUENCE_MASK <= _AHEAD_MAX:
+        if is_ahead(header.base_sequence, sequence):
             raise TidelogError(
                 f"producer {header.producer_id} sent sequence {header.base_sequence} after {sequence},"
                 " which was refused a moment ago",

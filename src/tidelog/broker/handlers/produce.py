@@ -321,6 +321,8 @@ class ProduceHandler:
                     index, refusal.code, message=refusal.message, refused_records=refusal.records
                 ),
             )
+        if refused.any:
+            refused.appended(key, index, records)
         return partition, appended, None
 
 

@@ -4,10 +4,10 @@ A producer has up to five requests in flight. If the first is refused because th
 and the broker leads when the second arrives, the second must not be appended before the first was sent again.
 It gets the error of the first, and the producer sends both again, in order. The rule itself is in
 :meth:`tidelog.log.producers.ProducerStates.check`. It asks for refused batches only where a batch does not
-continue the log, so a note that is out of date refuses nothing that could be appended.
+continue the log, or where the log does not know the producer.
 
 A note must last until its producer has the answer: requests that it sends after that are in order. So notes
-are dropped by a timer and not by the clock. A broker that was frozen first reads the requests that wait in
+are dropped when the batch or a later one is appended, and otherwise by a timer and not by the clock. A broker that was frozen first reads the requests that wait in
 its sockets. Notes are kept by partition as the client names it, because a partition that is not open yet
 refuses batches, too.
 
@@ -19,7 +19,7 @@ from struct import Struct
 
 from tidelog.controller.topics import MAX_NAME_LENGTH
 from tidelog.errors import ErrorCode
-from tidelog.log.producers import BATCHES_REMEMBERED
+from tidelog.log.producers import BATCHES_REMEMBERED, is_ahead
 from tidelog.protocol.batch import HEADER_SIZE
 from tidelog.protocol.produce import TopicKey
 from tidelog.services import Services
@@ -95,6 +95,18 @@ class RefusedBatches:
         producer = (key, index, producer_id, epoch)
         older, newer = self._noted_before.get(producer), self._noted.get(producer)
         return newer if older is None else older if newer is None else older | newer
+
+    def appended(self, key: TopicKey, index: int, records: memoryview) -> None:
+        """A batch was appended, so those before it are in the log by now. The log may forget its producer,
+        and a note of them would refuse the next batches.
+        """
+        producer_id, epoch, appended = _numbers(records)
+        producer = (key, index, producer_id, epoch)
+        for noted in (self._noted, self._noted_before):
+            refused = noted.get(producer)
+            if refused is not None:
+                for sequence in [each for each in refused if not is_ahead(each, appended)]:
+                    del refused[sequence]
 
     def _drop_old(self) -> None:
         self._noted_before, self._noted = self._noted, {}

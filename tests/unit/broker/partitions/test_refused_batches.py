@@ -6,6 +6,7 @@ from interop.records import batch
 from tidelog.broker.partitions import refused_batches
 from tidelog.broker.partitions.refused_batches import NOTED_MS, RefusedBatches
 from tidelog.errors import ErrorCode
+from tidelog.log.producers import SEQUENCE_MASK
 from unit.broker.fakes import FakeServices
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -65,6 +66,20 @@ def test_a_note_lasts_some_seconds(refused: RefusedBatches, services: FakeServic
     services.advance(1)
     assert not refused.any
     assert not services.timers
+
+
+@pytest.mark.parametrize("aged", [False, True])
+def test_what_is_appended_drops_the_notes_before_it(
+    refused: RefusedBatches, services: FakeServices, aged: bool
+) -> None:
+    for sequence in (0, 5, 9, SEQUENCE_MASK):  # The last one comes before 0.
+        refused.note("t", 0, sent(sequence), NOT_LEADER)
+    refused.note("t", 1, sent(0), NOT_LEADER)
+    if aged:
+        services.advance(NOTED_MS)
+    refused.appended("t", 0, sent(5))
+    assert refused.before("t", 0, sent(12)) == {9: NOT_LEADER}
+    assert refused.before("t", 1, sent(12)) == {0: NOT_LEADER}
 
 
 def test_a_note_is_not_prolonged_by_those_of_later_batches(
