@@ -92,6 +92,8 @@ def _append(
     except TidelogError as refusal:
         _refuse(broker, call, records, refusal.code, answer)
         return
+    if refused.any:
+        refused.appended(call.topic, call.partition, records)
     if call.acks == 0:
         return
     epoch = partition.leader_epoch

@@ -7,9 +7,9 @@ It gets the error of the first, and the producer sends both again, in order. The
 continue the log, or where the log does not know the producer.
 
 A note must last until its producer has the answer: requests that it sends after that are in order. So notes
-are dropped when the batch or a later one is appended, and otherwise by a timer and not by the clock. A broker that was frozen first reads the requests that wait in
-its sockets. Notes are kept by partition as the client names it, because a partition that is not open yet
-refuses batches, too.
+are dropped when the batch or a later one is appended, and otherwise by a timer and not by the clock: a broker
+that was frozen first reads the requests that wait in its sockets. Notes are kept by partition as the client
+names it, because a partition that is not open yet refuses batches, too.
 
 Pure: the timer comes from the services.
 """
