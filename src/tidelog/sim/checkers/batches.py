@@ -27,9 +27,11 @@ class Entry(NamedTuple):
     value: bytes
 
 
-def batches_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
-    """The batches in a range of offsets, by base offset."""
-    return [batch for data in pieces(log, start, end) for batch in _outline(data)]
+def batches_between(log: Log, start: int, end: int, *, may_extend: bool = False) -> list[tuple[int, Batch]]:
+    """The batches in a range of offsets, by base offset. ``may_extend``: the last one may extend beyond it,
+    as in a log that is compared with a diverging one.
+    """
+    return [batch for data in pieces(log, start, end, may_extend=may_extend) for batch in _outline(data)]
 
 
 def entries_between(log: Log, start: int, end: int) -> list[Entry]:
@@ -43,7 +45,7 @@ def records_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
     """
     return [
         (record.offset, (record.offset + 1, epoch, crc32(record.value or b"", crc32(record.key or b""))))
-        for data in pieces(log, start, end, compacted=True)
+        for data in pieces(log, start, end, may_extend=True)
         for epoch, records in _keyed(data)
         for record in records
         if record.offset < end
@@ -94,15 +96,15 @@ def _keyed(data: bytes) -> Iterator[tuple[int, list[Record]]]:
             yield header.leader_epoch, list(decode_batch(data[position : position + header.size]))
 
 
-def pieces(log: Log, start: int, end: int, *, compacted: bool = False) -> Iterator[bytes]:
-    """The bytes of whole batches, a segment at a time; up to the first damage. ``compacted``: the batch at
+def pieces(log: Log, start: int, end: int, *, may_extend: bool = False) -> Iterator[bytes]:
+    """The bytes of whole batches, a segment at a time; up to the first damage. ``may_extend``: the batch at
     the end of the range may extend beyond it. A node that lost power may know an older high watermark than
     the one up to which its log, or its leader's, was compacted.
     """
     offset = max(start, log.start_offset)
     while offset < end:
         data, end = _read(log, offset, end)
-        if compacted and not _outline(data) and offset < end:
+        if may_extend and not _outline(data) and offset < end:
             data, reach = _read(log, offset, log.end_offset, 1)
             end = min(end, reach)
         batches = _outline(data)

@@ -36,6 +36,7 @@ def test_the_watermark_may_lie_inside_of_what_was_compacted_later(
 def test_not_inside_of_a_batch_that_nobody_compacts(log: Log) -> None:
     with pytest.raises(Violation, match="no batch begins"):
         batches_between(log, 0, 4)
+    assert [offset for offset, _ in batches_between(log, 0, 4, may_extend=True)] == [1]
 
 
 @pytest.mark.parametrize(

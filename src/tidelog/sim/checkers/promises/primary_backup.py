@@ -178,7 +178,8 @@ class PrimaryBackupPromise(Promise):
 
 def _part(one: Log, other: Log) -> bool:
     start, end = max(one.start_offset, other.start_offset), min(one.end_offset, other.end_offset)
-    return start < end and batches_between(one, start, end) != batches_between(other, start, end)
+    mine, others = (batches_between(log, start, end, may_extend=True) for log in (one, other))
+    return mine != others
 
 
 def _copies(topic: TopicImage, replicas: int) -> int:
