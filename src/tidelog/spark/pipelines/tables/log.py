@@ -158,10 +158,11 @@ class Log:
             return self._data(directory)
         prefix = f"{directory}/" if directory else ""
         targets = {target for target in entry.moves.values() if target.startswith(prefix)}
+        replaced = {*entry.removes}
         while True:
             found = self._data(directory)
             if targets <= {one.name for one in found}:
-                return [one for one in found if one.name not in entry.removes]
+                return [one for one in found if one.name not in replaced]
             # Old files are removed only when all new ones are in place. If these are there now, old ones may
             # be missing in what was listed just before.
             if not all(self._files.exists(target) for target in targets):

@@ -165,9 +165,17 @@ class TwoTables:
         return self._undecodable.read() if self._undecodable.totals()[0] else None
 
     def totals(self) -> Totals:
+        """Of what :meth:`read` and :meth:`read_undecodable` find."""
+        mark = self._records.mark()
+        more = self._written_apart(mark) if self._lacks(mark) else []
         records, files, size = self._records.totals()
         undecodable, more_files, more_size = self._undecodable.totals()
-        return Totals(records, undecodable, files + more_files, size + more_size)
+        return Totals(
+            records,
+            undecodable + sum(one.rows for one in more),
+            files + more_files + len(more),
+            size + more_size + sum(one.bytes for one in more),
+        )
 
     def _take_over(self, before: Mark, found_before: Earlier, say: Say) -> Mark:
         position = found_before()

@@ -355,3 +355,6 @@ def test_undecodable_records_of_a_step_that_was_killed_between_its_commits_are_r
     found = opened().read_undecodable()
     assert found is not None
     assert sorted(cast(Any, found)["offset"].to_pylist()) == [1, 3]
+    assert (opened().totals().records, opened().totals().undecodable) == (2, 2)
+    opened().prepare(lambda text: None)
+    assert offsets(opened(), "undecodable") == Counter([1, 3]) and opened().totals().undecodable == 2
