@@ -262,6 +262,31 @@ def test_files_that_another_run_is_merging_are_not_merged_again() -> None:
     assert outcomes == {True, False}
 
 
+def test_a_merge_whose_files_another_run_replaces_before_it_reads_them_ends_quietly() -> None:
+    contents, group = with_two_files()
+    files = MemoryFiles(contents)
+
+    def overtake() -> None:
+        files.after = lambda: None
+        assert FakeTable(MemoryFiles(contents))._merge(group, 1000).removed_files == 2
+
+    files.after = overtake
+    assert FakeTable(files)._merge(group, 1000) == Compacted()
+    assert rows_of(files) == [0, 1] and not files.exists("_staging")
+
+
+def test_a_merge_that_fails_for_another_reason_says_so() -> None:
+    contents, group = with_two_files()
+
+    class Full(FakeTable):
+        def _load(self, schema: Any, part: str, names: list[str]) -> Any:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        Full(MemoryFiles(contents))._merge(group, 1000)
+    assert not MemoryFiles(contents).exists("_staging")
+
+
 def test_a_step_that_fails_leaves_nothing_on_a_full_disk() -> None:
     files = MemoryFiles()
 
