@@ -81,6 +81,15 @@ def test_a_client_that_it_serves_keeps_it(broker: FakeBroker) -> None:
     assert listed(answer) == [ME, *OTHERS]
 
 
+def test_only_the_topics_of_the_request_count(broker: FakeBroker) -> None:
+    """A client that asks for one topic at a time leaves this broker, whatever else it gets from it."""
+    broker.create("mine")
+    lead(broker, "mine", ME, EPOCH, [ME])
+    assert listed(ask(broker)) == OTHERS
+    answer = broker.call_within(TIME_OVER_MS, "metadata", topics=[{"name": "mine"}])
+    assert (answer.topics[0].partitions[0].leader_id, listed(answer)) == (ME, [ME, *OTHERS])
+
+
 def test_partitions_that_others_gave_up_do_not_count(broker: FakeBroker) -> None:
     """The controllers are gone, and a leader with them: this broker serves other clients on."""
     lead(broker, "orders", OTHERS[0], EPOCH + 1)

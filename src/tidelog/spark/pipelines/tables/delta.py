@@ -45,7 +45,7 @@ from tidelog.spark.pipelines.tables.staging import (
     read_parquet,
     write_parquet,
 )
-from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables
+from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables, incomplete, removed_before_the_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -173,8 +173,10 @@ class DeltaCommits:
         raise TableError(f"{self.path} changes too often to commit to it: run this again later.")
 
     def addition(self, file: Written, *, data_change: bool = True) -> AddAction:
-        files = self._files()
-        metadata = pq.read_metadata(file.path, filesystem=files)
+        try:
+            metadata = pq.read_metadata(file.path, filesystem=self._files())
+        except FileNotFoundError as gone:
+            raise removed_before_the_commit(self.path) from gone
         return AddAction(
             path=file.path,
             size=file.bytes,
@@ -252,11 +254,15 @@ class DeltaCommits:
         table.vacuum(dry_run=False, **chosen)
         return [one.size for one in infos if one.type == pafs.FileType.File]
 
-    def read(self) -> "DataFrame":
+    def read(self, attempt: int = 0) -> "DataFrame":
         table = self._existing()
+        lacks = attempt and read_mark(table).attempt != attempt
         if self.needs_jar(table):
+            if lacks:
+                raise incomplete(self.path)
             return self._read_with_jar()
-        return self.read_files(table, pa.table(table.get_add_actions())["path"].to_pylist())
+        more = [one.path for one in self.written(attempt)] if lacks else []
+        return self.read_files(table, pa.table(table.get_add_actions())["path"].to_pylist() + more)
 
     def read_files(self, table: Delta, paths: list[str], *, parts: int | None = None) -> "DataFrame":
         """``parts``: the number of Spark's tasks."""

@@ -73,14 +73,17 @@ class LocalFiles:
         return (self._root / name).exists()
 
     def files(self, directory: str, *, recursive: bool = False) -> list[FileInfo]:
-        start = self._root / directory
-        found = start.rglob("*") if recursive else start.glob("*")
+        """A file that vanishes while it is listed has the size 0, so that the listing shows one moment: the
+        newest file of a log is replaced by a newer one, which came too late to be listed.
+        """
         infos = []
-        for path in found:
-            if not path.name.startswith(_ASIDE):
-                with contextlib.suppress(FileNotFoundError):
-                    if path.is_file():
-                        infos.append(FileInfo(path.relative_to(self._root).as_posix(), path.stat().st_size))
+        for path, children, names in os.walk(self._root / directory):
+            for name in names:
+                if not name.startswith(_ASIDE):
+                    full = Path(path, name)
+                    infos.append(FileInfo(full.relative_to(self._root).as_posix(), _size(full)))
+            if not recursive:
+                children.clear()
         return sorted(infos)
 
     def directories(self, directory: str) -> list[str]:
@@ -135,6 +138,13 @@ class LocalFiles:
             file.flush()
             os.fsync(file.fileno())
         return aside
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 class HadoopFiles:

@@ -59,7 +59,7 @@ from tidelog.spark.pipelines.tables.staging import (
     read_parquet,
     write_parquet,
 )
-from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables
+from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables, incomplete, removed_before_the_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -184,7 +184,10 @@ class IcebergCommits:
             short = {key: value for key, value in said.items() if len(value) <= POSITION_MAX_CHARS}
             with table.transaction() as transaction:
                 transaction.set_properties({**said, SEQUENCE: sequence})
-                transaction.add_files(paths, short, check_duplicate_files=False)
+                try:
+                    transaction.add_files(paths, short, check_duplicate_files=False)
+                except FileNotFoundError as gone:
+                    raise removed_before_the_commit(self.path) from gone
 
         self.change(change)
 
@@ -273,12 +276,16 @@ class IcebergCommits:
 
         return expire(self, older_than_ms, say) if self.load() else Compacted()
 
-    def read(self) -> "DataFrame":
+    def read(self, attempt: int = 0) -> "DataFrame":
         table = self._existing()
         tasks = list(table.scan().plan_files())
+        lacks = attempt and read_mark(table.metadata).attempt != attempt
         if _renamed(table.metadata) or any(one.delete_files for one in tasks):
+            if lacks:
+                raise incomplete(self.path)
             return self._read_with_jar(table)
-        return self.read_files(table, [one.file.file_path for one in tasks])
+        more = [one.path for one in self.written(attempt)] if lacks else []
+        return self.read_files(table, [one.file.file_path for one in tasks] + more)
 
     def read_files(self, table: IcebergTable, paths: list[str], *, parts: int | None = None) -> "DataFrame":
         """``parts``: the number of Spark's tasks."""

@@ -4,19 +4,21 @@ Owns ``_log`` and ``_staging`` of the table. Knows nothing of Spark, Parquet or 
 
 New files are complete in a directory of ``_staging`` before anything else happens. An :class:`Entry` with the
 next number is created: that commits the change. Then its files are moved to their places, the files that it
-replaces are deleted, and last of all its staging directory. A process that finds the staging directory of the
-last entry finishes that entry first. Every entry has the whole state, so the ones before it are deleted.
+replaces are deleted, its staging directory, and last of all the entry before. So an entry is *pending* as
+long as the one before it is there. Whoever finds a pending entry carries it out before anything else.
 
 A number is taken only once. That makes changes conditional: a process that did not see the last entry cannot
-commit. An entry that was delayed until higher ones existed, and whose number was free again, is ignored.
+commit. An entry that was delayed until higher ones existed, and whose number was free again, is ignored: it
+is not the last, and no entry names it as the one before.
 
-What is staged may be deleted before it is moved, by a user who takes it for the rest of a dead process.
-Before the commit the mark of the staging directory tells, which is removed first. After it, a file that is in
-neither place tells: the change is undone by an entry with the state before, which is there until a change is
-carried out. Its rows are then added again.
+What is staged may vanish at any time before it is moved. A user takes it for the rest of a dead process, or
+:meth:`Log.recover` of a run that does not know of another one removes it. One rule covers both:
 
-Staged files that were never committed are removed by the next run. Their owner may still be alive, if its
-lock was broken: a new entry without a change comes first, so that it cannot commit them any more.
+- Before the commit, the mark of the staging directory is missing. It is removed first.
+- After the commit, a file is in neither of its two places while the entry is pending. The change is undone by
+  an entry with the state before.
+
+Then the rows are added again.
 """
 
 import json
@@ -33,7 +35,6 @@ LOG = "_log"
 STAGING = "_staging"
 
 _MARK = ".staged"  # Behind the name of a staging directory: nobody has begun to remove it.
-_PENDING = "_pending"  # In a staging directory: its entry has not been carried out.
 _ENTRY = re.compile(rf"{LOG}/(\d+)\.json")
 # Number of the task, and of its file in the directory. Files that are not compressed have no codec's suffix.
 _PART = re.compile(r"part-(\d+)-.*[.-]c(\d+)\.(?:\w+\.)?parquet$")
@@ -50,6 +51,8 @@ class Entry:
     staging: str = ""  # Empty: there are no moves.
     moves: dict[str, str] = field(default_factory=dict)  # From the staging directory to the place.
     removes: list[str] = field(default_factory=list)
+    key: str = ""  # Unique, but for an entry 0 and those of earlier versions.
+    after: str = ""  # The key of the entry before.
 
     @property
     def is_new(self) -> bool:
@@ -72,62 +75,52 @@ class Log:
     def last(self) -> Entry:
         """The state; ``number`` is 0 in a new table."""
         while True:
-            names = self._entries()
-            if not names:
+            numbers = self._numbers()
+            if not numbers:
                 return Entry()
-            try:
-                return Entry.from_json(self._files.read(names[max(names)]))
-            except FileNotFoundError:
-                continue  # a newer one replaced it after we looked
-            except (ValueError, TypeError, KeyError):
-                raise TableError(
-                    f"The table's log is damaged: {names[max(names)]} cannot be read; restore it from a "
-                    "copy, or delete it to let the next run find the position from the records."
-                ) from None
+            found = self._read(max(numbers))
+            if found is not None:  # or a newer one replaced it after we looked
+                return found
 
     def commit(self, after: Entry, change: Entry) -> Entry:
         """Append a change to the state ``after`` and carry it out; :class:`PositionMoved` if there is a newer
         state.
         """
-        if after.number == 0 and not self._entries():
+        if after.number == 0 and not self._numbers():
             self._files.create(_name(0), after.to_json())  # to go back to
-        # Only the last entry is ever finished: what it says must be true before there is another.
+        # Only the last entry is ever carried out: what it says must be true before there is another.
         if self.is_pending(after) and not self._carry_out(after):
             raise PositionMoved("Files of an earlier step were deleted; run the pipeline again.")
+        # Looked at as late as possible: what was deleted later is missing in :meth:`_carry_out`.
+        if change.staging and not self._files.exists(change.staging + _MARK):
+            raise PositionMoved("What a step had written was deleted; run the pipeline again.")
         entry = self._append(after, change)
         if not self._carry_out(entry):
             raise PositionMoved("The files of a step were deleted before they were added; run it again.")
         return entry
 
     def _append(self, after: Entry, change: Entry) -> Entry:
-        if change.staging:
-            # A directory of an object store exists only as long as something is in it.
-            self._files.write(f"{change.staging}/{_PENDING}", b"")
-        entry = replace(change, number=after.number + 1)
-        name = _name(entry.number)
-        if not self._files.create(name, entry.to_json()):
-            raise PositionMoved("Another run changed the table at the same time; run the pipeline again.")
-        if max(self._entries(), default=0) > entry.number:
-            # The number was free because newer entries had replaced its owner: ours was never valid.
-            self._files.delete(name)
-            raise PositionMoved("Another run changed the table at the same time; run the pipeline again.")
-        return entry
+        entry = replace(change, number=after.number + 1, key=uuid.uuid4().hex, after=after.key)
+        if self._files.create(_name(entry.number), entry.to_json()):
+            if max(self._numbers(), default=0) <= entry.number:
+                return entry
+            following = self._read(entry.number + 1)
+            # The number was free because newer entries had replaced its owner: ours was never valid. Unless
+            # another process has carried out ours and gone on; then it is what that one may go back to.
+            if following is None or following.after != entry.key:
+                self._files.delete(_name(entry.number))
+        raise PositionMoved("Another run changed the table at the same time; run the pipeline again.")
 
     def is_pending(self, entry: Entry) -> bool:
-        """Whether files are not yet where the entry says."""
-        return bool(entry.staging) and self._files.exists(f"{entry.staging}/{_PENDING}")
+        """Whether files may not yet be where the entry says."""
+        return self._before(entry) is not None
 
     def recover(self) -> Entry:
-        """Finish the last change, and remove what was staged and never committed. Only for the one run that
-        may change the table.
+        """Carry out the last change, and remove what was staged and never committed. Only for the one run
+        that may change the table; another one, whose lock was broken, does its step again.
         """
-        entry = self.last()
-        if entry.number and not self._carry_out(entry):
-            entry = self.last()
-        # Listed before the entry: what is staged later may still be committed.
+        entry = self.settled()
         abandoned, marks = self._files.directories(STAGING), self._files.files(STAGING)
-        if abandoned:
-            entry = self.commit(entry, replace(entry, staging="", moves={}, removes=[]))
         for mark in marks:
             self._files.delete(mark.name)
         for directory in abandoned:
@@ -136,10 +129,10 @@ class Log:
 
     def settled(self) -> Entry:
         """The state, with all files where it says."""
-        entry = self.last()
-        if self.is_pending(entry) and not self._carry_out(entry):
+        while True:
             entry = self.last()
-        return entry
+            if not self.is_pending(entry) or self._carry_out(entry):
+                return entry
 
     def new_staging(self) -> str:
         staging = f"{STAGING}/{uuid.uuid4().hex[:16]}"
@@ -152,12 +145,8 @@ class Log:
         self._files.delete(staging)
 
     def staged(self, staging: str) -> list[FileInfo]:
-        """What Spark wrote; :class:`PositionMoved` if another process may have removed some of it. A task
-        that lost against its copy may write to a hidden directory afterwards.
-        """
+        """What Spark wrote. A task that lost against its copy may write to a hidden directory afterwards."""
         found = self._files.files(staging, recursive=True)
-        if not self._files.exists(staging + _MARK):  # last: it is the first that is removed
-            raise PositionMoved("What a step had written was deleted; run the pipeline again.")
         return [one for one in found if _is_data(one.name[len(staging) + 1 :])]
 
     def visible(self, directory: str, entry: Entry | None = None) -> list[FileInfo]:
@@ -165,44 +154,67 @@ class Log:
         counts.
         """
         entry = entry or self.last()
-        is_pending = self.is_pending(entry)
-        found = [one for one in self._files.files(directory, recursive=True) if _is_data(one.name)]
-        if not is_pending:
-            return found
+        if not self.is_pending(entry):
+            return self._data(directory)
         prefix = f"{directory}/" if directory else ""
         targets = {target for target in entry.moves.values() if target.startswith(prefix)}
-        # Old files are removed only when all new ones are in place.
-        is_moved = targets <= {one.name for one in found}
-        hidden = set(entry.removes) if is_moved else targets
-        return [one for one in found if one.name not in hidden]
+        replaced = {*entry.removes}
+        while True:
+            found = self._data(directory)
+            if targets <= {one.name for one in found}:
+                return [one for one in found if one.name not in replaced]
+            # Old files are removed only when all new ones are in place. If these are there now, old ones may
+            # be missing in what was listed just before.
+            if not all(self._files.exists(target) for target in targets):
+                return [one for one in found if one.name not in targets]
+
+    def _data(self, directory: str) -> list[FileInfo]:
+        return [one for one in self._files.files(directory, recursive=True) if _is_data(one.name)]
 
     def _carry_out(self, entry: Entry) -> bool:
-        """False: files of the change are gone, so it was undone."""
+        """False: files of the change are gone. It was undone; or another process undid it, or carried it out
+        and replaced them since.
+        """
         moved = [self._files.move(source, target) for source, target in entry.moves.items()]
-        # All were moved already if this was done before; then the state before it may be gone, and any file
-        # that is missing was deleted later.
-        if not all(moved) and entry.number - 1 in self._entries():
+        if not all(moved):  # by us: another process may have done so
             places = {target: self._files.exists(target) for target in entry.moves.values()}
             if not all(places.values()):
-                self._undo(entry, [target for target, is_there in places.items() if is_there])
+                # Last: if the entry is still pending, no later change has removed the files.
+                if (before := self._before(entry)) is not None:
+                    self._undo(entry, before, [target for target, is_there in places.items() if is_there])
                 return False
         for name in entry.removes:
             self._files.delete(name)
         if entry.staging:
             self.discard(entry.staging)
-        for number, name in self._entries().items():
+        for number in sorted(self._numbers()):  # the one before is the last
             if number < entry.number:
-                self._files.delete(name)
+                self._files.delete(_name(number))
         return True
 
-    def _undo(self, entry: Entry, moved: list[str]) -> None:
-        before = Entry.from_json(self._files.read(_name(entry.number - 1)))
-        back = replace(before, schemas=entry.schemas, staging=self.new_staging(), moves={}, removes=moved)
+    def _undo(self, entry: Entry, before: Entry, moved: list[str]) -> None:
+        back = replace(before, schemas=entry.schemas, staging=entry.staging, moves={}, removes=moved)
         self._carry_out(self._append(entry, back))
 
-    def _entries(self) -> dict[int, str]:
-        found = ((_ENTRY.fullmatch(one.name), one.name) for one in self._files.files(LOG))
-        return {int(match[1]): name for match, name in found if match}
+    def _before(self, entry: Entry) -> Entry | None:
+        """The state before, until the entry is carried out."""
+        found = self._read(entry.number - 1) if entry.number else None
+        return found if found is not None and found.key == entry.after else None
+
+    def _read(self, number: int) -> Entry | None:
+        """None if there is no such entry."""
+        try:
+            return Entry.from_json(self._files.read(_name(number)))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError):
+            raise TableError(
+                f"The table's log is damaged: {_name(number)} cannot be read; restore it from a copy, or "
+                "delete it to let the next run find the position from the records."
+            ) from None
+
+    def _numbers(self) -> set[int]:
+        return {int(found[1]) for one in self._files.files(LOG) if (found := _ENTRY.fullmatch(one.name))}
 
 
 def placed(staged: list[FileInfo], staging: str, place: Callable[[str], str]) -> dict[str, str]:

@@ -184,9 +184,15 @@ class ParquetTable:
         if not {*names} <= {one.name for one in self.log.visible(part, before)}:
             return Compacted()
         staging = self.log.new_staging()
-        rows = self._load(_schema(before, part), part, names).drop(*PARTITION_COLUMNS)
-        count = max(round(group.size / target_bytes), 1)
-        rows.coalesce(count).write.mode("overwrite").parquet(f"{self.target}/{staging}")
+        try:
+            rows = self._load(_schema(before, part), part, names).drop(*PARTITION_COLUMNS)
+            count = max(round(group.size / target_bytes), 1)
+            rows.coalesce(count).write.mode("overwrite").parquet(f"{self.target}/{staging}")
+        except Exception:
+            self.log.discard(staging)
+            if {*names} <= {one.name for one in self.log.visible(part)}:
+                raise
+            return Compacted()  # another run replaced the files while they were read
         staged = self.log.staged(staging)
         size = sum(one.size for one in staged)
         totals = replace(

@@ -71,7 +71,8 @@ class Commits(Protocol):
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted: ...
 
-    def read(self) -> "DataFrame": ...
+    def read(self, attempt: int = 0) -> "DataFrame":
+        """Also the files of this attempt, if they are written and not committed."""
 
     def totals(self) -> tuple[int, int, int]:
         """Rows, files, bytes."""
@@ -113,6 +114,9 @@ class TwoTables:
         attempt = new_attempt()
         files, apart = self._write(rows, attempt)
         step.confirm()
+        if apart and len(self._undecodable.written(attempt)) != len(apart):
+            # The commits look at the files that they add; behind the first one, it would be too late.
+            raise removed_before_the_commit(self._undecodable.path)
         self._records.commit(files, Mark(step.after, attempt, len(apart)), expected=before)
         self._add_apart(apart, Mark(step.after, attempt))
         return Added(
@@ -153,12 +157,25 @@ class TwoTables:
         return self._records.read()
 
     def read_undecodable(self) -> "DataFrame | None":
+        """With those of a step whose second commit is missing: its records are read, too."""
+        mark = self._records.mark()
+        if self._lacks(mark):
+            self._written_apart(mark)
+            return self._undecodable.read(mark.attempt)
         return self._undecodable.read() if self._undecodable.totals()[0] else None
 
     def totals(self) -> Totals:
+        """Of what :meth:`read` and :meth:`read_undecodable` find."""
+        mark = self._records.mark()
+        more = self._written_apart(mark) if self._lacks(mark) else []
         records, files, size = self._records.totals()
         undecodable, more_files, more_size = self._undecodable.totals()
-        return Totals(records, undecodable, files + more_files, size + more_size)
+        return Totals(
+            records,
+            undecodable + sum(one.rows for one in more),
+            files + more_files + len(more),
+            size + more_size + sum(one.bytes for one in more),
+        )
 
     def _take_over(self, before: Mark, found_before: Earlier, say: Say) -> Mark:
         position = found_before()
@@ -171,9 +188,15 @@ class TwoTables:
 
     def _complete(self, mark: Mark, say: Say = lambda text: None) -> None:
         """Do the second commit of an earlier step, if that is missing."""
-        if not mark.apart or self._undecodable.mark().attempt == mark.attempt:
-            return
-        say("completing the last step of an earlier run")
+        if self._lacks(mark):
+            say("completing the last step of an earlier run")
+            self._add_apart(self._written_apart(mark), Mark(mark.position, mark.attempt))
+
+    def _lacks(self, mark: Mark) -> bool:
+        """Whether the second commit of a step is missing."""
+        return bool(mark.apart) and self._undecodable.mark().attempt != mark.attempt
+
+    def _written_apart(self, mark: Mark) -> list[Written]:
         files = self._undecodable.written(mark.attempt)
         if len(files) != mark.apart:
             raise TableError(
@@ -181,7 +204,7 @@ class TwoTables:
                 "undecodable records that an interrupted run wrote: restore the files, or archive the topics "
                 "to a new target."
             )
-        self._add_apart(files, Mark(mark.position, mark.attempt))
+        return files
 
     def _add_apart(self, files: list[Written], mark: Mark) -> None:
         while files:
@@ -195,6 +218,19 @@ class TwoTables:
             except PositionMoved:
                 continue
             return
+
+
+def removed_before_the_commit(path: str) -> PositionMoved:
+    """A step took so long that an expiry took its files for those of a killed run."""
+    return PositionMoved(
+        f"Files that a step wrote to {path} were removed before they were added; run it again."
+    )
+
+
+def incomplete(path: str) -> TableError:
+    return TableError(
+        f"{path} lacks the last step of an interrupted run: run the archive again, then read it."
+    )
 
 
 def _sum(one: Compacted, other: Compacted) -> Compacted:

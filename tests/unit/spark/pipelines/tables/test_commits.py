@@ -148,7 +148,7 @@ def test_a_step_that_was_killed_between_its_two_commits_is_completed(
     table = opened()
     monkeypatch.setattr(table, "_add_apart", lambda *args: None)
     add(table, 0, 5, records(0, 2, 4), undecodable(1, 3))
-    assert opened().totals().undecodable == 0
+    assert offsets(opened(), "undecodable") == Counter() and opened().totals().undecodable == 2
     said: list[str] = []
     opened().prepare(said.append)
     assert said == ["completing the last step of an earlier run"]
@@ -323,3 +323,38 @@ def test_values_are_in_all_rows_or_in_none(opened: Open) -> None:
     with pytest.raises(TableError, match="has the original values of its records: do not drop them"):
         add(opened(), 2, 3, records(2).drop_columns(["value"]), undecodable())
     assert opened().position() == at(2)
+
+
+@pytest.mark.parametrize("good", [[2], []], ids=["both tables", "undecodable only"])
+def test_a_step_that_sleeps_until_its_files_are_expired_adds_none_of_them(
+    opened: Open, tmp_path: Path, good: list[int]
+) -> None:
+    """They look like those of a killed run. The step is planned again."""
+    add(opened(), 0, 2)
+
+    def sleep() -> None:
+        for file in tmp_path.rglob("*.parquet"):
+            os.utime(file, (0, 0))
+        opened().expire(older_than_ms=0, say=lambda text: None)
+
+    rows = Rows(cast(Any, records(*good)), cast(Any, undecodable(3)))
+    with pytest.raises(PositionMoved, match="were removed before they were added; run it again"):
+        opened().append(rows, Step(0, at(2), at(4), sleep))
+    assert opened().position() == at(2) and offsets(opened()) == Counter(range(2))
+    add(opened(), 2, 4, records(2), undecodable(3))
+    assert offsets(opened()) == Counter(range(3)) and offsets(opened(), "undecodable") == Counter([3])
+
+
+def test_undecodable_records_of_a_step_that_was_killed_between_its_commits_are_read(opened: Open) -> None:
+    """A restore would leave them out without a word."""
+    add(opened(), 0, 2, records(0), undecodable(1))
+    killed = opened()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(killed, "_add_apart", lambda files, mark: None)
+        add(killed, 2, 4, records(2), undecodable(3))
+    found = opened().read_undecodable()
+    assert found is not None
+    assert sorted(cast(Any, found)["offset"].to_pylist()) == [1, 3]
+    assert (opened().totals().records, opened().totals().undecodable) == (2, 2)
+    opened().prepare(lambda text: None)
+    assert offsets(opened(), "undecodable") == Counter([1, 3]) and opened().totals().undecodable == 2

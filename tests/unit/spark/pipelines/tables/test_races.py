@@ -6,6 +6,7 @@ import errno
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from tidelog.spark.pipelines.tables import (
     TableError,
     Totals,
 )
-from tidelog.spark.pipelines.tables.filesystem import FileInfo, HadoopFiles
+from tidelog.spark.pipelines.tables.filesystem import FileInfo, HadoopFiles, LocalFiles
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
 from tidelog.spark.pipelines.tables.merging import Group
 from tidelog.spark.pipelines.tables.parquet import ParquetTable
@@ -87,7 +88,7 @@ def test_files_that_are_staged_while_another_run_recovers_are_kept() -> None:
 
     def stage_once() -> None:
         nonlocal started
-        if not started and "_log/000000000001.json" in files.contents:
+        if not started:  # when the first file was removed
             started = True
             first.stage(0)
 
@@ -174,6 +175,25 @@ def test_a_copy_that_was_cut_off_is_made_again() -> None:
     assert fs.contents == {"b": b"12"}
 
 
+def test_a_log_whose_last_entry_is_replaced_while_it_is_listed_is_not_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be the log of a new table."""
+    files = LocalFiles(str(tmp_path))
+    first, second = "_log/000000000001.json", "_log/000000000002.json"
+    files.write(first, Entry(1, "7").to_json())
+    look = Path.stat
+
+    def replaced_before(path: Path, **options: Any) -> Any:
+        if path == tmp_path / first and not (tmp_path / second).exists():
+            files.write(second, Entry(2, "8").to_json())
+            path.unlink()
+        return look(path, **options)
+
+    monkeypatch.setattr(Path, "stat", replaced_before)
+    assert Log(files).last().position == "8"
+
+
 def test_a_damaged_log_is_told() -> None:
     files = MemoryFiles({"_log/000000000007.json": b"{}"})
     with pytest.raises(TableError, match=r"_log/000000000007.json cannot be read; restore it from a copy"):
@@ -240,6 +260,31 @@ def test_files_that_another_run_is_merging_are_not_merged_again() -> None:
         Log(files).recover()
         assert rows_of(files) == [0, 1]
     assert outcomes == {True, False}
+
+
+def test_a_merge_whose_files_another_run_replaces_before_it_reads_them_ends_quietly() -> None:
+    contents, group = with_two_files()
+    files = MemoryFiles(contents)
+
+    def overtake() -> None:
+        files.after = lambda: None
+        assert FakeTable(MemoryFiles(contents))._merge(group, 1000).removed_files == 2
+
+    files.after = overtake
+    assert FakeTable(files)._merge(group, 1000) == Compacted()
+    assert rows_of(files) == [0, 1] and not files.exists("_staging")
+
+
+def test_a_merge_that_fails_for_another_reason_says_so() -> None:
+    contents, group = with_two_files()
+
+    class Full(FakeTable):
+        def _load(self, schema: Any, part: str, names: list[str]) -> Any:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        Full(MemoryFiles(contents))._merge(group, 1000)
+    assert not MemoryFiles(contents).exists("_staging")
 
 
 def test_a_step_that_fails_leaves_nothing_on_a_full_disk() -> None:
