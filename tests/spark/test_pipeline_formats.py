@@ -96,9 +96,7 @@ def test_every_record_is_in_the_table_once(
         archive(spark, job("n long", rows=120))
     first = open_existing(spark, str(target)).totals()
     assert (first.records + first.undecodable, first.undecodable > 0) == (120, True)
-    assert not keys_elsewhere(
-        target, table_format, "undecodable"
-    )
+    assert not keys_elsewhere(target, table_format, "undecodable")
     # The next run completes that, and is killed after Spark wrote the files of a step, before the commit.
     calls = 0
     with pytest.raises(KeyboardInterrupt):
