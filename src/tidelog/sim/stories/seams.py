@@ -343,6 +343,7 @@ def gone_and_back_before_it_heard() -> SeamStory:
     story.kill("AB")
     story.network.withheld = None
     story.run(4000)
+    expect(story.leader(), "D")
     story.start("AB")
     story.until(lambda: story.has_moved_to("ABC") and story.all_in_sync(), "the return of all")
     expect(story.read(), ["r1", "r2", "r3", "r4"])
