@@ -22,6 +22,7 @@ from bench.cases import (
     modes,
     position,
     produce,
+    relay,
     replicated,
     requests,
     simulator,
@@ -48,8 +49,10 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "replicated": (replicated.run, "three brokers, acks=all: throughput, latency, start, 1,000 partitions"),
     "modes": (modes.run, "the replication modes beside each other: throughput and a lone write"),
     "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),
+    "failover-client": (failover.run_clients, "the same as one ordinary client of Tidelog sees it"),
     "faults": (faults.run, "a broker killed under load on a topic of every mode, or a series of faults"),
     "loop": (loop.run, "how long each of the heavy operations holds a broker's event loop, under load"),
+    "relay": (relay.run, "what the relay between all parties costs, which the lab makes network faults with"),
     "sim": (simulator.run_all, "simulated brokers: how much faster than real time on one core"),
     "spark": (spark.run, "Spark reading and writing topics, beside its own Kafka connector"),
     "spark-volume": (spark.run_volume, "Spark reading ten times as much: cost per row and memory"),
@@ -59,7 +62,7 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     ),
     "steady": (steady.run, "ten minutes of full load on three brokers without a false failover"),
 }
-RECORDED = ("failover", "faults")
+RECORDED = ("failover", "failover-client", "faults")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

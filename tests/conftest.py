@@ -18,7 +18,7 @@ pytest_plugins = ["pytester"]
 
 TESTS = Path(__file__).parent
 # The longest first, so that the last ones are short and no worker waits for another in the end.
-PARTS = ["spark", "interop", "sim", "golden", "unit"]
+PARTS = ["spark", "interop", "lab", "sim", "golden", "unit"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

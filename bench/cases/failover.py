@@ -64,6 +64,19 @@ def run(options: Options) -> list[Report]:
     return [report, *more]
 
 
+def run_clients(options: Options) -> list[Report]:
+    """Only the two reports of Tidelog, for more rounds than all faults allow."""
+    reports: list[Report] = []
+    with work_directory() as directory:
+        for cluster in clusters(options, directory):
+            if cluster.name == "tidelog":
+                with ExitStack() as stack:
+                    stack.callback(cluster.stop)
+                    cluster.start()
+                    reports = [failover_client.run(cluster, options), failover_restart.run(cluster, options)]
+    return reports
+
+
 def _measure_all(cluster: ClusterServer, options: Options, report: Report) -> None:
     with options.console.status(f"starting {cluster.name}"):
         cluster.start()

@@ -5,6 +5,7 @@ handler is a defect: it is logged with its traceback and the client gets UNKNOWN
 """
 
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class ErrorCode(IntEnum):
@@ -190,6 +191,13 @@ _RETRIABLE = frozenset(
 )
 
 
+class RecordError(NamedTuple):
+    """A record because of which its batch was refused."""
+
+    number: int  # in the batch, from 0 on
+    message: str
+
+
 class TidelogError(Exception):
     """Base of all refusals: a Kafka code and one plain sentence. Refusals are compared by what they say,
     because effects carry them.
@@ -197,10 +205,12 @@ class TidelogError(Exception):
 
     code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
-    def __init__(self, message: str, code: ErrorCode | None = None, records: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, message: str, code: ErrorCode | None = None, records: tuple[RecordError, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.message = message
-        self.records = records  # indexes of the invalid records in a batch, if known
+        self.records = records  # the wrong ones of a refused batch, if known
         if code is not None:
             self.code = code
 

@@ -8,8 +8,8 @@ that starts a broker of its own runs against Kafka unchanged.
 import subprocess
 from pathlib import Path
 
+from tidelog.lab.local.broker import free_port
 from tidelog.testing import Broker, Setting
-from tidelog.testing.broker import free_port
 
 JAVA_OPTIONS = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 CLUSTER_ID = "tidelog-compared-to-Kw"  # any base64 of 16 bytes

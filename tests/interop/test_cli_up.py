@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.testing.broker import answers, free_port
+from tidelog.lab.local.broker import answers, free_port
 
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
 

@@ -1,10 +1,13 @@
 """Whatever changes the cluster can be asked of any broker, and is there at that broker when it answers."""
 
+import contextlib
 import threading
 
 import pytest
 
+from interop import calls
 from interop.wire import Wire
+from tidelog.client.cluster_view import active_controller
 from tidelog.errors import ErrorCode
 from tidelog.testing import Broker, Cluster
 
@@ -119,3 +122,35 @@ def test_a_request_outlives_the_controller(tidelog_cluster: Cluster) -> None:
     for number, broker in enumerate(others):
         with Wire(broker.bootstrap) as wire:
             assert all(partitions_of(wire, f"by-{number}-{each}") == 1 for each in range(40))
+
+
+def test_a_request_in_flight_outlives_a_change_of_the_controller(tidelog_cluster: Cluster) -> None:
+    """The active controller wrote a decision, and is replaced before the others have it. It forwards its
+    client's request to its successor: the client does not hear of NOT_CONTROLLER, and finds its topic.
+    """
+    first = tidelog_cluster.controller()
+    others = [broker for broker in tidelog_cluster if broker is not first]
+
+    def written() -> bool:
+        logs = first.data_directory.glob("__cluster_metadata*/*.log")
+        return any(b"in-flight" in log.read_bytes() for log in logs)
+
+    def replaced() -> bool:
+        with contextlib.suppress(OSError):  # It waits for the controller that it knows.
+            return active_controller(others[0].host, others[0].port) not in (-1, first.node_id)
+        return False
+
+    with Wire(first.bootstrap) as wire:
+        for broker in others:
+            broker.pause()
+        topic = {"name": "in-flight", "num_partitions": 3, "replication_factor": 3}
+        correlation_id = wire.send("create_topics", 7, topics=[topic], timeout=60_000)
+        calls.eventually(written, "the decision is written")
+        first.pause()
+        for broker in others:
+            broker.resume()
+        calls.eventually(replaced, "another controller is active")
+        first.resume()
+        (result,) = wire.receive("create_topics", 7, correlation_id).topics
+        assert result.error_code == ErrorCode.NONE, result
+        assert partitions_of(wire, "in-flight") == 3

@@ -243,3 +243,32 @@ def test_confluent_admin(bootstrap: str, wire: Wire, topic: str) -> None:
     await_value(wire, topic, "retention.ms", "4242000")
     (future,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
     assert future.result(30)["retention.ms"].value == "4242000"
+
+
+def test_an_empty_cleanup_policy_keeps_everything(wire: Wire, create_topic: CreateTopic) -> None:
+    topic = create_topic(cleanup_policy="compact")
+    resource = {
+        "resource_type": TOPIC,
+        "resource_name": topic,
+        "configs": [{"name": "cleanup.policy", "config_operation": SET, "value": ""}],
+    }
+    (changed,) = wire.call("incremental_alter_configs", 1, resources=[resource]).responses
+    assert changed.error_code is ErrorCode.none, changed
+    await_value(wire, topic, "cleanup.policy", "")
+    assert calls.produce(wire, topic, bytes(batch(b"without a key"))).error_code is ErrorCode.none
+    deleted = [{"name": topic, "partitions": [{"partition_index": 0, "offset": 1}]}]
+    (found,) = wire.call("delete_records", 2, topics=deleted, timeout=30_000).topics[0].partitions
+    assert (found.error_code, found.low_watermark) == (ErrorCode.none, 1)
+    other = create_topic(cleanup_policy="")
+    assert value(wire, other, "cleanup.policy") == ""
+
+
+@pytest.mark.tidelog_settings({"log.segment.bytes": 20_000_000, "num.partitions": 3})
+def test_what_the_file_says_is_a_static_broker_config(broker: Broker) -> None:
+    with Wire(broker.bootstrap) as wire:
+        calls.create_topic(wire, "t")
+        told = {each.name: (each.value, each.config_source) for each in describe(wire, BROKER, "1").configs}
+        assert told["num.partitions"] == ("3", STATIC_BROKER)
+        assert told["message.max.bytes"][1] == DEFAULT
+        of_topic = described(wire, "t")["segment.bytes"]
+        assert (of_topic.value, of_topic.config_source) == ("20000000", STATIC_BROKER)

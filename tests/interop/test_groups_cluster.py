@@ -147,3 +147,22 @@ def test_a_list_of_all_groups(cluster: Cluster, capsys: pytest.CaptureFixture[st
             commit(wire, group, "t", 1)
     assert main(["group", "list", "--json", "--bootstrap", cluster.bootstrap]) == 0
     assert {row["group"] for row in json.loads(capsys.readouterr().out)} == set(groups)
+
+
+def test_offsets_of_a_topic_that_was_deleted_while_nobody_coordinated(tmp_path: Path) -> None:
+    """They must not apply to the next topic of the same name."""
+    with running_cluster(tmp_path, settings={**SETTINGS, "offsets.topic.replication.factor": 1}) as cluster:
+        create_topic(cluster.bootstrap, "orders", 1)
+        coordinates = coordinator(cluster, "g")
+        with Wire(coordinates.bootstrap) as wire:
+            commit(wire, "g", "orders", 7)
+        assert committed(cluster, "g") == {0: 7}
+        coordinates.kill()
+        with Wire(cluster.running[0].bootstrap) as wire:
+            answer = wire.call("delete_topics", 5, topic_names=["orders"], timeout=30_000)
+            assert [each.error_code for each in answer.responses] == [ErrorCode.none]
+        coordinates.start()
+        cluster.await_ready()
+        calls.eventually(lambda: committed(cluster, "g") == {}, "the offsets are gone")
+        create_topic(cluster.bootstrap, "orders", 1)
+        assert committed(cluster, "g") == {}

@@ -11,8 +11,8 @@ import pytest
 from interop import calls
 from interop.records import batch
 from interop.wire import Wire
+from tidelog.lab.local.broker import free_port
 from tidelog.testing import running_broker
-from tidelog.testing.broker import free_port
 
 pytestmark = pytest.mark.not_kafka
 

@@ -297,3 +297,22 @@ class TestAutoCreate:
             answer = wire.call("metadata", 12, topics=[{"name": "made"}], allow_auto_topic_creation=True)
             assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
             assert not exists(wire, "made")
+
+
+@pytest.mark.not_kafka
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_internal_topics_refuse_to_grow(wire: Wire, name: str) -> None:
+    """Their groups and transactional ids would be looked for in other partitions."""
+    kind = {"__consumer_offsets": 0, "__transaction_state": 1}[name]
+
+    def founded() -> bool:
+        found = wire.call("find_coordinator", 3, key="any", key_type=kind)
+        return found.error_code is ErrorCode.none
+
+    calls.eventually(founded, f"{name} is there")
+    before = len(calls.metadata(wire, name).partitions)
+    grown = [{"name": name, "count": before + 1, "assignments": None}]
+    (refused,) = wire.call("create_partitions", 3, topics=grown, timeout=10_000).results
+    assert refused.error_code is ErrorCode.invalid_partitions
+    assert "would be lost" in refused.error_message
+    assert len(calls.metadata(wire, name).partitions) == before

@@ -134,6 +134,22 @@ def test_a_transaction_that_takes_too_long_is_aborted(
 
 
 @every_client
+def test_a_shorter_timeout_counts_from_the_next_start(
+    bootstrap: str, wire: Wire, topic: str, name: str, kind: type[Transactor]
+) -> None:
+    """The first life had a timeout of ten minutes; the test fails if the second waits for its end."""
+    with transactor(kind, bootstrap, name, timeout_ms=600_000) as producer:
+        producer.begin()
+        producer.send(topic, b"first life")
+        producer.commit()
+    with transactor(kind, bootstrap, name, timeout_ms=1000) as producer:
+        producer.begin()
+        producer.send(topic, b"too long")
+        assert await_stable(wire, topic) == 4
+    assert Confluent.read(bootstrap, topic, "read_committed", 4) == [b"first life"]
+
+
+@every_client
 def test_offsets_count_when_the_transaction_commits(
     bootstrap: str, wire: Wire, topic: str, name: str, kind: type[Transactor]
 ) -> None:

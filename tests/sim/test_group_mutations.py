@@ -16,7 +16,7 @@ from tidelog.groups.effects import Effects, KeyValue, Respond
 from tidelog.log.producers import ProducerStates
 from tidelog.replication.fetch_server import FetchServer
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import group_owners, late_markers, lost_orders, old_mail
+from tidelog.sim.stories import group_owners, hanging, late_markers, lost_orders, old_mail
 from tidelog.sim.story import Story
 from tidelog.sim.telling import StoryFailed
 
@@ -63,6 +63,11 @@ def take_late_markers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStates, "is_late", lambda self, producer_id, epoch, marker: False)
 
 
+def continue_what_was_left_open(patch: pytest.MonkeyPatch) -> None:
+    """A transaction whose end was lost is ended with the producer's next one."""
+    patch.setattr(ProducerStates, "left_open", lambda self, producer_id, epoch: None)
+
+
 def end_pending_offsets_too_early(patch: pytest.MonkeyPatch) -> None:
     """A late copy of a marker is not written, and yet ends what the next transaction has sent."""
     original = Partition.append_marker
@@ -80,6 +85,7 @@ MUTATIONS: list[tuple[Patch, Callable[[], Story]]] = [
     (take_old_asks_and_trust, group_owners.thawed_coordinator_reads_old_mail),
     (trust_what_was_so_a_moment_ago, group_owners.coordinator_that_the_controllers_do_not_hear),
     (take_late_markers, late_markers.copy_that_arrives_in_the_next_transaction),
+    (continue_what_was_left_open, hanging.next_transaction_where_the_end_was_lost),
     (end_pending_offsets_too_early, lost_orders.late_marker_beside_pending_offsets),
     (tell_orders_once, lost_orders.order_to_give_up),
 ]

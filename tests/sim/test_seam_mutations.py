@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tidelog.broker.partitions.assigning import ElectedAssigner
-from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.quorum import partitions as quorum_partitions
+from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.controller import leader_assignment, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.leader_assignment import InSyncProposal
@@ -114,18 +113,11 @@ def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FetchServer, "note_alive", note_alive)
 
 
-def tell_of_old_losses_after_a_start_only(patch: pytest.MonkeyPatch) -> None:
-    """A replica that begins to vote in a running process says nothing of what it lost before."""
-    original = ElectedAssigner.assign
-
-    def assign(self: ElectedAssigner, mine: Partition, partition: PartitionImage) -> None:
-        on_lost, opened = self._on_lost, mine.replica.epoch >= 0
-        if opened:
-            self._on_lost = lambda topic_id, index: None
-        original(self, mine, partition)
-        self._on_lost = on_lost
-
-    patch.setattr(ElectedAssigner, "assign", assign)
+def remember_healed_losses(patch: pytest.MonkeyPatch) -> None:
+    """A replica that begins to vote tells of what it lost when it last voted, even if it has caught up
+    since.
+    """
+    patch.setattr(QuorumPartitions, "not_relied_on", lambda self, key: None)
 
 
 def trust_who_was_brought(patch: pytest.MonkeyPatch) -> None:
@@ -158,7 +150,7 @@ MUTATIONS = (
     Mutation(number_only_new_copies, seams.fewer_copies_in_between),
     Mutation(let_the_last_member_lead, seams.last_member_is_damaged),
     Mutation(keep_what_was_noted, seams.damaged_on_a_quiet_partition),
-    Mutation(tell_of_old_losses_after_a_start_only, seams.loss_noted_in_another_mode),
+    Mutation(remember_healed_losses, seams.loss_noted_in_another_mode),
     Mutation(trust_who_was_brought, seams.gone_and_back_unheard),
     Mutation(trust_who_was_brought, seams.voter_gone_and_back_before_it_heard),
     Mutation(bring_replicas_in_the_same_epoch, seams.gone_and_back_before_it_heard),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tidelog.testing.broker import free_port
+from tidelog.lab.local.broker import free_port
 
 from .arrived import consume
 from .conftest import CreateTopic

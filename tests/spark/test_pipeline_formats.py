@@ -186,7 +186,9 @@ def test_options_of_other_formats_are_refused(spark: "SparkSession", tmp_path: P
         return str(failure.value)
 
     here = str(tmp_path)
-    assert "Plain Parquet has no option partition-by" in refused("parquet", here, **{"partition-by": "month"})
+    assert "A Parquet archive has no option partition-by" in refused(
+        "parquet", here, **{"partition-by": "month"}
+    )
     assert "use --partition-by day" in refused("delta", here, **{"partition-by": "month"})
     assert "allowed: hour, day, month, year" in refused("iceberg", here, **{"partition-by": "week"})
     assert "name the catalog with --catalog" in refused("iceberg", here, uri="http://127.0.0.1:1")

@@ -152,8 +152,8 @@ def test_a_torn_line_is_left_out_and_counted_and_any_other_is_refused(
     found.release()
     for odd, said in {
         '{"kind": "guessed", "time_us": 1}': "'guessed'; there are acknowledged",
-        '{"kind": "received", "time_us": "noon"}': "not an event: .*noon",
-        "run,mode,lost": "not an event: run,mode",
+        '{"kind": "received", "time_us": "noon"}': "not an event; .*noon",
+        "run,mode,lost": "not an event; .*: run,mode",
         '{"kind": "received"}': "no time_us",
         "": "no events in",
     }.items():

@@ -1,9 +1,11 @@
 """Archives written back: missing topics are created, and what does not fit is refused in one sentence."""
 
+import re
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from tidelog.cli.failure import CommandFailed
@@ -65,6 +67,28 @@ def test_a_missing_topic_is_created(spark: SparkSession, bootstrap: str, archive
     assert len(consume(bootstrap, small)) == 30
     with pytest.raises(OptionError, match="has 1 partition, and the archive has records of partition 2"):
         restore(spark, Restore(target, bootstrap, small))
+
+
+def test_topics_of_one_name_are_not_mixed(
+    spark: SparkSession, bootstrap: str, archived: tuple[str, str]
+) -> None:
+    topic, target = archived
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, "of the second")
+    producer.flush()
+    archive(spark, Archive(Topics(bootstrap, topic), target))
+    again = f"{topic}-again"
+    with pytest.raises(OptionError, match="several topics that were called") as refused:
+        restore(spark, Restore(target, bootstrap, again))
+    ids = re.findall(r"[\w-]{22}", str(refused.value).partition("each of the ids")[2])
+    counts = [
+        restore(spark, Restore(target, bootstrap, f"{again}-{number}", where=f"topicId = '{each}'")).records
+        for number, each in enumerate(ids)
+    ]
+    assert sorted(counts) == [1, 30]
 
 
 def test_requests_about_topics(bootstrap: str, create_topic: CreateTopic) -> None:

@@ -58,7 +58,7 @@ class Broker:
             config.max_incremental_fetch_session_cache_slots, services.new_uuid().int & 0x7FFFFFFF
         )
         self.coordinators = Coordinators(self, self.producer_ids)
-        self.admission = Admission(self, self.coordinators.transactions)
+        self.admission = Admission(self, self.coordinators.transactions, self.coordinators.of)
 
     def newest(self, topic: TopicImage) -> TopicImage:
         """The topic with the newest leaders known to this broker. In quorum topics the replicas elect their

@@ -14,8 +14,10 @@ from tidelog.cli.cluster import commands as cluster
 from tidelog.cli.cluster import drain
 from tidelog.cli.config import commands as configs
 from tidelog.cli.controller import commands as controllers
+from tidelog.cli.demo.commands import demo
 from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.group import commands as groups
+from tidelog.cli.lab import commands as lab
 from tidelog.cli.local import broker as broker_process
 from tidelog.cli.local.up import up
 from tidelog.cli.log import dump as log_dump
@@ -34,6 +36,7 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         order = [
             "up",
+            "demo",
             "topic",
             "modes",
             "produce",
@@ -45,6 +48,7 @@ class _Commands(TyperGroup):
             "config",
             "log",
             "pipeline",
+            "lab",
             "sim",
             "broker",
             "version",
@@ -144,6 +148,7 @@ def version() -> None:
 
 
 app.command("up")(up)
+app.command("demo")(demo)
 app.add_typer(topics.app, name="topic")
 app.command("modes")(modes.modes)
 app.command("produce")(produce.produce)
@@ -155,6 +160,7 @@ app.add_typer(txn.app, name="txn")
 app.add_typer(configs.app, name="config")
 app.add_typer(log_dump.app, name="log")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(lab.app, name="lab")
 app.command("sim")(sim)
 
 

@@ -13,8 +13,10 @@ from tidelog.config.describe import (
     DescribedSetting,
     SettingSynonym,
     describe_broker,
+    describe_group,
     describe_topic,
 )
+from tidelog.config.group import GROUP_SETTINGS, GroupConfig, check_group_overrides, group_setting
 from tidelog.config.incremental import AlterOp, AlterOperation, apply_incremental
 from tidelog.config.kinds import ConfigType, Raw
 from tidelog.config.listeners import Listener
@@ -25,6 +27,7 @@ from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, topic_setting
 
 __all__ = [
     "BROKER_SETTINGS",
+    "GROUP_SETTINGS",
     "MODES",
     "TOPIC_SETTINGS",
     "AlterOp",
@@ -33,6 +36,7 @@ __all__ = [
     "ConfigSource",
     "ConfigType",
     "DescribedSetting",
+    "GroupConfig",
     "Listener",
     "Raw",
     "Setting",
@@ -41,9 +45,12 @@ __all__ = [
     "apply_incremental",
     "broker_setting",
     "check_dynamic_broker",
+    "check_group_overrides",
     "check_topic_overrides",
     "describe_broker",
+    "describe_group",
     "describe_topic",
+    "group_setting",
     "read_toml",
     "topic_setting",
 ]

@@ -72,13 +72,7 @@ BROKER_SETTINGS: Mapping[str, Setting] = settings_of(BrokerConfig)
 _ALIASES = {alias: name for name, setting in BROKER_SETTINGS.items() for alias in setting.aliases}
 
 _ONE_LOOP = "one event loop serves all connections, so it has no threads"
-_SAME_FOR_ALL_GROUPS = "all groups use the broker's value, so it has no bounds"
 _NOT_HERE: dict[str, str] = {
-    **{
-        f"group.consumer.{bound}.{name}": _SAME_FOR_ALL_GROUPS
-        for bound in ("min", "max")
-        for name in ("session.timeout.ms", "heartbeat.interval.ms")
-    },
     "num.network.threads": _ONE_LOOP,
     "num.io.threads": _ONE_LOOP,
     "zookeeper.connect": "brokers of this version need no ZooKeeper",

@@ -13,6 +13,7 @@ from tidelog.config.controllers import (
     BROKER_ROLE,
     CONTROLLER_ROLE,
     ListenerNames,
+    NodeAddresses,
     QuorumVoter,
     QuorumVoters,
 )
@@ -121,6 +122,15 @@ class BrokerTable:
         (),
         "Addresses for clients, if they differ from `listeners`.",
         unset="the same as `listeners`",
+    )
+    node_addresses: tuple[QuorumVoter, ...] = row(
+        NodeAddresses(),
+        (),
+        "Other nodes as `id@host:port`: this node connects to them at these addresses instead of those that "
+        "they advertise. For clusters whose brokers reach each other by another way than clients do, such as "
+        "a tunnel or a proxy.",
+        unset="the advertised addresses",
+        ours=True,
     )
     log_dir: str = row(
         _Directory(),
@@ -473,6 +483,30 @@ class BrokerTable:
         Whole(1, unit="ms"),
         5_000,
         "Heartbeat interval of members with the consumer protocol.",
+        dynamic=True,
+    )
+    group_consumer_min_session_timeout_ms: int = row(
+        Whole(1, unit="ms"),
+        45_000,
+        "Shortest `consumer.session.timeout.ms` that a group may have of its own.",
+        dynamic=True,
+    )
+    group_consumer_max_session_timeout_ms: int = row(
+        Whole(1, unit="ms"),
+        60_000,
+        "Longest `consumer.session.timeout.ms` that a group may have of its own.",
+        dynamic=True,
+    )
+    group_consumer_min_heartbeat_interval_ms: int = row(
+        Whole(1, unit="ms"),
+        5_000,
+        "Shortest `consumer.heartbeat.interval.ms` that a group may have of its own.",
+        dynamic=True,
+    )
+    group_consumer_max_heartbeat_interval_ms: int = row(
+        Whole(1, unit="ms"),
+        15_000,
+        "Longest `consumer.heartbeat.interval.ms` that a group may have of its own.",
         dynamic=True,
     )
     group_consumer_rebalance_heartbeat_interval_ms: int = row(

@@ -40,6 +40,7 @@ class QuorumVoters(Kind[tuple[QuorumVoter, ...]]):
 
     type = ConfigType.LIST
     allowed = "one or more id@host:port, separated by commas, such as 1@host1:9092,2@host2:9092,3@host3:9092"
+    noun = "controller"
 
     def parse(self, raw: Raw) -> tuple[QuorumVoter, ...]:
         voters = tuple(QuorumVoter.parse(text) for text in split_list(raw))
@@ -47,13 +48,20 @@ class QuorumVoters(Kind[tuple[QuorumVoter, ...]]):
             raise ValueError(raw)
         for voter in voters:
             if sum(other.node_id == voter.node_id for other in voters) > 1:
-                raise ExplainedError(f"controller {voter.node_id} is listed twice")
+                raise ExplainedError(f"{self.noun} {voter.node_id} is listed twice")
             if sum(other[1:] == voter[1:] for other in voters) > 1:
-                raise ExplainedError(f"two controllers have the address {voter.host}:{voter.port}")
+                raise ExplainedError(f"two {self.noun}s have the address {voter.host}:{voter.port}")
         return voters
 
     def format(self, value: tuple[QuorumVoter, ...]) -> str | None:
         return ",".join(map(str, value)) or None
+
+
+class NodeAddresses(QuorumVoters):
+    """Nodes with different numbers and addresses, each where this node connects to it."""
+
+    allowed = "one or more id@host:port, separated by commas, such as 2@127.0.0.1:5002,3@127.0.0.1:5003"
+    noun = "node"
 
 
 class ListenerNames(Kind[tuple[str, ...]]):

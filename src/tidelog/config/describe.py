@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from tidelog.config.broker import BROKER_SETTINGS, BrokerConfig
+from tidelog.config.group import GROUP_SETTINGS, GroupConfig
 from tidelog.config.kinds import ConfigType
 from tidelog.config.modes import DEFAULTS
 from tidelog.config.table import Setting
@@ -27,6 +28,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    GROUP_CONFIG = 8
 
 
 class SettingSynonym(NamedTuple):
@@ -66,6 +68,19 @@ def describe_topic(overrides: Mapping[str, str], broker: BrokerConfig) -> list[D
         if setting.name in overrides:
             own = SettingSynonym(setting.name, value, ConfigSource.TOPIC_CONFIG)
             synonyms = (own, *synonyms)
+        described.append(_described(setting, value, synonyms, read_only=False))
+    return described
+
+
+def describe_group(overrides: Mapping[str, str], broker: BrokerConfig) -> list[DescribedSetting]:
+    """All settings of a group with these overrides."""
+    config = GroupConfig.resolve(overrides, broker)
+    described = []
+    for setting in GROUP_SETTINGS.values():
+        value = setting.format(getattr(config, setting.attribute))
+        synonyms = tuple(_given([synonym.name for synonym in setting.synonyms], broker))
+        if setting.name in overrides:
+            synonyms = (SettingSynonym(setting.name, value, ConfigSource.GROUP_CONFIG), *synonyms)
         described.append(_described(setting, value, synonyms, read_only=False))
     return described
 

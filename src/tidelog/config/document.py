@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tidelog.config.broker import BROKER_SETTINGS
+from tidelog.config.group import GROUP_SETTINGS
 from tidelog.config.kinds import INT_MAX, LONG_MAX, Kind, Nullable, Whole
 from tidelog.config.modes import DEFAULTS, LEAST_REPLICAS, MODES, WITHOUT_MEANING
 from tidelog.config.table import Setting
@@ -92,6 +93,9 @@ def document() -> str:
         "## Broker settings\n",
         "*live*: takes effect on a running broker; *restart*: needs a restart.\n",
         *_tables(BROKER_SETTINGS, "Change", _change),
+        "## Group settings\n",
+        "Of groups with the consumer protocol. Kafka's clients set them for a resource of the type GROUP.\n",
+        *_tables(GROUP_SETTINGS, "Broker-wide", _broker_wide),
         _LISTENERS,
     ]
     return "\n".join(parts)

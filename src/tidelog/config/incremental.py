@@ -6,11 +6,11 @@ them: the caller does, with ``check_topic_overrides`` and ``check_dynamic_broker
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.config.broker import BrokerConfig, broker_setting
+from tidelog.config.broker import BrokerConfig
 from tidelog.config.kinds import ConfigType, split_list
 from tidelog.config.table import Setting, shown
 from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, topic_setting
@@ -36,10 +36,10 @@ def apply_incremental(
     current: Mapping[str, str],
     ops: Iterable[tuple[str, int, str | None]],
     *,
-    broker: bool = False,
+    setting_of: Callable[[str], Setting] = topic_setting,
     config: BrokerConfig | None = None,
 ) -> dict[str, str]:
-    """The overrides of a topic, or of a ``broker``, after all ``ops``.
+    """The overrides after all ``ops``. ``setting_of`` finds the row of a name: of a topic, broker or group.
 
     A list that is not overridden yet starts from what it is by ``config``, else from its default.
     """
@@ -58,7 +58,7 @@ def apply_incremental(
             changed[name] = value
         elif operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
             changed[name] = _change_list(
-                _list_setting(name, operation, broker), operation, value, changed.get(name), config
+                _list_setting(setting_of(name), operation), operation, value, changed.get(name), config
             )
         else:
             raise InvalidRequest(f"{shown(name)}: unknown operation {operation}.")
@@ -75,10 +75,10 @@ def _change_list(
     return ",".join([*words, *(word for word in dict.fromkeys(changes) if word not in words)])
 
 
-def _list_setting(name: str, operation: int, broker: bool) -> Setting:
-    setting = broker_setting(name) if broker else topic_setting(name)
+def _list_setting(setting: Setting, operation: int) -> Setting:
     if setting.kind.type is not ConfigType.LIST:
-        raise InvalidConfig(f"{AlterOperation(operation).name} is refused for {name}: it is not a list.")
+        operated = AlterOperation(operation).name
+        raise InvalidConfig(f"{operated} is refused for {setting.name}: it is not a list.")
     return setting
 
 

@@ -187,17 +187,20 @@ class KeyOf(Choice):
 
 
 class ChoiceSet(Kind[frozenset[str]]):
-    """One or more words out of a few, in any order, separated by commas."""
+    """Words out of a few, in any order, separated by commas; at least one, unless it ``may_be_empty``."""
 
     type = ConfigType.LIST
 
-    def __init__(self, *choices: str) -> None:
+    def __init__(self, *choices: str, may_be_empty: bool = False) -> None:
         self.choices = choices
+        self.may_be_empty = may_be_empty
         self.allowed = "one or more of " + ", ".join(choices) + ", separated by commas"
+        if may_be_empty:
+            self.allowed += ", or empty"
 
     def parse(self, raw: Raw) -> frozenset[str]:
         words = frozenset(split_list(raw))
-        if not words or not words <= set(self.choices):
+        if not (words or self.may_be_empty) or not words <= set(self.choices):
             raise ValueError(raw)
         return words
 

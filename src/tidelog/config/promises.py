@@ -53,6 +53,8 @@ class Rule(NamedTuple):
     order: str
     needs_controllers: str
     nodes_for: Callable[[int], int]  # failures to tolerate → replicas needed, for writes
+    elects_itself: bool = False  # Replicas elect their leader and count copies without the controllers.
+    acks_1_is_all: bool = True  # An acks=1 write is acknowledged as late as an acks=all one.
 
 
 def _enough_left(terms: Terms, dead: Set[int]) -> bool:
@@ -97,6 +99,7 @@ RULES: dict[str, Rule] = {
         needs_controllers="for every change of leader or in-sync set",
         # Down to a set of one, with min.insync.replicas=1.
         nodes_for=lambda failures: failures + 1,
+        acks_1_is_all=False,
     ),
     PRIMARY_BACKUP: Rule(
         writes_continue=_primary_and_enough_left,
@@ -129,6 +132,7 @@ RULES: dict[str, Rule] = {
         order=_STRICT,
         needs_controllers="not for writes, reads or elections",
         nodes_for=lambda failures: 2 * failures + 1,
+        elects_itself=True,
     ),
 }
 
@@ -267,6 +271,11 @@ def examples() -> dict[str, Terms]:
     shown = [*EXAMPLES.values()]
     shown += [Terms(mode, 3) for mode in RULES if all(terms.mode != mode for terms in shown)]
     return {_heading(terms, shown): terms for terms in shown}
+
+
+def heading_of(terms: Terms) -> str:
+    """As in the table of the usual settings: ``primary-backup, 2 copies``."""
+    return _heading(terms, [*EXAMPLES.values()])
 
 
 def _heading(terms: Terms, shown: Sequence[Terms]) -> str:

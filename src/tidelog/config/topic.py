@@ -75,10 +75,10 @@ class TopicConfig:
     )
 
     cleanup_policy: frozenset[str] = row(
-        ChoiceSet("compact", "delete"),
+        ChoiceSet("compact", "delete", may_be_empty=True),
         frozenset({"delete"}),
         "What happens to old records: `delete` removes old segments by age and size, `compact` keeps the "
-        "newest record of each key.",
+        "newest record of each key. Empty: all records are kept.",
         synonyms=(Synonym("log.cleanup.policy"),),
         section="Retention and compaction",
     )

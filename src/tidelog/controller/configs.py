@@ -3,14 +3,19 @@
 import logging
 from collections.abc import Mapping
 
-from tidelog.config import check_dynamic_broker, check_topic_overrides
+from tidelog.config import BrokerConfig, check_dynamic_broker, check_group_overrides, check_topic_overrides
 from tidelog.config.topic import mode_of
 from tidelog.controller import promises, topics
 from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.cluster_settings import CLUSTER_WIDE_SETTINGS
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leader_assignment import assign_leaders, assign_topic_leaders
-from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
+from tidelog.controller.records import (
+    BrokerConfigChanged,
+    GroupConfigChanged,
+    MetadataRecord,
+    TopicConfigChanged,
+)
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.successions import mode_changes
 from tidelog.errors import InvalidConfig, InvalidRequest
@@ -68,6 +73,16 @@ def change_broker(
     promised = list(promises.of_all(image, old, after, rules.at(after)))
     after = after.apply(promised)
     return [change, *promised, *assign_leaders(after, rules.at(after))]
+
+
+def change_group(
+    image: ClusterImage, group: str, wanted: Mapping[str, str], config: BrokerConfig
+) -> list[MetadataRecord]:
+    """Make ``wanted`` the complete set of the group's overrides. The group need not exist yet."""
+    if not group:
+        raise InvalidRequest("the settings of a group need its name")
+    check_group_overrides(wanted, config)
+    return [GroupConfigChanged(group, _difference(image.group_configs.get(group, {}), wanted))]
 
 
 def _difference(current: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:

@@ -16,6 +16,7 @@ from tidelog.controller.records import (
     BrokerRegistered,
     BrokerUnregistered,
     ClusterFounded,
+    GroupConfigChanged,
     Loss,
     MetadataRecord,
     PartitionChanged,
@@ -151,6 +152,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
     next_producer_id: int = 0  # all ids below it are assigned, or reserved by a broker
     last_broker_epoch: int = 0  # the highest ever assigned, also to removed brokers: none is assigned twice
     gone: Mapping[int, int] = {}  # unregistered broker → epoch of its unregistration
+    group_configs: Mapping[str, Mapping[str, str]] = {}  # overrides, of groups that have some
 
     def registration_epoch(self, broker_id: int) -> int:
         """Epoch of its last registration or unregistration; 0: never registered."""
@@ -180,6 +182,7 @@ class ImageDraft:
         self.next_producer_id = image.next_producer_id
         self.last_broker_epoch = image.last_broker_epoch
         self.gone = dict(image.gone)
+        self.group_configs = dict(image.group_configs)
         # Partitions of topics that are being changed. Changing one at a time would copy the whole topic each
         # time.
         self._changing: dict[UUID, list[PartitionImage]] = {}
@@ -190,7 +193,7 @@ class ImageDraft:
             self._topic(topic_id)
         return ClusterImage(
             self.cluster_id, self.brokers, self.topics, self.topic_names, self.broker_configs,
-            self.next_producer_id, self.last_broker_epoch, self.gone,
+            self.next_producer_id, self.last_broker_epoch, self.gone, self.group_configs,
         )  # fmt: skip
 
     def apply(self, record: MetadataRecord) -> None:
@@ -203,6 +206,10 @@ class ImageDraft:
                 self._change_broker(record)
             case BrokerConfigChanged(broker, changes):
                 self.broker_configs[broker] = _changed(self.broker_configs.get(broker, {}), changes)
+            case GroupConfigChanged(group, changes):
+                overrides = _changed(self.group_configs.pop(group, {}), changes)
+                if overrides:
+                    self.group_configs[group] = overrides
             case ProducerIdsReserved(next_id):
                 invariant(next_id > self.next_producer_id, "producer ids only rise", next_id)
                 self.next_producer_id = next_id

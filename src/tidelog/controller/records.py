@@ -129,6 +129,11 @@ class BrokerConfigChanged(msgspec.Struct, frozen=True, tag="broker-config-change
     changes: dict[str, str | None]
 
 
+class GroupConfigChanged(msgspec.Struct, frozen=True, tag="group-config-changed"):
+    group: str
+    changes: dict[str, str | None]
+
+
 class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer-ids-reserved"):
     """Every producer id below ``next_id`` is reserved and never assigned again."""
 
@@ -146,6 +151,7 @@ MetadataRecord = (
     | TopicDeleted
     | TopicConfigChanged
     | BrokerConfigChanged
+    | GroupConfigChanged
     | ProducerIdsReserved
 )
 

@@ -223,6 +223,11 @@ def add_partitions(
     draft: Draft | None = None,
 ) -> PartitionsAdded:
     topic = require(image, name)
+    if name in INTERNAL_TOPICS:
+        # The partition of a group or transactional id follows from the number of partitions.
+        raise TidelogError(
+            f"{name} cannot grow: its groups or transactions would be lost", ErrorCode.INVALID_PARTITIONS
+        )
     existing = len(topic.partitions)
     if total <= existing:
         raise TidelogError(

@@ -107,6 +107,13 @@ class OffsetStore:
             found.update(dict.fromkeys(pending))
         return list(found)
 
+    def topics(self) -> set[str]:
+        """Topics that have an offset, pending or not."""
+        found = {topic for topics in self._groups.values() for topic in topics}
+        for pending in self._pending.values():
+            found.update(topic for topics in pending.values() for topic in topics)
+        return found
+
     def groups_with(self, topic: str) -> list[str]:
         """Groups that have an offset of a topic, pending or not."""
         found = dict.fromkeys(group_id for group_id, topics in self._groups.items() if topic in topics)

@@ -51,8 +51,11 @@ class Account:
         self._name = name  # in examples
         self._offsets = array("q")  # acknowledged, by sequence
         self._seen = bytearray()  # how often each was received, up to 255
+        self._elsewhere: dict[
+            int, int
+        ] = {}  # acknowledged and so far only at another offset: sequence → where
         self._last = -1  # the highest sequence received so far
-        self._received = self._doubled = self._disordered = self._misplaced = 0
+        self._received = self._doubled = self._disordered = 0
         self._examples: list[str] = []
 
     def acknowledged(self, sequence: int, offset: int | None) -> None:
@@ -69,13 +72,21 @@ class Account:
         elif sequence < self._last:
             self._disordered += 1
             self._note(f"record {sequence} is at {offset}, after record {self._last}")
-        elif self._offsets[sequence] >= 0 and self._offsets[sequence] != offset:
-            self._misplaced += 1
-            self._note(f"record {sequence} was acknowledged at {self._offsets[sequence]} and is at {offset}")
+        self._place(sequence, offset)
         self._seen[sequence] = min(self._seen[sequence] + 1, 255)
         self._last = max(self._last, sequence)
 
+    def _place(self, sequence: int, offset: int) -> None:
+        """A record that is there twice is misplaced only if neither is where it was acknowledged."""
+        acknowledged = self._offsets[sequence]
+        if acknowledged == offset:
+            self._elsewhere.pop(sequence, None)
+        elif acknowledged >= 0 and not self._seen[sequence]:
+            self._elsewhere[sequence] = offset
+
     def verdict(self) -> Verdict:
+        for sequence, offset in self._elsewhere.items():
+            self._note(f"record {sequence} was acknowledged at {self._offsets[sequence]} and is at {offset}")
         lost = [
             sequence
             for sequence, (offset, seen) in enumerate(zip(self._offsets, self._seen, strict=True))
@@ -89,7 +100,7 @@ class Account:
             len(lost),
             self._doubled,
             self._disordered,
-            self._misplaced,
+            len(self._elsewhere),
             tuple(self._examples),
         )
 

@@ -1,13 +1,13 @@
 """What an experiment leaves behind: one event for each line of a file, as JSON.
 
 Owns the format of the lines and the writing of them. Loads and faults (of the lab, a bench, a
-program of your own) add events; ``tidelog pipeline indicators`` turns them into figures. One clock tells all
-times of a run: :func:`now_us`.
+program of your own) add events; ``tidelog pipeline indicators`` turns them into figures, and so does
+:mod:`tidelog.lab.figures`. One clock tells all times of a run: :func:`now_us`.
 
 ============== ====== ==================================================================================
 field          type   meaning
 ============== ====== ==================================================================================
-kind           string ``acknowledged``, ``failed``, ``received``, ``fault`` or ``healed``; needed
+kind           string one of the kinds below; needed
 time_us        long   when it happened, microseconds since 1970; needed
 run            string name of the experiment
 mode           string replication mode, or whatever is compared within the run
@@ -15,10 +15,33 @@ producer       string who sent the record; with ``sequence`` it names the record
 sequence       long   counts what this producer sent to this partition: 0, 1, 2, …
 partition      int    where it went, or was read from
 offset         long   the place it got there
-sent_us        long   of ``acknowledged`` and ``failed``: when it was handed to the client
-bytes          long   of ``acknowledged``: size of key and value
+sent_us        long   of ``acknowledged``, ``failed``, ``aborted``: when it was handed to the client
+bytes          long   of ``acknowledged``: size of key and value; of ``usage``: resident memory
 name           string of ``fault`` and ``healed``: what was done, such as ``kill -9 of broker 2``
+topic          string where the event has one
+reader         string of ``consumed``, ``committed`` and ``found``: the consumer group
+transaction    long   of the record: counts this producer's transactions
+broker         int    of ``leader``: who leads, -1 for none; of ``usage``: whose figures
+cpu_us         long   of ``usage``: CPU time of the broker since it was started
 ============== ====== ==================================================================================
+
+============== =========================================================================================
+kind           meaning
+============== =========================================================================================
+acknowledged   the cluster confirmed the record; in a transaction, when that was committed
+failed         the client gave up: the record may be there or not
+aborted        the record's transaction was aborted: a consumer of committed records never sees it
+received       read by the reader that reads everything at the end
+consumed       read by a consumer group meanwhile. ``consumed-raw``: by one that also reads open transactions
+committed      a group's offset, confirmed by the cluster
+found          the offset that the cluster returned for the group
+plain-write    a write of the second, plain client was acknowledged (:mod:`tidelog.lab.workload.plain`)
+plain-read     a read of the second, plain client was answered
+leader         who leads the partition, as of this moment
+usage          what a broker process uses
+fault, healed  something was broken, and undone
+redundant      every replica is in sync again
+============== =========================================================================================
 
 A record is *lost* if it was acknowledged and never received; ``failed`` ones may turn up or not. So a history
 is complete only if everything was read to its end after the last write.
@@ -39,17 +62,33 @@ from types import TracebackType
 
 import msgspec
 
-KINDS = ("acknowledged", "failed", "received", "fault", "healed")
+KINDS = (
+    "acknowledged", "failed", "aborted", "received", "consumed", "consumed-raw", "committed", "found",
+    "plain-write", "plain-read", "leader", "usage", "fault", "healed", "redundant",
+)  # fmt: skip
 
 WAITING_MAX = 20_000  # events in memory, some 5 MB
 LINES_PER_WRITE_MAX = 1_000
 
-_WALL_MINUS_STEADY_NS = time.time_ns() - time.monotonic_ns()
+_wall_minus_steady_ns = time.time_ns() - time.monotonic_ns()
 
 
 def now_us() -> int:
     """Microseconds since 1970 by a clock that is never set back or forth while the process lives."""
-    return (_WALL_MINUS_STEADY_NS + time.monotonic_ns()) // 1000
+    return (_wall_minus_steady_ns + time.monotonic_ns()) // 1000
+
+
+def clock_offset_ns() -> int:
+    """What :func:`now_us` adds to the machine's steady clock, which all processes share."""
+    return _wall_minus_steady_ns
+
+
+def share_clock(offset_ns: int) -> None:
+    """Tell the time as the process does whose :func:`clock_offset_ns` this is, even if the wall clock was set
+    in between.
+    """
+    global _wall_minus_steady_ns
+    _wall_minus_steady_ns = offset_ns
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,6 +105,11 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     sent_us: int | None = None
     bytes: int | None = None
     name: str | None = None
+    topic: str | None = None
+    reader: str | None = None
+    transaction: int | None = None
+    broker: int | None = None
+    cpu_us: int | None = None
 
 
 class HistoryWriter:
@@ -73,9 +117,17 @@ class HistoryWriter:
     them are written.
     """
 
-    def __init__(self, path: Path | str, *, run: str, mode: str, waiting_max: int = WAITING_MAX) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        run: str,
+        mode: str,
+        topic: str | None = None,
+        waiting_max: int = WAITING_MAX,
+    ) -> None:
         self.path = Path(path)
-        self._run, self._mode = run, mode
+        self._run, self._mode, self._topic = run, mode, topic
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._waiting: queue.Queue[Event | None] = queue.Queue(waiting_max)  # None: the end
         self._failure: OSError | None = None
@@ -108,6 +160,10 @@ class HistoryWriter:
         sent_us: int | None = None,
         bytes: int | None = None,  # noqa: A002 — named like the field
         name: str | None = None,
+        reader: str | None = None,
+        transaction: int | None = None,
+        broker: int | None = None,
+        cpu_us: int | None = None,
     ) -> None:
         """OSError if an earlier event could not be written: a history with a hole proves nothing."""
         if kind not in KINDS:
@@ -118,7 +174,7 @@ class HistoryWriter:
         self._waiting.put(
             Event(
                 kind, time_us, self._run, self._mode, producer, sequence, partition, offset, sent_us, bytes,
-                name,
+                name, self._topic, reader, transaction, broker, cpu_us,
             )
         )  # fmt: skip
 

@@ -16,19 +16,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 
 from tidelog.lab.account import Account, Verdict, together
 from tidelog.lab.history import HistoryWriter, now_us
+from tidelog.lab.read_back import LoadFailed, end_offsets, read_back
+
+__all__ = ["LoadFailed", "SteadyLoad", "record_of", "value_of"]
 
 PAUSE_S = 0.005  # between two writes to one partition
 VALUE_BYTES = 100
 FLUSH_TIMEOUT_S = 120.0
 READ_TIMEOUT_S = 30.0  # without anything new
-
-
-class LoadFailed(Exception):
-    """The load cannot say what it was asked."""
 
 
 def value_of(producer: str, sequence: int, size: int = VALUE_BYTES) -> bytes:
@@ -96,7 +95,7 @@ class SteadyLoad:
         self._producer = Producer(common | dict(settings or {}))
         self._pause_s = pause_s
         reads_back = history is not None or accounts
-        starts = self._end_offsets(partitions) if reads_back else [0] * partitions
+        starts = end_offsets(bootstrap, topic, partitions, READ_TIMEOUT_S) if reads_back else [0] * partitions
         self._partitions = [
             _Partition(start, Account(f"{topic}-{number}") if accounts else None)
             for number, start in enumerate(starts)
@@ -117,6 +116,13 @@ class SteadyLoad:
     @property
     def acknowledged(self) -> int:
         return sum(len(partition.acked_at) for partition in self._partitions)
+
+    @property
+    def silent_s(self) -> float:
+        """How long the partition that is worst off has acknowledged nothing."""
+        if not all(partition.acked_at for partition in self._partitions):
+            return 0.0
+        return time.monotonic() - min(partition.acked_at[-1] for partition in self._partitions)
 
     @property
     def retries(self) -> int:
@@ -191,66 +197,15 @@ class SteadyLoad:
         return together(partition.account.verdict() for partition in self._partitions if partition.account)
 
     def _read(self, received: Callable[[Message], None], timeout_s: float) -> int:
-        consumer = self._consumer()
-        ends: dict[int, int] = {}  # of the partitions that were read to their end
-        count = 0
-        deadline = time.monotonic() + timeout_s
-        try:
-            while not self._is_all(ends) and time.monotonic() < deadline:
-                messages = consumer.consume(1000, 0.1)
-                for message in messages:
-                    error = message.error()
-                    if error is None:
-                        received(message)
-                        count += 1
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        ends[message.partition() or 0] = message.offset() or 0
-                if messages:
-                    deadline = time.monotonic() + timeout_s
-        finally:
-            consumer.close()
-        if missing := sorted(set(range(len(self._partitions))) - ends.keys()):
-            raise LoadFailed(
-                f"partition {missing[0]} of {self._topic} was not read to its end within {timeout_s:g} s"
-            )
-        return count
-
-    def _is_all(self, ends: Mapping[int, int]) -> bool:
-        return all(
-            ends.get(number, -1) >= partition.acked_end_offset
-            for number, partition in enumerate(self._partitions)
+        numbered = dict(enumerate(self._partitions))
+        return read_back(
+            self._bootstrap,
+            self._topic,
+            {number: partition.start_offset for number, partition in numbered.items()},
+            {number: partition.acked_end_offset for number, partition in numbered.items()},
+            received,
+            timeout_s=timeout_s,
         )
-
-    def _consumer(self) -> Consumer:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "group.id": "unused",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",  # what was deleted is lost, and the rest is read
-                "log_level": 2,
-            }
-        )
-        consumer.assign(
-            [
-                TopicPartition(self._topic, number, partition.start_offset)
-                for number, partition in enumerate(self._partitions)
-            ]
-        )
-        return consumer
-
-    def _end_offsets(self, partitions: int) -> list[int]:
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "unused", "log_level": 2})
-        try:
-            return [
-                consumer.get_watermark_offsets(TopicPartition(self._topic, number), READ_TIMEOUT_S)[1]
-                for number in range(partitions)
-            ]
-        except KafkaException as error:
-            raise LoadFailed(f"the ends of {self._topic} are not known: {error}") from error
-        finally:
-            consumer.close()
 
     def _run(self) -> None:
         try:

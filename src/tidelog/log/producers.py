@@ -235,6 +235,13 @@ class ProducerStates:
             return False
         return self._producers[producer_id].epoch == epoch
 
+    def left_open(self, producer_id: int, epoch: int) -> ProducerState | None:
+        """The producer, if an earlier incarnation than this one has a transaction open here."""
+        if producer_id not in self.transactions.open:
+            return None
+        producer = self._producers[producer_id]
+        return producer if producer.epoch < epoch else None
+
     def marker_offset(self, producer_id: int) -> int:
         """The offset of the newest marker of this producer, if known."""
         producer = self._producers.get(producer_id)

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, RecordError
 from tidelog.protocol.wire import (
     ELEMENTS_MAX,
     INT16,
@@ -52,7 +52,7 @@ class ProducePartitionResponse(NamedTuple):
     log_start_offset: int = -1
     message: str | None = None
     leader: tuple[int, int] | None = None  # (broker, epoch): the leader to use instead (KIP-951)
-    refused_records: tuple[int, ...] = ()  # indexes of the invalid records in the batch
+    refused_records: tuple[RecordError, ...] = ()  # because of which the batch was refused
 
 
 class NodeAddress(NamedTuple):
@@ -149,8 +149,8 @@ def _encode_partition(body: bytearray, version: int, response: ProducePartitionR
         return
     flexible = version >= FLEXIBLE_FROM
     body += write_array_size(len(response.refused_records), flexible)
-    for number in response.refused_records:
-        body += INT32.pack(number) + write_string(response.message, flexible)
+    for index, reason in response.refused_records:
+        body += INT32.pack(index) + write_string(reason, flexible)
         if flexible:
             body += b"\x00"
     body += write_string(response.message, flexible)

@@ -28,7 +28,7 @@ from mmap import mmap
 from struct import Struct
 from typing import NamedTuple
 
-from tidelog.errors import CorruptBatch, ErrorCode
+from tidelog.errors import CorruptBatch, ErrorCode, RecordError
 from tidelog.invariant import invariant
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader, Buffer
@@ -310,7 +310,8 @@ def validate_records(
         if not index % RECORDS_PER_PACE:
             pace()
         if raw.offset_delta != index:
-            raise _invalid(f"record {index} of the batch has the offset delta {raw.offset_delta}")
+            reason = f"record {index} of the batch has the offset delta {raw.offset_delta}"
+            raise CorruptBatch(reason, ErrorCode.INVALID_RECORD, (RecordError(index, reason),))
         if raw.key_size < 0 and missing is None:
             missing = index
         delta = raw.timestamp_delta

@@ -40,6 +40,7 @@ class Assembly:
         config: BrokerConfig,
         data: Path,
         directory: DataDirectory,
+        disk: Disk,
         services: LoopServices,
         loop: asyncio.AbstractEventLoop,
         address: Listener,
@@ -66,7 +67,7 @@ class Assembly:
             self._registration(directory, services.new_uuid(), address),
             MetadataSettings.of(config, me),
             directory.open_metadata_log(services.now_ms()),
-            Disk(),
+            disk,
             directory,
             services,
             self.peers,
@@ -127,6 +128,9 @@ class Assembly:
         return known[self.peers.presence.failed_attempts(node_id) % len(known)] if known else None
 
     def _addresses_of(self, node_id: int) -> list[Address]:
+        for each in self._config.node_addresses:
+            if each.node_id == node_id:
+                return [(each.host, each.port)]
         known: list[Address] = []
         voter = self.node.metadata.voters.latest.get(node_id)
         if voter is not None and voter.host:

@@ -10,7 +10,7 @@ import shutil
 
 from tidelog.log.storage import Buffer, DirectoryEntry, Mapping
 
-_OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
+OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
 
 # macOS has no fdatasync, and its fsync leaves the data in the drive's cache: only this fcntl flushes it.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
@@ -112,7 +112,7 @@ class Disk:
     __slots__ = ()
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
-        return DiskFile(os.open(path, _OPEN_FLAGS | os.O_CREAT if create else _OPEN_FLAGS, 0o644))
+        return DiskFile(os.open(path, OPEN_FLAGS | os.O_CREAT if create else OPEN_FLAGS, 0o644))
 
     def map(self, path: str, size: int, *, writable: bool) -> Mapping:
         file = self.open(path)

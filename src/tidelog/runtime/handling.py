@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.future import Future
+from tidelog.broker.links.to_controller import is_for_next_controller
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.slices import LateResponse, SlicedResponse
@@ -95,9 +96,12 @@ def handle_decoded(
     give_up: Callable[[str], None],
     compute: Compute | None = None,
     connection: HoldableConnection | None = None,
+    moved: Callable[[], None] | None = None,
 ) -> None:
-    """The same for a request that was decoded before."""
-    _PlainRequest(broker, context, finish, give_up, compute, connection).handle(decoded)
+    """The same for a request that was decoded before. ``moved`` is called in place of ``finish`` if this node
+    is no longer the active controller, and another one must be asked.
+    """
+    _PlainRequest(broker, context, finish, give_up, compute, connection, moved).handle(decoded)
 
 
 def why_not_decoded(context: RequestContext, error: BaseException) -> str:
@@ -116,7 +120,7 @@ class _PlainRequest:
     encodes the response or has it encoded in a thread, and ``finish`` gets the frame.
     """
 
-    __slots__ = ("_broker", "_compute", "_connection", "_context", "_finish", "_give_up")
+    __slots__ = ("_broker", "_compute", "_connection", "_context", "_finish", "_give_up", "_moved")
 
     def __init__(
         self,
@@ -126,7 +130,9 @@ class _PlainRequest:
         give_up: Callable[[str], None],
         compute: Compute | None,
         connection: HoldableConnection | None,
+        moved: Callable[[], None] | None = None,
     ) -> None:
+        self._moved = moved
         self._broker = broker
         self._context = context
         self._finish = finish
@@ -194,6 +200,9 @@ class _PlainRequest:
             self._give_up(INTERNAL_ERROR)
 
     def _respond(self, fields: messages.Fields) -> None:
+        if self._moved is not None and is_for_next_controller(fields):
+            self._moved()
+            return
         if self._compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
             if self._connection is not None:
                 self._connection.hold()  # Otherwise a client could make it keep a thousand such responses.

@@ -31,11 +31,11 @@ from tidelog.log.directory import DataDirectory
 from tidelog.replication.syncing import Syncer
 from tidelog.runtime import logs
 from tidelog.runtime.assembly import Assembly
-from tidelog.runtime.disk import Disk
 from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.peers.exchanges import load_exchanges
 from tidelog.runtime.server import Server
-from tidelog.runtime.services import LoopServices, give_way
+from tidelog.runtime.services import give_way
+from tidelog.runtime.surroundings import surroundings
 from tidelog.services import ignore
 
 if TYPE_CHECKING:
@@ -109,11 +109,11 @@ class BrokerProcess:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        services = LoopServices(loop)
+        disk, services = surroundings(loop, self._path)
         opened_ms = services.now_ms()
         config = self._config
         directory = DataDirectory.open(
-            Disk(),
+            disk,
             str(self._path),
             node_id=config.node_id,
             cluster_id=config.cluster_id,
@@ -127,7 +127,7 @@ class BrokerProcess:
         advertised = _advertised(config, sockets)
         turned_away: list[str] = []
         assembly = Assembly(
-            config, self._path, directory, services, loop, advertised[0],
+            config, self._path, directory, disk, services, loop, advertised[0],
             lambda reason: _turn_away(turned_away, reason, stop),
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
@@ -152,7 +152,7 @@ class BrokerProcess:
         metrics = await self._serve_metrics(server, lag, node.host.syncer)
         server.serve_clients()
         services.compute(load_exchanges, ignore)
-        housekeeping = Housekeeping(broker, directory, node.host.syncer, Disk(), give_way=give_way)
+        housekeeping = Housekeeping(broker, directory, node.host.syncer, disk, give_way=give_way)
         housekeeping.start()
         _write_pid(pid_file)
         logger.info(

@@ -317,10 +317,19 @@ class ControllersCluster:
     def _doubtful(self) -> Iterator[int]:
         """Controllers whose disks fail, that do not count at present, or of which that is not known."""
         for node_id, machine in self.machines.items():
-            quorum = machine.quorum
-            counts = quorum is not None and (quorum.election.is_voter or node_id not in quorum.voters.latest)
-            if machine.damaged or not counts:
+            if machine.damaged or machine.quorum is None or not self._counts(node_id, machine.quorum):
                 yield node_id
+
+    def _counts(self, node_id: int, quorum: MetadataQuorum) -> bool:
+        """Whether its vote counts, by its own view and by the others': one with an empty disk does not know
+        that the others expect another disk.
+        """
+        directory = quorum.election.directory
+        by_others = all(
+            node_id not in other.voters.latest or other.voters.latest.counts(node_id, directory)
+            for other in self.quorums()
+        )
+        return by_others and (quorum.election.is_voter or node_id not in quorum.voters.latest)
 
     def _voter_sets(self) -> Iterator[AbstractSet[int]]:
         """The sets that may be in force, now or after a change that is under way."""

@@ -3,8 +3,8 @@
 That happens where records were given up. A coordinator whose log has lost its end knows nothing of
 transactions begun since; a partition that has lost a marker is not sent another one. ``read_committed``
 readers wait before such a transaction, and so do requests for a group's offsets, until an operator ends it
-(``tidelog txn abort --topic``). Anywhere else, a hanging transaction is a defect of the cluster, and the
-operator does not help.
+(``tidelog txn abort --topic``), or the producer begins another one there. Anywhere else, a hanging
+transaction is a defect of the cluster, and the operator does not help.
 """
 
 from collections.abc import Iterator

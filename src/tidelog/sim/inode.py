@@ -33,7 +33,9 @@ class Change(NamedTuple):
 
 
 class Inode:
-    __slots__ = ("born", "changes", "claimed", "content", "given_up", "mapped", "modified_ms", "safe")
+    __slots__ = (
+        "born", "changes", "claimed", "claims", "content", "given_up", "mapped", "modified_ms", "safe",
+    )  # fmt: skip
 
     def __init__(self, content: Buffer = b"", modified_ms: int = 0, born: int = 0) -> None:
         self.born = born  # Its number among the files of its disk.
@@ -41,6 +43,7 @@ class Inode:
         self.safe = bytearray(content)
         self.claimed: bytes | None = None  # What the drive has only said to have synced; None: it has.
         self.changes: list[Change] = []
+        self.claims = 0  # How many of the changes the drive has said to have synced.
         self.given_up = False  # Whether a sync has failed.
         self.mapped = 0  # Writable mappings: stores into them are in no change yet.
         self.modified_ms = modified_ms
@@ -57,17 +60,24 @@ class Inode:
                     resize(self.safe, position)
                 else:
                     write(self.safe, position, data)
-        self.changes.clear()
+        self._forget_changes(0)
         self.claimed = None
 
     def claim_sync(self) -> None:
         """The drive says that it has synced, and keeps it in its memory."""
         self.claimed = bytes(self.content)
+        self.claims = len(self.changes)
 
     def fail_sync(self) -> None:
-        """What should be synced is given up: visible to readers for a while, never on disk."""
+        """What should be synced is given up: visible to readers for a while, never on disk. What the drive
+        has in its memory is not: the system knows nothing of it.
+        """
         self.given_up = True
-        self.changes.clear()
+        self._forget_changes(self.claims)
+
+    def _forget_changes(self, kept: int) -> None:
+        del self.changes[kept:]
+        self.claims = kept
 
     def let_go(self) -> None:
         """The process that had it open is dead: its stores into mappings are written like everything else."""

@@ -8,8 +8,8 @@ from collections.abc import Generator, Iterator, Mapping
 
 import pytest
 
-from tidelog.testing.broker import Broker, Setting, running_broker
-from tidelog.testing.cluster import Cluster, running_cluster
+from tidelog.lab.local.broker import Broker, Setting, running_broker
+from tidelog.lab.local.cluster import Cluster, running_cluster
 
 LOG_LINES_IN_REPORT = 40
 
@@ -21,6 +21,11 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers", "tidelog_brokers(count): how many brokers this test's tidelog_cluster has, 3 by default"
+    )
+    config.addinivalue_line(
+        "markers",
+        "tidelog_faults(*kinds): the faults that this test's tidelog_cluster can have: network, disk, power; "
+        "without kinds all of them",
     )
 
 
@@ -65,11 +70,22 @@ def tidelog_cluster(
     tmp_path_factory: pytest.TempPathFactory,
     tidelog_test_settings: Mapping[str, Setting],
 ) -> Iterator[Cluster]:
-    """A fresh, empty cluster for one test, which may kill, pause and restart each of its brokers."""
+    """A fresh, empty cluster for one test, which may kill, pause and restart each of its brokers. With the
+    marker tidelog_faults it is a :class:`~tidelog.testing.BreakableCluster`.
+    """
     marker = request.node.get_closest_marker("tidelog_brokers")
     count = marker.args[0] if marker else 3
-    with running_cluster(tmp_path_factory.mktemp("tidelog"), count, tidelog_test_settings) as cluster:
-        yield cluster
+    directory = tmp_path_factory.mktemp("tidelog")
+    faults = request.node.get_closest_marker("tidelog_faults")
+    if faults is None:
+        with running_cluster(directory, count, tidelog_test_settings) as cluster:
+            yield cluster
+        return
+    from tidelog.lab.faults.breakable import HOOKS, breakable_cluster
+
+    hooks = faults.args or HOOKS
+    with breakable_cluster(directory, count, tidelog_test_settings, hooks=hooks) as breakable:
+        yield breakable
 
 
 @pytest.fixture(scope="session")

@@ -48,8 +48,8 @@ class StateWrite(NamedTuple):
 
 class TransactionEntry:
     __slots__ = (
-        "change", "completion_planned", "deadline_ms", "parked", "pending", "transaction", "unwritten",
-        "watched",
+        "change", "completion_planned", "deadline_ms", "parked", "pending", "timer_ms", "transaction",
+        "unwritten",
     )  # fmt: skip
 
     def __init__(self, transaction: Transaction) -> None:
@@ -60,7 +60,8 @@ class TransactionEntry:
         self.parked: list[Parked] = []
         # When the transaction times out (monotonic clock). Valid only while a transaction is open.
         self.deadline_ms = 0
-        self.watched = False  # Whether a timer will check the deadline.
+        # When the earliest timer checks the deadline; later ones do nothing.
+        self.timer_ms: int | None = None
         self.unwritten = False  # Whether the completion of the transaction is not in the log yet.
         self.completion_planned = False  # Whether a timer will write the completion.
 

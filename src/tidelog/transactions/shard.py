@@ -128,7 +128,7 @@ class TransactionShard(Machine):
         if entry is None:
             return []
         if timer.kind is TimerKind.TIMEOUT:
-            return self._look(entry, now)
+            return self._look(entry, timer, now)
         if timer.kind is TimerKind.COMPLETION:
             return self._write_completion(entry, now)
         return self._resume(entry, now)
@@ -365,13 +365,16 @@ class TransactionShard(Machine):
     def _watch(self, entry: TransactionEntry, deadline_ms: int) -> None:
         """Abort the transaction if it takes longer than its timeout."""
         entry.deadline_ms = deadline_ms
-        if not entry.watched:
-            # Only one timer per id, however many transactions begin and end before it fires.
-            entry.watched = True
+        if entry.timer_ms is None or deadline_ms < entry.timer_ms:
+            # Only one timer per id, however many transactions begin and end before it fires. Another one if
+            # the next producer has a shorter timeout.
+            entry.timer_ms = deadline_ms
             self._agenda.add(deadline_ms, TimerKind.TIMEOUT, entry.transaction.transactional_id)
 
-    def _look(self, entry: TransactionEntry, now: Now) -> Effects:
-        entry.watched = False
+    def _look(self, entry: TransactionEntry, timer: ShardTimer, now: Now) -> Effects:
+        if timer.at_ms != entry.timer_ms:
+            return []  # An earlier timer has taken its place.
+        entry.timer_ms = None
         if (
             entry.transaction.state is not TransactionState.ONGOING
             and entry.pending is not TransactionState.ONGOING

@@ -62,3 +62,11 @@ def test_a_controllers_listener_is_one_of_the_listeners_and_not_all_of_them() ->
     assert "clients need one" in refusal({"controller.listener.names": "PLAINTEXT"})
     alone = {"process.roles": "controller", "controller.listener.names": "PLAINTEXT"}
     assert BrokerConfig.parse(alone).process_roles == {"controller"}
+
+
+def test_other_nodes_may_be_reached_at_other_addresses() -> None:
+    config = BrokerConfig.parse({"node.addresses": "2@127.0.0.1:5002,3@[::1]:5003"})
+    assert config.node_addresses == (QuorumVoter(2, "127.0.0.1", 5002), QuorumVoter(3, "::1", 5003))
+    assert BrokerConfig.parse({}).node_addresses == ()
+    assert "node 2 is listed twice" in refusal({"node.addresses": "2@one:1,2@two:1"})
+    assert "two nodes have the address" in refusal({"node.addresses": "2@one:1,3@one:1"})

@@ -6,6 +6,7 @@ from tidelog.config import (
     AlterOperation,
     BrokerConfig,
     apply_incremental,
+    broker_setting,
     check_topic_overrides,
 )
 from tidelog.errors import InvalidConfig, InvalidRequest
@@ -44,7 +45,9 @@ def test_a_list_without_override_starts_from_the_brokers() -> None:
     broker = BrokerConfig.parse({"log.cleanup.policy": "compact"})
     changed = apply_incremental({}, [("cleanup.policy", APPEND, "delete")], config=broker)
     assert changed == {"cleanup.policy": "compact,delete"}
-    changed = apply_incremental({}, [("log.cleanup.policy", APPEND, "delete")], broker=True, config=broker)
+    changed = apply_incremental(
+        {}, [("log.cleanup.policy", APPEND, "delete")], setting_of=broker_setting, config=broker
+    )
     assert changed == {"log.cleanup.policy": "compact,delete"}
 
 
@@ -52,13 +55,13 @@ def test_a_brokers_list_is_no_topics_list() -> None:
     with pytest.raises(InvalidConfig, match=r"for a topic it is called cleanup\.policy"):
         apply_incremental({}, [("log.cleanup.policy", APPEND, "delete")])
     with pytest.raises(InvalidConfig, match=r"it is called log\.cleanup\.policy"):
-        apply_incremental({}, [("cleanup.policy", APPEND, "delete")], broker=True)
+        apply_incremental({}, [("cleanup.policy", APPEND, "delete")], setting_of=broker_setting)
 
 
-def test_an_emptied_list_is_refused_by_the_check() -> None:
+def test_a_list_may_be_emptied() -> None:
     changed = apply_incremental({"cleanup.policy": "delete"}, [("cleanup.policy", SUBTRACT, "delete")])
-    with pytest.raises(InvalidConfig, match=r"cleanup\.policy=''"):
-        check_topic_overrides(changed, None)
+    assert changed == {"cleanup.policy": ""}
+    check_topic_overrides(changed, None)
 
 
 @pytest.mark.parametrize(

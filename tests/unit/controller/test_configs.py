@@ -10,7 +10,12 @@ from tidelog.config import BrokerConfig
 from tidelog.controller import configs
 from tidelog.controller.availability import DRAIN_SETTING
 from tidelog.controller.image import ClusterImage, PartitionImage
-from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
+from tidelog.controller.records import (
+    BrokerConfigChanged,
+    GroupConfigChanged,
+    MetadataRecord,
+    TopicConfigChanged,
+)
 from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode, TidelogError
 from unit.controller.clusters import cluster, created, fence, topic_id, unfence
@@ -31,6 +36,29 @@ def change_broker(image: ClusterImage, broker: str, wanted: Mapping[str, str]) -
     (record,) = configs.change_broker(image, broker, wanted, Rulebook(BrokerConfig.parse({})))
     assert isinstance(record, BrokerConfigChanged)
     return record
+
+
+def test_a_groups_settings_are_changed_and_removed() -> None:
+    broker, name = BrokerConfig.parse({}), "consumer.session.timeout.ms"
+    image = cluster(1)
+    image = image.apply(configs.change_group(image, "readers", {name: "50000"}, broker))
+    assert image.group_configs == {"readers": {name: "50000"}}
+    (record,) = configs.change_group(image, "readers", {}, broker)
+    assert record == GroupConfigChanged("readers", {name: None})
+    assert image.apply([record]).group_configs == {}
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "why"),
+    [
+        ("", "consumer.session.timeout.ms", "50000", "need its name"),
+        ("g", "consumer.session.timeout.ms", "44999", "from 45000 to 60000"),
+        ("g", "retention.ms", "1", "Unknown group setting"),
+    ],
+)
+def test_settings_of_groups_that_are_refused(group: str, name: str, value: str, why: str) -> None:
+    with pytest.raises(TidelogError, match=why):
+        configs.change_group(cluster(1), group, {name: value}, BrokerConfig.parse({}))
 
 
 def with_topic(configs: Mapping[str, str], replicas: int = 1) -> ClusterImage:

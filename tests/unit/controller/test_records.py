@@ -10,6 +10,7 @@ from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerRegistered,
     ClusterFounded,
+    GroupConfigChanged,
     MetadataRecord,
     PartitionsAdded,
     ProducerIdsReserved,
@@ -34,6 +35,7 @@ records = st.one_of(
     st.builds(TopicDeleted, st.uuids()),
     st.builds(TopicConfigChanged, st.uuids(), changes),
     st.builds(BrokerConfigChanged, texts, changes),
+    st.builds(GroupConfigChanged, texts, changes),
     st.builds(ProducerIdsReserved, st.integers(1, (1 << 63) - 1)),
 )
 

@@ -146,6 +146,15 @@ class TestCreate:
 
 
 class TestAddPartitions:
+    @pytest.mark.parametrize("name", sorted(topics.INTERNAL_TOPICS))
+    @pytest.mark.parametrize("assignments", [None, [[1, 2]]])
+    def test_internal_topics_do_not_grow(self, name: str, assignments: list[list[int]] | None) -> None:
+        """The partition of a group follows from their number."""
+        image = cluster(3).apply([create(cluster(3), name, partitions=2)])
+        with pytest.raises(TidelogError, match="would be lost") as refusal:
+            topics.add_partitions(image, name, 3, assignments)
+        assert refusal.value.code is ErrorCode.INVALID_PARTITIONS
+
     def test_goes_on_where_the_topic_ended(self) -> None:
         image = cluster(1, 2, 3)
         image = image.apply([topics.create(image, NewTopic("orders", 3, 2), DEFAULTS, NEW_ID)])

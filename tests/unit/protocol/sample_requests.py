@@ -202,6 +202,7 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
         "topic_partitions": [{"topic_id": TOPIC_ID, "partitions": [0, 1]}],
     },
     69: {"group_ids": ["g", "h"], "include_authorized_operations": True},
+    74: {"resource_types": [2, 32]},
     75: {
         "topics": [{"name": "orders"}],
         "response_partition_limit": 10,

@@ -343,6 +343,7 @@ ANSWERS: dict[int, dict[str, Any]] = {
             }
         ]
     },
+    74: {"error_code": ErrorCode.NONE, "config_resources": [{"resource_name": "orders", "resource_type": 2}]},
     75: {
         "topics": [{"name": "orders", "topic_id": TOPIC_ID, "partitions": [_PARTITION]}],
         "next_cursor": {"topic_name": "orders", "partition_index": 4},

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kio.index import load_response_schema
 
 from interop.wire import parse_response
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, RecordError
 from tidelog.protocol import produce, wire
 from tidelog.protocol.extents import Notes, walker
 from tidelog.protocol.produce import NodeAddress, PlainEncoder, ProducePartitionResponse, TopicResponses
@@ -178,6 +178,18 @@ class TestEncode:
         if version >= 8:
             assert (refused.error_message, written.error_message) == ("söme reason", None)
             assert refused.record_errors == ()
+
+    @every_version
+    def test_wrong_records_have_their_own_messages(self, version: int) -> None:
+        wrong = (RecordError(1, "no key"), RecordError(70_000, "too öld"))
+        response = REFUSED._replace(refused_records=wrong)
+        frame = produce.encode(version, 99, [(key(version), [response])])
+        if version < 8:
+            assert frame == produce.encode(version, 99, [(key(version), [REFUSED])])
+            return
+        (found,) = parse(frame, version).responses[0].partition_responses
+        told = [(each.batch_index, each.batch_index_error_message) for each in found.record_errors]
+        assert told == [tuple(each) for each in wrong]
 
     @every_version
     def test_no_topics(self, version: int) -> None:

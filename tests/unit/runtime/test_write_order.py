@@ -20,6 +20,7 @@ READS = {
     "offset_for_leader_epoch", "describe_groups", "list_groups", "describe_configs", "describe_log_dirs",
     "describe_producers", "describe_transactions", "list_transactions", "describe_cluster", "describe_quorum",
     "describe_topic_partitions", "list_partition_reassignments", "consumer_group_describe",
+    "list_config_resources",
     # They wait for other members, and what they change is in their own answer.
     "join_group", "sync_group", "heartbeat",
     # Between nodes, which recognise answers by their number.

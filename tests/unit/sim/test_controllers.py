@@ -26,6 +26,14 @@ def test_one_of_three(three: ControllersCluster) -> None:
     assert may_fail(three) == [1, 4]
 
 
+def test_only_the_one_whose_disk_was_replaced(three: ControllersCluster) -> None:
+    """With its empty log it takes itself for a voter, and the others do not."""
+    follower = next(node_id for node_id in (1, 2, 3) if node_id not in three.leaders())
+    three.machines[follower].lose_disk()
+    three.machines[follower].start()
+    assert may_fail(three) == [follower, 4]
+
+
 def test_none_of_two(three: ControllersCluster) -> None:
     leader, told = three.leader(), list[TidelogError | None]()
     assert leader is not None

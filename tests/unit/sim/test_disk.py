@@ -163,3 +163,19 @@ def test_a_directory_made_anew_keeps_what_was_synced_in_it(disk: SimulatedDisk) 
     disk.sync_directory("")
     disk.crash()
     assert read_raw(disk, "d/f") == b"new"
+
+
+def test_a_failed_sync_does_not_give_up_what_the_drive_has_in_its_memory(disk: SimulatedDisk) -> None:
+    durable_file(disk, b"safe")
+    file = disk.open("d/f")
+    disk.lies = lambda path: True
+    file.write_at(4, b" claimed")
+    file.sync()
+    file.write_at(12, b" given up")
+    disk.failing["sync"] = EIO
+    with pytest.raises(OSError, match="simulated failure"):
+        file.sync()
+    disk.failing.clear()
+    disk.stop_lying()
+    disk.crash(survive=nothing)
+    assert read_raw(disk, "d/f") == b"safe claimed"

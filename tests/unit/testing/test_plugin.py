@@ -6,7 +6,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-STANDIN = Path(__file__).with_name("standin.py")
+STANDIN = Path(__file__).parents[1] / "lab/local/standin.py"
 
 CONFTEST = f"""
 import sys

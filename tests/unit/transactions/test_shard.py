@@ -556,6 +556,28 @@ class TestTimeouts:
             driver.write_markers()
         assert len(driver.shard._agenda._timers) <= 3
 
+    def test_a_shorter_timeout_of_the_next_producer_counts(self) -> None:
+        driver = Driver()
+        producer = driver.init(timeout_ms=900_000).answer
+        driver.add(producer)
+        driver.end(producer)
+        driver.write_markers()
+        driver.add(driver.init(timeout_ms=2000).answer)
+        assert driver.state_after(1999) is TransactionState.ONGOING
+        assert driver.state_after(1) is TransactionState.PREPARE_ABORT
+
+    def test_a_longer_one_counts_as_well(self) -> None:
+        driver = Driver()
+        for timeout_ms in (5000, 2000, 60_000):
+            producer = driver.init(timeout_ms=timeout_ms).answer
+            driver.add(producer)
+            if timeout_ms != 60_000:
+                driver.end(producer)
+                driver.write_markers()
+        assert driver.state_after(59_999) is TransactionState.ONGOING
+        assert driver.state_after(1) is TransactionState.PREPARE_ABORT
+        assert not driver.shard._entries[ID].busy
+
     def test_the_next_coordinator_goes_on_counting(self) -> None:
         driver = Driver()
         driver.add(driver.init(timeout_ms=5000).answer)

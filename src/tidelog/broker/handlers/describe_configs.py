@@ -1,4 +1,4 @@
-"""DescribeConfigs, versions 1 to 4: topics and brokers, with synonyms and documentation."""
+"""DescribeConfigs, versions 1 to 4: topics, brokers and groups, with synonyms and documentation."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,9 +7,9 @@ import msgspec
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.requests.resources import BROKER, TOPIC, check_broker, settings_in_force
+from tidelog.broker.requests.resources import BROKER, GROUP, TOPIC, check_broker, settings_in_force
 from tidelog.broker.slices import describe_in_slices
-from tidelog.config import ConfigSource, ConfigType, DescribedSetting, describe_broker
+from tidelog.config import ConfigSource, ConfigType, DescribedSetting, describe_broker, describe_group
 from tidelog.config.topic import MODE_CHANGE, UNCONFIRMED
 from tidelog.controller import promises, topics
 from tidelog.controller.availability import BrokerAvailability
@@ -59,6 +59,10 @@ def _settings(broker: Broker, kind: int, name: str) -> list[DescribedSetting]:
         return describe_broker(
             broker.config.static_values, dynamic.get(str(broker.broker_id), {}), dynamic.get("", {})
         )
+    if kind == GROUP:
+        if not name:
+            raise InvalidRequest("the settings of a group need its name")
+        return describe_group(broker.image.group_configs.get(name, {}), broker.config)
     raise InvalidRequest(f"resource type {kind} has no settings here")
 
 

@@ -5,7 +5,7 @@ them, with the response for the case that no controller could be reached in time
 :func:`ask_controller`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -94,6 +94,26 @@ def _codes(response: Any) -> Iterable[int]:
     for entity in entities:
         if hasattr(entity, "error_code"):
             yield entity.error_code
+
+
+def is_for_next_controller(fields: Fields) -> bool:
+    """Whether a response says of everything that this node was no longer the active controller. If it says so
+    of some parts only, the others were executed, and the client must hear that.
+    """
+    codes = list(_codes_in(fields))
+    return bool(codes) and all(code == ErrorCode.NOT_CONTROLLER for code in codes)
+
+
+def _codes_in(fields: Fields) -> Iterator[int]:
+    """As :func:`_codes`, of a response that is not encoded yet."""
+    own = fields.get("error_code", ErrorCode.NONE)
+    parts = [part for value in fields.values() if isinstance(value, list | tuple) for part in value]
+    entities = [part for part in parts if isinstance(part, dict)]
+    if own or not entities:
+        yield own
+        return
+    for entity in entities:
+        yield from _codes_in(entity)
 
 
 def create_topic(broker: BrokerPorts, new: NewTopic, done: Callable[[TidelogError | None], None]) -> None:

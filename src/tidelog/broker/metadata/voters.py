@@ -205,7 +205,11 @@ class MetadataVoters(LogVoters):
                 raise TidelogError(
                     f"node {voter.voter_id} is a controller already", ErrorCode.DUPLICATE_VOTER
                 )
-            return latest.including(voter) if self._has_caught_up(voter.voter_id, voter.directory) else None
+            if not self._has_caught_up(voter.voter_id, voter.directory):
+                return None
+            # With its disk, also if the request names none: it may have to vote before it has this set, and
+            # then relies on a candidate that knows its disk.
+            return latest.including(self._as_known(voter))
 
         timeout_message = (
             f"node {voter.voter_id} has not caught up with the metadata log in time; is it running, and does "

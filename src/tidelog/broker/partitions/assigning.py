@@ -72,6 +72,8 @@ class AppointedAssigner:
             self._quorum.outvoted(driver, partition)
             return
         self._quorum.dissolve(driver)
+        if self._me not in partition.in_sync and self._me not in partition.eligible:
+            self._quorum.not_relied_on(cast(Key, driver.key))
         driver.adopt(MODES[partition.mode])
         self._table.take_settings(mine, partition)
         driver.set_unclean_epoch(partition.unclean_epoch)

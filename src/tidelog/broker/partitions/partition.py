@@ -323,9 +323,10 @@ class Partition:
         """
         if not self.leads:
             raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if "delete" not in self.config.cleanup_policy:
+        if self.config.compacts and not self.config.deletes:
             raise TidelogError(
-                "records can only be deleted where cleanup.policy contains delete", ErrorCode.POLICY_VIOLATION
+                "records of a compacted topic can only be deleted where cleanup.policy contains delete",
+                ErrorCode.POLICY_VIOLATION,
             )
         offset = self.high_watermark if before is None else before
         if not 0 <= offset <= self.high_watermark:

@@ -2,8 +2,10 @@
 
 The header is checked and compared with the records; see :mod:`tidelog.protocol.framing`. Records are decoded
 only if that comparison fails or the topic's settings require it: a compacted topic needs keys, and another
-codec than the producer's needs recompression. Other compressed batches are not decoded. For them only the
-number of records is compared with the size; see docs/decisions/0019.
+codec than the producer's needs recompression. Other compressed batches are not decoded, unless the header
+says that the batch must be refused. For them only the number of records is compared with the size; see
+docs/decisions/0019. Which records of a refused batch are wrong is found by
+:mod:`~tidelog.broker.partitions.wrong_records`.
 """
 
 from collections.abc import Callable
@@ -11,12 +13,13 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from tidelog.broker.partitions.wrong_records import RecordLimits, refusal_of
 from tidelog.config import TopicConfig
 from tidelog.errors import CorruptBatch, ErrorCode, TidelogError
 from tidelog.protocol import batch as batches
 from tidelog.protocol import framing
 from tidelog.protocol.batch import CRC_FROM, HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader
-from tidelog.protocol.records import decode_batch, payload_of, recompress, validate_records
+from tidelog.protocol.records import payload_of, recompress, validate_records
 
 ZSTD = 4
 ZSTD_FROM_VERSION = 7  # of Produce; older clients do not know the codec
@@ -140,7 +143,7 @@ def check_batch(
     ):
         raise _refusal(records, rules, produce_version)
     if attributes & batches.CODEC_MASK or rules.needs_keys:
-        true_newest = _newest_timestamp(records, header, rules, pace or _no_pace)
+        true_newest = _newest_timestamp(records, header, rules, now_ms, pace or _no_pace)
     elif (
         base_time == newest and framing.is_one_record(records, size)
         if count == 1
@@ -153,10 +156,15 @@ def check_batch(
         true_newest = validate_records(records, header, pace=pace or _no_pace).max_timestamp
     if rules.stamp_append_time:
         return header
-    if attributes & batches.TIMESTAMP_TYPE_MASK or true_newest > now_ms + rules.timestamp_after_max_ms:
-        raise _wrong_time(attributes, true_newest, rules)
-    if rules.timestamp_before_max_ms < UNLIMITED_MS:
-        _check_oldest(header, records, rules, now_ms, pace or _no_pace)
+    if attributes & batches.TIMESTAMP_TYPE_MASK:
+        raise TidelogError(
+            "a producer may not set the timestamp type to LogAppendTime", ErrorCode.INVALID_TIMESTAMP
+        )
+    if (
+        true_newest > now_ms + rules.timestamp_after_max_ms  # as the header of a compressed batch says
+        or rules.timestamp_before_max_ms < UNLIMITED_MS  # the header has only the newest timestamp
+    ):
+        true_newest = _check_times(records, header, rules, now_ms, pace)
     if true_newest != newest:
         # Look-ups by time and retention use this timestamp. Kafka also corrects it.
         return batches.set_max_timestamp(records, true_newest)
@@ -219,13 +227,13 @@ def _wrong_attributes(header: BatchHeader, produce_version: int) -> TidelogError
 
 
 def _newest_timestamp(
-    records: memoryview, header: BatchHeader, rules: AppendRules, pace: Callable[[], None]
+    records: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, pace: Callable[[], None]
 ) -> int:
     """The largest timestamp of records that need keys or are compressed. Raises if they do not match the
     header.
     """
     if rules.needs_keys:
-        return _check_keys(records, header, pace)
+        return _check_keys(records, header, rules, now_ms, pace)
     if header.count > framing.records_max(header):
         raise InvalidRecord(f"{header.count} records cannot be in {header.size} bytes")
     return header.max_timestamp
@@ -238,35 +246,41 @@ def _too_large(size: int, rules: AppendRules) -> TidelogError:
     )
 
 
-def _wrong_time(attributes: int, newest: int, rules: AppendRules) -> TidelogError:
-    if attributes & batches.TIMESTAMP_TYPE_MASK:
-        reason = "a producer may not set the timestamp type to LogAppendTime"
-    else:
-        reason = f"timestamp {newest} is more than {rules.timestamp_after_max_ms} ms in the future"
-    return TidelogError(reason, ErrorCode.INVALID_TIMESTAMP)
-
-
-def _check_oldest(
-    header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int, pace: Callable[[], None]
-) -> None:
-    """The header has only the newest timestamp, so all records are decoded to find the oldest."""
-    limit = now_ms - rules.timestamp_before_max_ms
-    if not 0 <= validate_records(records, header, pace=pace).min_timestamp < limit:
-        return
-    old = [
-        number for number, record in enumerate(decode_batch(records, header)) if 0 <= record.timestamp < limit
-    ]
-    reason = f"timestamps more than {rules.timestamp_before_max_ms} ms in the past"
-    raise TidelogError(reason, ErrorCode.INVALID_TIMESTAMP, tuple(old))
-
-
-def _check_keys(records: memoryview, header: BatchHeader, pace: Callable[[], None]) -> int:
+def _check_times(
+    records: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, pace: Callable[[], None] | None
+) -> int:
+    """The largest timestamp, from the records. Raises the refusal that names those outside of the limits."""
+    if pace is None and (header.codec or header.count > RECORDS_AT_ONCE_MAX):
+        raise MustOpen(rules)
+    pace = pace or _no_pace
     summary = validate_records(records, header, pace=pace)
-    missing = summary.first_missing_key
-    if missing is not None:
-        reason = f"a compacted topic needs a key on every record; record {missing} has none"
-        raise InvalidRecord(reason, records=(missing,))
+    limits = _limits(rules, now_ms)
+    if summary.max_timestamp > limits.newest_ms or summary.min_timestamp < limits.oldest_ms:
+        _refuse(records, header, limits, pace)
     return summary.max_timestamp
+
+
+def _check_keys(
+    records: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, pace: Callable[[], None]
+) -> int:
+    summary = validate_records(records, header, pace=pace)
+    if summary.first_missing_key is not None:
+        _refuse(records, header, _limits(rules, now_ms), pace)
+    return summary.max_timestamp
+
+
+def _refuse(records: memoryview, header: BatchHeader, limits: RecordLimits, pace: Callable[[], None]) -> None:
+    """Raises, unless the only suspicious records are those without a timestamp."""
+    refusal = refusal_of(records, header, limits, pace)
+    if refusal is not None:
+        raise refusal
+
+
+def _limits(rules: AppendRules, now_ms: int) -> RecordLimits:
+    if rules.stamp_append_time:
+        return RecordLimits(rules.needs_keys, -UNLIMITED_MS, UNLIMITED_MS)
+    oldest_ms, newest_ms = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    return RecordLimits(rules.needs_keys, oldest_ms, newest_ms)
 
 
 def recompressed(records: memoryview, header: BatchHeader, rules: AppendRules) -> memoryview:

@@ -279,6 +279,14 @@ class QuorumPartitions:
         """Calls back when the loss is on disk, or cannot be written: then this broker stops voting anyway."""
         self._book.note_lost(key, lambda result: noted())
 
+    def not_relied_on(self, key: Key) -> None:
+        """The controllers appoint the leader, and do not rely on this replica: a leader of theirs lets it
+        join again once it has caught up. A loss from the time when it voted needs no number any more. If it
+        were reported when votes begin again, a complete replica would lose its vote.
+        """
+        self._lost.pop(key, None)
+        self._book.confessed(key)
+
     def dissolve(self, driver: ReplicaDriver) -> None:
         """From now on the controllers name the leader. Does nothing if the replica has not voted."""
         if _key(driver) not in self._elected:

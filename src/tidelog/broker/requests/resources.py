@@ -17,7 +17,7 @@ from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 MINIMUM = "min.insync.replicas"
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -48,7 +48,7 @@ def settings_in_force(
 def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) -> Future[Fields]:
     """One decision per resource, with a common response."""
     rules = Rulebook(broker.config)
-    decisions = [_decide(rules, resource, change_of(resource)) for resource in request.resources]
+    decisions = [_decide(broker, rules, resource, change_of(resource)) for resource in request.resources]
 
     def respond(refusals: list[TidelogError | None]) -> Fields:
         return {
@@ -66,7 +66,7 @@ def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) 
     return submit_each(broker, decisions, respond, validate_only=request.validate_only)
 
 
-def _decide(rules: Rulebook, resource: Any, change: Change) -> Decide:
+def _decide(broker: Broker, rules: Rulebook, resource: Any, change: Change) -> Decide:
     name = resource.resource_name
 
     def decide(image: ClusterImage) -> list[MetadataRecord]:
@@ -75,6 +75,9 @@ def _decide(rules: Rulebook, resource: Any, change: Change) -> Decide:
             return configs.change_topic(image, name, change(current), rules)
         if resource.resource_type == BROKER:
             return configs.change_broker(image, name, change(image.broker_configs.get(name, {})), rules)
+        if resource.resource_type == GROUP:
+            current = image.group_configs.get(name, {})
+            return configs.change_group(image, name, change(current), broker.config)
         raise InvalidRequest(f"resource type {resource.resource_type} has no settings here")
 
     return decide

@@ -5,11 +5,17 @@ never ends, and consumers with read_committed could not read past it (KIP-890). 
 transaction in a partition, the partition's leader asks the coordinator. For older clients it verifies that
 they have added the partition; for newer clients it adds the partition.
 
+A coordinator lets a producer's next epoch begin a transaction only after all partitions have acknowledged the
+end of the last one. If that one is still open here, its marker was lost with other records of the partition.
+It is aborted before the batch is appended. Otherwise the end of the new transaction would end both, and might
+commit what was aborted.
+
 Batches that arrive meanwhile wait behind the first one, so that the producer's order is kept. If the first is
 admitted and then refused by its partition, the partition refuses the others, too
 (:mod:`tidelog.broker.partitions.refused_batches`).
 """
 
+import logging
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
@@ -17,15 +23,20 @@ from typing import Any, NamedTuple
 from tidelog.broker.coordinators.coordinator import Coordinator
 from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
 from tidelog.broker.coordinators.keys import partition_of
+from tidelog.broker.coordinators.marking import CoordinatorOf, write_marker
 from tidelog.broker.coordinators.transaction_machine import TransactionMachine
 from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.markers import Marker
 from tidelog.transactions.rules import ProducerIdAndEpoch
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_BROKER, TopicPartition
 
+logger = logging.getLogger(__name__)
+
 ADD_PARTITIONS_TO_TXN = 24
+CONSTANT_EPOCH_VERSION = 0  # of a transaction whose marker has the epoch of its records
 
 Then = Callable[[TidelogError | None], None]
 """Called with None if the batch may be appended, otherwise with the error."""
@@ -103,9 +114,16 @@ NOT_ENOUGH_REPLICAS instead, which they retry without looking for another leader
 
 
 class Admission:
-    def __init__(self, broker: BrokerPorts, transactions: Coordinator[TransactionMachine]) -> None:
+    def __init__(
+        self,
+        broker: BrokerPorts,
+        transactions: Coordinator[TransactionMachine],
+        coordinator_of: CoordinatorOf,
+    ) -> None:
+        """``coordinator_of``: is told of markers in its topic."""
         self._broker = broker
         self._transactions = transactions
+        self._coordinator_in = coordinator_of
         self._pending: dict[tuple[TopicPartition, ProducerIdAndEpoch], _PendingBatches] = {}
         self._to_ask: dict[_Asked, set[TopicPartition]] = {}  # collected in this turn of the event loop
 
@@ -124,7 +142,9 @@ class Admission:
         if client is Client.WRITES or self._coordinator_of(transactional_id) != self._broker.broker_id:
             return False
         code = self._verify_here(transactional_id, producer, partition.name)
-        return False if code is None else _refusal(code, client) or True
+        if code is None:
+            return False
+        return _refusal(code, client) or self._abort_left_open(partition, producer) or True
 
     def _verify_here(
         self, transactional_id: str, producer: ProducerIdAndEpoch, name: TopicPartition
@@ -239,9 +259,35 @@ class Admission:
 
     def _complete(self, asked: _Asked, name: TopicPartition, code: ErrorCode) -> None:
         pending = self._pending.pop((name, asked.producer))
-        refusal = pending.refusal(asked.producer.producer_id) or _refusal(code, pending.client)
+        refusal = (
+            pending.refusal(asked.producer.producer_id)
+            or _refusal(code, pending.client)
+            or self._abort_left_open(pending.partition, asked.producer)
+        )
         for then in pending.then:
             then(refusal)
+
+    def _abort_left_open(self, partition: Partition, producer: ProducerIdAndEpoch) -> TidelogError | None:
+        """The coordinator lets this producer begin: abort what an earlier epoch of it has open. The marker is
+        before the batch in the log, so nobody waits for it.
+        """
+        earlier = partition.log.producers.left_open(*producer)
+        if earlier is None:
+            return None
+        first_offset = partition.log.producers.transactions.open[producer.producer_id]
+        logger.warning(
+            "%s: the end of the transaction of producer %d at offset %d was lost; it is aborted",
+            partition.name, producer.producer_id, first_offset,
+        )  # fmt: skip
+        marker = Marker(commits=False, coordinator_epoch=max(0, earlier.coordinator_epoch))
+        errors: list[ErrorCode] = []
+        write_marker(
+            self._broker, self._coordinator_in, partition.name, producer.producer_id, earlier.epoch, marker,
+            CONSTANT_EPOCH_VERSION, errors.append,
+        )  # fmt: skip
+        if any(errors):
+            return TidelogError("the transaction before this one cannot be ended", errors[0])
+        return None
 
 
 def _refusal(code: ErrorCode, client: Client) -> TidelogError | None:

@@ -29,11 +29,19 @@ ToTime = Annotated[
 ]
 RowsPerStep = Annotated[
     int | None,
-    typer.Option("--rows-per-step", metavar="ROWS", min=1, help="How many records are added together."),
+    typer.Option(
+        "--rows-per-step",
+        metavar="ROWS",
+        min=1,
+        help="How many offsets are read at most before their records are added.",
+        show_default="10 million",
+    ),
 ]
 RowsPerSecond = Annotated[
     int | None,
-    typer.Option("--rows-per-second", metavar="ROWS", min=1, help="Read no faster than this."),
+    typer.Option(
+        "--rows-per-second", metavar="ROWS", min=1, help="Read no faster than this.", show_default="no limit"
+    ),
 ]
 AllowLoss = Annotated[
     bool,
@@ -43,7 +51,7 @@ AllowLoss = Annotated[
     ),
 ]
 BreakLock = Annotated[
-    bool, flag("--break-lock", help="Take the archive from another run that is known to be dead.")
+    bool, flag("--break-lock", help="Take a Parquet archive from another run that is known to be dead.")
 ]
 
 DeadLetter = Annotated[

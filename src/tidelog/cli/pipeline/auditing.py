@@ -52,7 +52,7 @@ def audit(
     ] = [],  # noqa: B006
     archive: Annotated[
         str | None,
-        typer.Option("--archive", metavar="PATH", help="Verify this archive of the topics as well."),
+        typer.Option("--archive", metavar="ARCHIVE", help="Verify this archive of the topics as well."),
     ] = None,
     catalog: Catalog = None,
     table_options: TableOptions = [],  # noqa: B006
@@ -92,7 +92,10 @@ def audit(
 
 
 def verify(
-    target: Annotated[str, typer.Argument(metavar="TABLE", help="The archive.", show_default=False)],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="ARCHIVE", help="Its directory, URI or namespace.", show_default=False),
+    ],
     topics: Annotated[
         list[str],
         typer.Option(

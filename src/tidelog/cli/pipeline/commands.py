@@ -72,7 +72,13 @@ Topic = Annotated[
 def archive(
     topics: Topic,
     target: Annotated[
-        str, typer.Option("--to", metavar="PATH", help="Directory or URI of the archive.", show_default=False)
+        str,
+        typer.Option(
+            "--to",
+            metavar="ARCHIVE",
+            help="Directory or URI of the archive; with --catalog, its namespace.",
+            show_default=False,
+        ),
     ],
     value_format: Format = None,
     schema: Schema = None,
@@ -153,7 +159,10 @@ def archive(
 
 @app.command("restore")
 def restore(
-    source: Annotated[str, typer.Argument(metavar="PATH", help="The archive.", show_default=False)],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="ARCHIVE", help="Its directory, URI or namespace.", show_default=False),
+    ],
     topic: Annotated[
         str | None,
         typer.Option(

@@ -1,6 +1,7 @@
 """``tidelog pipeline schedule``: another pipeline command, run at an interval by systemd or cron."""
 
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -29,7 +30,10 @@ def schedule(
     every: Annotated[
         str | None, typer.Option("--every", metavar="TIME", help="Time between runs, such as '5 minutes'.")
     ] = None,
-    at: Annotated[str | None, typer.Option("--at", metavar="HH:MM", help="Once a day, at this time.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="HH:MM", help="Once a day, at this time of the machine's time zone."),
+    ] = None,
     cron: Annotated[bool, flag("--cron", help="A line for cron instead of units for systemd.")] = False,
     name: Annotated[
         str | None,
@@ -55,6 +59,8 @@ def schedule(
         job = Job(name or _name(words), _command(words), str(Path.cwd()), _environment(), user)
         if cron:
             _deliver({job.name + ".cron": cron_line(job, when)}, directory)
+            if directory is not None:
+                print(_what_to_do_with_cron(job, directory))
             return
         files = {f"{job.name}.service": service(job), f"{job.name}.timer": timer(job, when)}
     except ScheduleError as error:
@@ -120,9 +126,16 @@ def _deliver(files: dict[str, str], directory: Path | None) -> None:
 
 
 def _what_to_do(job: Job, directory: Path) -> str:
-    where = directory.resolve()
+    where = shlex.quote(str(directory.resolve() / job.name))
     scope = "" if job.user else "--user "
+    # Without this, systemd ends a user's timers when the user logs out.
+    lingering = "" if job.user else "; so that it runs while you are logged out: loginctl enable-linger"
     return (
-        f"start it with: systemctl {scope}link {where / job.name}.service {where / job.name}.timer && "
-        f"systemctl {scope}enable --now {job.name}.timer"
+        f"start it with: systemctl {scope}link {where}.service {where}.timer && "
+        f"systemctl {scope}enable --now {job.name}.timer{lingering}"
     )
+
+
+def _what_to_do_with_cron(job: Job, directory: Path) -> str:
+    file = shlex.quote(f"{directory.resolve() / job.name}.cron")
+    return f"start it with: (crontab -l; cat {file}) | crontab -"

@@ -7,7 +7,12 @@ import typer
 from tidelog.cli.pipeline.run import pairs
 
 TableFormat = Annotated[
-    str, typer.Option("--table-format", metavar="FORMAT", help="Of a new archive: parquet, iceberg or delta.")
+    str,
+    typer.Option(
+        "--table-format",
+        metavar="FORMAT",
+        help="parquet, iceberg or delta; the same in every run of an archive.",
+    ),
 ]
 Catalog = Annotated[
     str | None,
@@ -23,7 +28,8 @@ TableOptions = Annotated[
     typer.Option(
         "--table-option",
         metavar="KEY=VALUE",
-        help="A property of the Iceberg catalog, such as uri=http://host:8181, or a storage option of Delta.",
+        help="A property of the Iceberg catalog, such as uri=http://host:8181, or a storage option of Delta; "
+        "may be repeated.",
     ),
 ]
 PartitionBy = Annotated[

@@ -145,5 +145,5 @@ def _cron_fields(when: When) -> str:
             return form.format("*" if times == 1 else f"*/{times}")
     raise ScheduleError(
         f"cron cannot run something every {every} seconds; allowed: 1, 2, 3, 4, 5, 6, 10, 12, 15, 20 or 30 "
-        "minutes, 1, 2, 3, 4, 6, 8 or 12 hours, or 1 day (--systemd allows any time)."
+        "minutes, 1, 2, 3, 4, 6, 8 or 12 hours, or 1 day; without --cron, a systemd timer allows any time."
     )

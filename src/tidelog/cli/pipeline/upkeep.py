@@ -12,7 +12,7 @@ from tidelog.cli.tables import count, print_json
 
 Target = Annotated[
     str,
-    typer.Argument(metavar="TARGET", help="Directory, URI or namespace of the archive.", show_default=False),
+    typer.Argument(metavar="ARCHIVE", help="Its directory, URI or namespace.", show_default=False),
 ]
 
 

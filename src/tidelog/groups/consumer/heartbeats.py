@@ -112,7 +112,7 @@ def interval_ms(group: ConsumerGroup, view: GroupContext) -> int:
     """The heartbeat interval: short while partitions move and for a while afterwards, because members that
     are started together join one after another.
     """
-    usual_ms = view.config.group_consumer_heartbeat_interval_ms
+    usual_ms = view.group_config(group.group_id).consumer_heartbeat_interval_ms
     quiet_from_ms = group.retargeted_ms + usual_ms
     if view.now.uptime_ms >= quiet_from_ms and group.state_name == "Stable":
         return usual_ms
@@ -141,7 +141,7 @@ def resume(group: ConsumerGroup, view: GroupContext) -> None:
 
 
 def _expect_heartbeat(group: ConsumerGroup, member_id: str, view: GroupContext) -> None:
-    at_ms = view.now.uptime_ms + view.config.group_consumer_session_timeout_ms
+    at_ms = view.now.uptime_ms + view.group_config(group.group_id).consumer_session_timeout_ms
     group.waits.set(member_id, WaitReason.HEARTBEAT, at_ms)
 
 

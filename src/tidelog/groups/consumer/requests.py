@@ -92,8 +92,13 @@ class ConsumerRequests(ShardState):
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group, None
-        if request.epoch != JOIN or not (group is None or isinstance(group, ClassicGroup)):
-            raise TidelogError(f"there is no consumer group {group_id[:80]!r}", ErrorCode.GROUP_ID_NOT_FOUND)
+        if request.epoch != JOIN:
+            # The coordinator's log has lost the group, or the group was downgraded without this member. Kafka
+            # responds with GROUP_ID_NOT_FOUND, which clients treat as fatal or repeat the heartbeat for ever.
+            # With this code they join again.
+            raise TidelogError(f"there is no consumer group {group_id[:80]!r}", ErrorCode.UNKNOWN_MEMBER_ID)
+        if not (group is None or isinstance(group, ClassicGroup)):
+            raise TidelogError(f"{group_id[:80]!r} is no consumer group", ErrorCode.GROUP_ID_NOT_FOUND)
         if group is None:
             return ConsumerGroup(group_id), None
         if not group.members:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sized
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from tidelog.config import BrokerConfig
+from tidelog.config import BrokerConfig, GroupConfig
 from tidelog.groups.effects import Now
 
 
@@ -25,12 +25,17 @@ class Topics(Protocol):
     @property
     def topic_names(self) -> Mapping[UUID, str]: ...
 
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """Overrides of groups that have some."""
+
 
 class NoTopics:
     """A cluster without topics."""
 
     topics: Mapping[str, Topic] = {}
     topic_names: Mapping[UUID, str] = {}
+    group_configs: Mapping[str, Mapping[str, str]] = {}
 
 
 NO_TOPICS = NoTopics()
@@ -40,3 +45,6 @@ class GroupContext(NamedTuple):
     now: Now
     topics: Topics
     config: BrokerConfig
+
+    def group_config(self, group_id: str) -> GroupConfig:
+        return GroupConfig.resolve(self.topics.group_configs.get(group_id, {}), self.config)

@@ -75,6 +75,7 @@ class Envelopes:
             lambda frame: respond(ErrorCode.NONE, memoryview(frame)[4:]),
             lambda reason: respond(ErrorCode.UNKNOWN_SERVER_ERROR, None),
             self.compute,
+            moved=lambda: respond(ErrorCode.NOT_CONTROLLER, None),
         )
 
 

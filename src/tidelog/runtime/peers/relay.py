@@ -1,8 +1,11 @@
 """Forwards clients' requests to the active controller in envelopes.
 
 A broker that is not the active controller forwards such a request unchanged. It retries until the client's
-timeout if the controller has changed or the connection broke. A client that has created a topic must find it
-on the same broker. So the response waits until that broker's metadata is as new as the controller's.
+timeout if the controller has changed or the connection broke. The active controller handles its own clients'
+requests, and forwards one when it is replaced before the decision is committed. As in Kafka, a request may
+therefore be executed twice: then the second answer counts, which may be that the topic exists. A client that
+has created a topic must find it on the same broker. So the response waits until that broker's metadata is as
+new as the controller's.
 :mod:`~tidelog.runtime.peers.envelopes` is the controller's side.
 
 **Huge requests** are decoded in a thread, and their connection accepts no request meanwhile. Its later
@@ -49,7 +52,7 @@ class Relay:
         self.open = Envelopes(broker, active, compute).open
 
     def wants(self, api_key: int) -> bool:
-        return api_key in RELAYED and not self.active()
+        return api_key in RELAYED
 
     def serves(self, api_key: int, version: int) -> bool:
         return (api_key, version) == (envelope.API_KEY, envelope.VERSION)
@@ -88,9 +91,11 @@ class Relayed:
         self._connection = connection
         self._decoded: Any = None
         self._done = False
-        self._must_finish = False  # as soon as it is decoded
+        self._must_finish = False  # as soon as it is decoded, or no longer handled here
         self._retry: Timer | None = None
         self._deadline: Timer | None = None
+        self._deadline_ms = 0
+        self._is_handled_here = False
 
     def start(self) -> None:
         """Decode it, so that an invalid request is not forwarded."""
@@ -113,18 +118,23 @@ class Relayed:
 
     def _begin(self, decoded: Any) -> None:
         self._decoded = decoded
-        self._deadline = self._services.later(timeout_ms_of(decoded), self.finish_now)
+        self._deadline_ms = self._services.uptime_ms() + timeout_ms_of(decoded)
+        self._set_deadline()
         if self._must_finish:
             self.finish_now()
         else:
             self.attempt()
 
+    def _set_deadline(self) -> None:
+        left_ms = max(self._deadline_ms - self._services.uptime_ms(), 0)
+        self._deadline = self._services.later(left_ms, self.finish_now)
+
     def attempt(self) -> None:
         self._retry = None
         relay = self._relay
         if relay.active():
-            # This node became the active controller while the request waited.
             self._stop_timers()
+            self._is_handled_here = True
             handling.handle_decoded(
                 relay.broker,
                 self._decoded,
@@ -133,6 +143,7 @@ class Relayed:
                 self._give_up,
                 relay.compute,
                 self._connection,
+                self._moved,
             )
             return
         controller = relay.controller()
@@ -165,6 +176,15 @@ class Relayed:
     def lost(self, *, sent: bool) -> None:
         self._again()
 
+    def _moved(self) -> None:
+        """This node was the active controller until a moment ago."""
+        self._is_handled_here = False
+        if self._must_finish:
+            self.finish_now()
+        elif not self._done:
+            self._set_deadline()
+            self._again()
+
     def _again(self) -> None:
         """Retry: there was no active controller, or it is unknown whether it got the request."""
         if not self._done and self._retry is None:
@@ -176,13 +196,14 @@ class Relayed:
             self._finish(frame)
 
     def _give_up(self, reason: str) -> None:
-        self.finish_now()
+        self.cancel()
+        self._connection.close(reason)
 
     def finish_now(self) -> None:
-        """The client's timeout has expired."""
+        """The client's timeout has expired, or this node stops."""
         if self._done:
             return
-        if self._decoded is None:
+        if self._decoded is None or self._is_handled_here:
             self._must_finish = True
             return
         compute = self._relay.compute

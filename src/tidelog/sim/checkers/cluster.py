@@ -77,7 +77,7 @@ class ClusterChecker:
         self._former: dict[int, UUID] = {}  # of each of them, the process that was registered then
         self._lost_by: dict[int, UUID] = {}  # the same of each node that lost power
         self.deletions = Deletions()
-        self.transactions = TransactionHistory()
+        self.transactions = TransactionHistory(self.given_up)
         self.groups: list[GroupChecker] = []
         self._names: dict[PartitionKey, str] = {METADATA_KEY: "metadata"}
         self._histories: dict[tuple[str, int], PartitionHistory] = {}

@@ -6,9 +6,14 @@ not), *lost* (a committed one is not seen) and *zombie* (a commit after another 
 transactional id). Transactions also read what others wrote: *circular information flow* (G1c) means that of
 two committed ones each has read from the other, directly or through others. Write cycles (G0) are not a
 promise: as in Kafka, transactions of different producers may have another order in every partition.
+
+Where a partition has lost the end of a transaction, a client that keeps its epoch ends it there with its next
+transaction, as the documentation says (*hanging transactions*). Such a value may be seen although its
+transaction was aborted: only if the partition has given up records, and only if a later transaction with the
+same id and epoch wrote to the same partition and requested its commit.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from typing import NamedTuple
 
 from tidelog.sim.checkers.sent_offsets import SentOffsets
@@ -43,7 +48,9 @@ class Transaction:
 
 
 class TransactionHistory:
-    def __init__(self) -> None:
+    def __init__(self, given_up: Set[tuple[str, int]] = frozenset()) -> None:
+        """``given_up``: partitions that may have lost records. Others add to it."""
+        self._given_up = given_up
         self._all: list[Transaction] = []
         self._by_value: dict[bytes, Transaction] = {}
         self._newest: dict[str, Producer] = {}  # transactional id → its newest producer
@@ -92,10 +99,28 @@ class TransactionHistory:
         if transaction is None or self.void:
             return
         self._seen.add(value)
+        if transaction.commit_asked and transaction.outcome is not False:
+            return
+        if self._may_be_ended_by_the_next(transaction, value):
+            return
         if transaction.outcome is False:
             raise Violation(f"aborted read, {value!r} of the {transaction}")
-        if not transaction.commit_asked:
-            raise Violation(f"intermediate read, {value!r} of the {transaction}, which is open")
+        raise Violation(f"intermediate read, {value!r} of the {transaction}, which is open")
+
+    def _may_be_ended_by_the_next(self, transaction: Transaction, value: bytes) -> bool:
+        """Whether the partition may have lost the end of this transaction, and has that of a later one of the
+        same producer and epoch.
+        """
+        places = {each[:2] for each in transaction.values if each.value == value} & self._given_up
+        if not places:
+            return False
+        later = self._all[self._all.index(transaction) + 1 :]
+        return any(
+            other.producer == transaction.producer
+            and other.commit_asked
+            and any(each[:2] in places for each in other.values)
+            for other in later
+        )
 
     def read(self, transaction: Transaction, value: bytes) -> None:
         """An open transaction got this one, which must be committed later."""

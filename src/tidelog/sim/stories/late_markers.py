@@ -75,7 +75,7 @@ class OldProducer:
         call = ProduceCall(client.client_id, number, TOPIC, 0, bytes(batch), -1, 5000, NAME, PRODUCE_VERSION)
         client.ask(story.machine("A").node_id, call, heard.append)
         reply = wait_for(story, heard)
-        story.tell(f"the producer writes {value.decode()}: {_said(reply.error)}")
+        story.tell(f"the producer writes {value.decode()}: {said(reply.error)}")
         expect(reply.error, ErrorCode.NONE)
 
     def end(self, *, commits: bool) -> None:
@@ -85,11 +85,11 @@ class OldProducer:
             "committed": commits,
         }  # fmt: skip
         code = ErrorCode(self._ask(END_TXN, body, END_VERSION).error_code)
-        self._story.tell(f"the producer {'commits' if commits else 'aborts'}: {_said(code)}")
+        self._story.tell(f"the producer {'commits' if commits else 'aborts'}: {said(code)}")
         expect(code, ErrorCode.NONE)
 
 
-def _said(code: ErrorCode) -> str:
+def said(code: ErrorCode) -> str:
     return "ok" if code is ErrorCode.NONE else code.name
 
 
@@ -110,7 +110,7 @@ def read_committed(story: Story) -> list[str]:
         for entry in entries(reply.records[place : place + header.size])
         if entry.value.startswith(b"r")
     ]
-    result = " ".join(values) or "nothing" if reply.error is ErrorCode.NONE else _said(reply.error)
+    result = " ".join(values) or "nothing" if reply.error is ErrorCode.NONE else said(reply.error)
     story.tell(f"read committed at A: {result}")
     return values
 

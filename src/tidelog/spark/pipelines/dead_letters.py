@@ -250,7 +250,10 @@ def _why(error: "KafkaException", topic: str, name: str) -> str:
         return (
             f"Another run of this archive sends to the dead-letter topic {topic} ({name}); run one at a time."
         )
-    return f"The undecodable records could not be sent to {topic}: {reason.str()} ({reason.name()})."
+    return (
+        f"The undecodable records could not be sent to {topic}: {reason.str()} ({reason.name()}); "
+        "nothing of this step was added, and the next run does it again."
+    )
 
 
 def librdkafka_settings(client: ClientSettings) -> dict[str, Any]:

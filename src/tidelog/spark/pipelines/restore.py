@@ -19,7 +19,7 @@ from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
 from tidelog.spark.pipelines.tables.opening import open_existing
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,37 @@ class RestoreReport:
 
 def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) -> RestoreReport:
     """Write the records; raises if the archive has none."""
+    rows = _chosen(spark, job)
+    found = _by_topic(rows)
+    _check(job, found)
+    total = sum(row["records"] for row in found)
+    tell(Progress(0, 0.0, 0, f"of {total} records"))
+    created = _prepare(job, {str(row["topic"]): row["last"] + 1 for row in found})
+    _write(job, rows)
+    tell(Progress(total, 0.0, 0, f"of {total} records"))
+    topics = [job.topic] if job.topic is not None else sorted(str(row["topic"]) for row in found)
+    return RestoreReport(total, topics, created)
+
+
+def _by_topic(rows: "DataFrame") -> "list[Row]":
+    """Of each topic: its records, its last partition, its ids, and how many records lack their values."""
     from pyspark.sql import functions
 
-    rows = _chosen(spark, job)
+    ids = functions.col("topicId") if "topicId" in rows.columns else functions.lit(None).cast("string")
     is_dropped = "value is null and decoded is not null" if "decoded" in rows.columns else "false"
-    found = (
+    return (
         rows.groupBy("topic")
         .agg(
             functions.count("*").alias("records"),
             functions.max("partition").alias("last"),
+            functions.array_sort(functions.collect_set(ids)).alias("ids"),
             functions.expr(f"count_if({is_dropped})").alias("dropped"),
         )
         .collect()
     )
+
+
+def _check(job: Restore, found: "list[Row]") -> None:
     if not found:
         raise OptionError(
             f"The archive {job.source} has no records{' where ' + job.where if job.where else ''}."
@@ -68,9 +86,17 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) ->
             f"The archive {job.source} has {dropped} records without their original values, which would be "
             "restored as empty ones: leave them out with --where, or write the decoded column yourself."
         )
-    total = sum(row["records"] for row in found)
-    tell(Progress(0, 0.0, 0, f"of {total} records"))
-    created = _prepare(job, {str(row["topic"]): row["last"] + 1 for row in found})
+    for row in found:
+        # Both have records at the same offsets, which would be mixed.
+        if len(row["ids"]) > 1:
+            raise OptionError(
+                f"The archive {job.source} has records of several topics that were called {row['topic']}: "
+                f"restore one after the other, with --where \"topicId = '…'\" and each of the ids "
+                f"{', '.join(row['ids'])}."
+            )
+
+
+def _write(job: Restore, rows: "DataFrame") -> None:
     # One task for each partition of a topic, to keep the order.
     ordered = rows.repartition(max(_partitions(rows), 1), "topic", "partition").sortWithinPartitions(
         "topic", "partition", "offset"
@@ -86,9 +112,6 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) ->
     if job.topic is not None:
         options["topic"] = job.topic
     ordered.select(*columns).write.format("tidelog").mode("append").options(**options).save()
-    tell(Progress(total, 0.0, 0, f"of {total} records"))
-    topics = [job.topic] if job.topic is not None else sorted(str(row["topic"]) for row in found)
-    return RestoreReport(total, topics, created)
 
 
 def _prepare(job: Restore, archived: Mapping[str, int]) -> list[str]:

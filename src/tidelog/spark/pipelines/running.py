@@ -42,7 +42,8 @@ class MachineTooBusy(RuntimeError):
     def __str__(self) -> str:
         return (
             "Spark gives a Python process ten seconds to start, and for "
-            f"{PATIENCE_S / 60:g} minutes none did: this machine, or the Connect server's, is too busy."
+            f"{PATIENCE_S / 60:g} minutes none did: this machine, or the Connect server's, is too busy; "
+            "run it again when it is less so."
         )
 
 

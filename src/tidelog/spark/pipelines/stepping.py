@@ -272,8 +272,8 @@ class Stepper:
         if made.losses and not self._allows_loss:
             more = f" (and {len(made.losses) - 1} more like it)" if len(made.losses) > 1 else ""
             raise RecordsLost(
-                f"{made.losses[0]}{more}; --allow-loss (allow_loss, or failOnDataLoss=false) archives what "
-                "there is and reports the loss."
+                f"{made.losses[0]}{more}; to archive the rest and report the loss, use --allow-loss "
+                "(in Python: allow_loss=True)."
             )
         for loss in made.losses:
             self._note(f"Lost: {loss}.")

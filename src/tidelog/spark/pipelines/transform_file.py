@@ -24,8 +24,8 @@ def read_transform(path: str, *, bootstrap: str) -> Transform:
     """``bootstrap`` is the default cluster."""
     try:
         text = Path(path).read_text()
-    except OSError as error:
-        raise OptionError(f"{path} cannot be read: {error.strerror}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} cannot be read: {_why_unread(error)}.") from None
     return parse_transform(text, path, bootstrap=bootstrap)
 
 
@@ -90,8 +90,9 @@ def _schema(said: Mapping[str, Any], where: str) -> dict[str, Any]:
     if schema.startswith("@"):
         try:
             schema = Path(schema[1:]).read_text()
-        except OSError as error:
-            raise OptionError(f"{where}: the schema {schema[1:]} cannot be read: {error.strerror}.") from None
+        except (OSError, UnicodeDecodeError) as error:
+            reason = _why_unread(error)
+            raise OptionError(f"{where}: the schema {schema[1:]} cannot be read: {reason}.") from None
     found: dict[str, Any] = {"schema": schema, "message": str(said.get("message", "")), "subject": ""}
     if "registry" in said:
         found["registry"] = RegistrySettings.of(
@@ -100,6 +101,10 @@ def _schema(said: Mapping[str, Any], where: str) -> dict[str, Any]:
         topic = str(said.get("topic", ""))
         found["subject"] = str(said.get("subject", f"{topic}-value" if topic and "," not in topic else ""))
     return found
+
+
+def _why_unread(error: OSError | UnicodeDecodeError) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else "it is not text"
 
 
 def _ids(said: Any, where: str) -> tuple[int, ...]:

@@ -159,6 +159,29 @@ class TestAdding:
         cluster = Controllers(3, 1).begin()
         assert change(cluster, "add", Voter(4, OTHER_DISK), 1000).told == [ErrorCode.REQUEST_TIMED_OUT]
 
+    def test_a_request_may_leave_out_the_disk(self) -> None:
+        """It is written with the disk on which it has caught up."""
+        cluster = Controllers(3, 1).begin()
+        change(cluster, "add", Voter(4, None, "host4", 9093), wait=False)
+        leader = cluster.active()
+        assert leader is not None
+        assert leader.voters.latest.get(4) == observer(cluster, 4)
+
+    def test_a_lone_controller_is_elected_by_the_one_that_it_adds(self) -> None:
+        """The set of two is in the log of the lone one only, which then restarts: it needs the vote of a node
+        that does not know that it votes.
+        """
+        cluster = Controllers(1, 1).begin()
+        cluster.network.part([1], [2])
+        change(cluster, "add", Voter(2), wait=False)
+        assert cluster.quorum(1).voters.latest.ids == {1, 2}
+        cluster.machines[1].kill()
+        cluster.machines[1].start()
+        assert cluster.quorum(2).voters.latest.ids == {1}
+        cluster.network.heal()
+        cluster.until(cluster.is_whole)
+        assert ids(cluster) == [1, 2]
+
     def test_a_voter_is_not_added_twice(self) -> None:
         cluster = Controllers(3).begin()
         assert change(cluster, "add", observer(cluster, 2)).told == [ErrorCode.DUPLICATE_VOTER]

@@ -7,11 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interop.records import CODECS, reseal
-from tidelog.broker.partitions.validation import AppendRules, check_batch, recompressed
+from tidelog.broker.partitions.validation import (
+    AppendRules,
+    MustOpen,
+    check_batch,
+    check_opened,
+    recompressed,
+)
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import batch as batches
-from tidelog.protocol.records import decode_batch
+from tidelog.protocol.records import Record, decode_batch, encode_batch
 from unit.broker.fakes import NOW_MS, records
 
 VERSION = 9
@@ -137,6 +143,34 @@ class TestTimestamps:
         check(records(b"a", at_ms=NOW_MS - 1000), limited)
         assert refused(records(b"a", at_ms=NOW_MS - 1001), limited) is ErrorCode.INVALID_TIMESTAMP
 
+    @pytest.mark.parametrize("codec", ["gzip", "zstd"])
+    def test_a_compressed_batch_is_opened_before_it_is_refused(self, codec: str) -> None:
+        """In a thread: it may expand to any size."""
+        data = memoryview(bytearray(records(b"a", at_ms=NOW_MS + HOUR_MS + 1, codec=codec)))
+        with pytest.raises(MustOpen):
+            check_batch(data, PLAIN, NOW_MS, VERSION)
+        found = check_opened(data, PLAIN, NOW_MS, VERSION, lambda: None)
+        assert isinstance(found, TidelogError)
+        assert (found.code, [each.number for each in found.records]) == (ErrorCode.INVALID_TIMESTAMP, [0])
+
+    def test_a_header_alone_that_is_too_far_ahead_is_corrected(self) -> None:
+        data = bytearray(records(b"a", codec="gzip"))
+        data[35:43] = (NOW_MS + 2 * HOUR_MS).to_bytes(8, "big")
+        found = check_opened(memoryview(reseal(data)), PLAIN, NOW_MS, VERSION, lambda: None)
+        assert not isinstance(found, TidelogError)
+        assert found.header.max_timestamp == NOW_MS
+
+    def test_an_old_record_beside_one_without_a_timestamp(self) -> None:
+        limited = rules(message_timestamp_before_max_ms=1000)
+        rows = [
+            Record(0, -1, None, b"a"),
+            Record(1, NOW_MS - 1001, None, b"b"),
+            Record(2, NOW_MS, None, b"c"),
+        ]
+        with pytest.raises(TidelogError) as refusal:
+            check(encode_batch(rows), limited)
+        assert [each.number for each in refusal.value.records] == [1]
+
     def test_no_timestamp_is_no_old_one(self) -> None:
         check(records(b"a", at_ms=-1), rules(message_timestamp_before_max_ms=1000))
 
@@ -159,6 +193,23 @@ class TestKeys:
         assert refused(records(b"a", b"b", keys=[b"k", None], codec=codec), self.compacted) is (
             ErrorCode.INVALID_RECORD
         )
+
+    @pytest.mark.parametrize("codec", CODECS)
+    def test_every_record_without_a_key_is_named(self, codec: str) -> None:
+        keys = [None if number % 10 == 3 else b"k" for number in range(100)]
+        data = memoryview(bytearray(records(*[b"v"] * 100, keys=keys, codec=codec)))
+        found = check_opened(data, self.compacted, NOW_MS, VERSION, lambda: None)
+        assert isinstance(found, TidelogError)
+        assert [each.number for each in found.records] == list(range(3, 100, 10))
+        assert {each.message for each in found.records} == {"a compacted topic needs a key"}
+
+    def test_the_producers_times_do_not_matter_where_the_broker_stamps(self) -> None:
+        stamped = rules(cleanup_policy="compact", message_timestamp_type="LogAppendTime")
+        rows = [Record(0, NOW_MS + 9 * HOUR_MS, b"k", b"a"), Record(1, NOW_MS, None, b"b")]
+        with pytest.raises(TidelogError) as refusal:
+            check(encode_batch(rows), stamped)
+        assert refusal.value.code is ErrorCode.INVALID_RECORD
+        assert [each.number for each in refusal.value.records] == [1]
 
     def test_also_with_retention(self) -> None:
         assert refused(records(b"a"), rules(cleanup_policy="compact,delete")) is ErrorCode.INVALID_RECORD

@@ -25,6 +25,8 @@ class Quiet:
 
     def send(self, to: int, message: Any) -> None: ...
 
+    def soon(self, callback: Any) -> None: ...
+
 
 @pytest.fixture
 def asked() -> list[Any]:
@@ -64,3 +66,13 @@ def test_they_say_so_until_they_are_overtaken(quorum: QuorumPartitions, asked: l
     quorum.forget(voter)  # The controllers went above it, and the election is over.
     quorum.tick(1000 + 4 * REPEAT_MS)
     assert len(asked) == 2
+
+
+def test_a_loss_is_over_when_the_controllers_do_not_rely_on_the_replica(quorum: QuorumPartitions) -> None:
+    quorum.note_lost(KEY, lambda: None)
+    quorum._lost[KEY] = 5  # the partition epoch in which it was found
+    assert quorum.is_lost(KEY)
+    quorum.not_relied_on(KEY)
+    assert not quorum.is_lost(KEY)
+    assert not quorum._lost
+    quorum.not_relied_on(KEY)  # Metadata is applied again and again.

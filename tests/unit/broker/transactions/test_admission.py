@@ -21,7 +21,7 @@ from tidelog.protocol import requests
 from tidelog.protocol.markers import Marker
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.transactions.rules import ProducerIdAndEpoch
-from unit.broker.fakes import FakeBroker, request_body
+from unit.broker.fakes import FakeBroker, request_body, value_of
 from unit.log.transaction_model import marker_batch
 
 PRODUCER = ProducerIdAndEpoch(7, 0)
@@ -361,6 +361,64 @@ def test_an_end_with_a_newer_epoch_refuses_a_late_batch(room: Room) -> None:
     room.mark(epoch=1, version=2)
     room.coordinator.answer()
     assert came == [ErrorCode.INVALID_PRODUCER_EPOCH]
+
+
+@pytest.mark.parametrize("client", list(Client))
+def test_what_an_earlier_epoch_left_open_is_aborted_first(room: Room, client: Client) -> None:
+    """The coordinator waits for every marker before the next epoch begins: that of the last one was lost."""
+    room.write(client=client)
+    room.coordinator.answer()
+    waiting = [room.write(sequence, client=client, producer=ProducerIdAndEpoch(7, 2)) for sequence in (0, 1)]
+    log = room.broker.partition("t").log
+    assert log.end_offset == 1
+    room.coordinator.answer()
+    assert waiting == [[2], [3]]
+    assert room.open == {7: 2}
+    assert log.aborted_in(0, 1000, 4) == [(7, 0)]
+    room.mark(epoch=3, version=2)
+    assert log.aborted_in(0, 1000, 5) == [(7, 0)]
+
+
+def test_offsets_that_an_earlier_epoch_left_pending_are_dropped(room: Room) -> None:
+    """The coordinator of the group hears of the end that was lost, too."""
+    broker = room.broker
+    broker.create("__consumer_offsets", 1)
+    broker.services.settle()
+
+    def send(epoch: int, partition: int) -> None:
+        offset = {"partition_index": partition, "committed_offset": 5, "committed_metadata": ""}
+        fields = {
+            "transactional_id": "id", "group_id": "g", "producer_id": 7, "producer_epoch": epoch,
+            "topics": [{"name": "t", "partitions": [offset]}],
+        }  # fmt: skip
+        future = broker.begin("txn_offset_commit", 5, **fields)
+        broker.services.settle()
+        room.coordinator.answer()
+        broker.services.settle()
+        (topic,) = value_of(future).topics
+        assert topic.partitions[0].error_code == ErrorCode.NONE
+
+    send(0, partition=0)
+    send(2, partition=1)
+    end = {
+        "producer_id": 7, "producer_epoch": 3, "transaction_result": True, "coordinator_epoch": 0,
+        "transaction_version": 2, "topics": [{"name": "__consumer_offsets", "partition_indexes": [0]}],
+    }  # fmt: skip
+    broker.call("write_txn_markers", 2, markers=[end])
+    group = {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0, 1]}]}
+    answer = broker.call("offset_fetch", 8, groups=[group], require_stable=True)
+    (topic,) = answer.groups[0].topics
+    assert [each.committed_offset for each in topic.partitions] == [-1, 5]
+
+
+def test_nothing_is_aborted_for_a_producer_that_may_not_begin(room: Room) -> None:
+    room.write(client=Client.WRITES)
+    room.coordinator.answer()
+    came = room.write(client=Client.WRITES, producer=ProducerIdAndEpoch(7, 1))
+    room.coordinator.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert came == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert room.open == {7: 0}
+    assert room.broker.partition("t").log.end_offset == 1
 
 
 @pytest.mark.parametrize("follows", [False, True])

@@ -30,6 +30,7 @@ class FakeTopics:
         self.generation = generation or {}
         self.topics: dict[str, Any] = {}
         self.topic_names: dict[UUID, str] = {}
+        self.group_configs: dict[str, dict[str, str]] = {}
         for name, count in counts.items():
             topic_id = UUID(int=topic_id_of(name).int ^ (self.generation.get(name, 0) << 120))
             self.topics[name] = SimpleNamespace(name=name, topic_id=topic_id, partitions=range(count))

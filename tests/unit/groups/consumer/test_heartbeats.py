@@ -362,6 +362,17 @@ def test_silence_ends_a_session() -> None:
     assert world.refusal("a", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_group_may_have_timeouts_of_its_own() -> None:
+    world = World()
+    own = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
+    world.topics.group_configs["g"] = own
+    world.join("a")
+    world.pass_ms(30_000)
+    assert world.beat("a", 1).heartbeat_interval_ms == 7000
+    assert world.pass_ms(49_999) == {}
+    assert world.pass_ms(1) == {"a": WaitReason.HEARTBEAT}
+
+
 def test_a_member_that_gives_nothing_up_is_thrown_out() -> None:
     world = World()
     world.join("a", rebalance_timeout_ms=10_000)

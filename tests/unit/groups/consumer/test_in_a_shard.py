@@ -60,10 +60,13 @@ def test_a_refused_member_leaves_no_group_behind() -> None:
     assert groups.shard.groups == {}
 
 
-def test_a_group_that_does_not_exist() -> None:
+def test_a_member_of_a_group_that_does_not_exist_is_to_join_again() -> None:
+    """Upon any other code, clients would give up or repeat the heartbeat for ever."""
     groups = MixedGroups()
     for epoch in (1, LEAVE):
-        assert groups.beat("a", epoch).answer.code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert groups.beat("a", epoch).answer.code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert groups.shard.groups == {}
+    assert groups.enter("a").answer.epoch == 1
 
 
 def test_more_than_can_be_written_is_refused_before() -> None:

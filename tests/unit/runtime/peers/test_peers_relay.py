@@ -115,6 +115,33 @@ class TestRelay:
             answer = await asked
             assert answer.topics[0].error_code == 0
 
+    @pytest.mark.parametrize("asked", [0, 2])
+    @on_loop
+    async def test_a_controller_that_is_replaced_before_it_has_decided(self, asked: int) -> None:
+        """Its own client's request is forwarded, and a forwarded one goes to the next controller."""
+        async with LoopbackCluster(3, controller=1) as nodes:
+            one = nodes[0]
+            follow(*nodes)
+            submitted = []
+
+            def replaced(decide: Any, done: Callable[[TidelogError], None]) -> None:
+                submitted.append(decide)
+                one.cluster.appoint(2)
+                done(TidelogError("the active controller has changed", ErrorCode.NOT_CONTROLLER))
+
+            one.store.submit = replaced  # type: ignore[method-assign]
+            answer = await call(nodes[asked], "create_topics", 7, topics=[TOPIC], timeout=20_000)
+            assert answer.topics[0].error_code == 0
+            assert len(submitted) == 1
+
+    @on_loop
+    async def test_a_replaced_controller_keeps_to_the_clients_timeout(self) -> None:
+        async with LoopbackCluster(2, controller=1) as (one, _):
+            refusal = TidelogError("the active controller has changed", ErrorCode.NOT_CONTROLLER)
+            one.store.submit = lambda decide, done: done(refusal)  # type: ignore[method-assign]
+            answer = await call(one, "create_topics", 7, topics=[TOPIC], timeout=200)
+            assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
     @on_loop
     async def test_who_becomes_the_controller_meanwhile_does_it_itself(self) -> None:
         async with LoopbackCluster(2, controller=1) as (one, two):

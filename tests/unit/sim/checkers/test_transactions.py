@@ -49,6 +49,53 @@ def test_a_value_of_an_open_transaction_is_an_intermediate_read(history: Transac
         history.seen(b"a")
 
 
+class TestWhereTheEndWasLost:
+    """A client that keeps its epoch ends with its next transaction what hangs in the partition."""
+
+    @pytest.fixture
+    def history(self) -> TransactionHistory:
+        found = TransactionHistory({("t", 0)})
+        found.taken_over(NAME, (1, 0))
+        return found
+
+    def test_the_next_commit_may_commit_it(self, history: TransactionHistory) -> None:
+        ended(history, written(history, b"a"), commit=False)
+        ended(history, written(history, b"b"), commit=True)
+        history.seen(b"a")
+        history.check(given_up={("t", 0)})
+
+    def test_so_may_one_whose_outcome_is_unknown(self, history: TransactionHistory) -> None:
+        history.ending(written(history, b"a"), commit=False)
+        history.ending(written(history, b"b"), commit=True)
+        history.seen(b"a")
+
+    def test_an_abort_may_not(self, history: TransactionHistory) -> None:
+        ended(history, written(history, b"a"), commit=False)
+        ended(history, written(history, b"b"), commit=False)
+        with pytest.raises(Violation, match="aborted read"):
+            history.seen(b"a")
+
+    def test_nor_a_commit_before_it(self, history: TransactionHistory) -> None:
+        ended(history, written(history, b"b"), commit=True)
+        ended(history, written(history, b"a"), commit=False)
+        with pytest.raises(Violation, match="aborted read"):
+            history.seen(b"a")
+
+    def test_nor_one_of_another_epoch(self, history: TransactionHistory) -> None:
+        ended(history, written(history, b"a"), commit=False)
+        following = history.begin(NAME, (1, 1))
+        history.wrote(following, Value("t", 0, b"b"))
+        ended(history, following, commit=True)
+        with pytest.raises(Violation, match="aborted read"):
+            history.seen(b"a")
+
+    def test_nor_in_another_partition(self, history: TransactionHistory) -> None:
+        ended(history, written(history, b"a", b"A"), commit=False)
+        ended(history, written(history, b"b", b"B"), commit=True)
+        with pytest.raises(Violation, match="aborted read"):
+            history.seen(b"A")
+
+
 def test_a_transaction_of_which_a_part_is_seen_is_torn(history: TransactionHistory) -> None:
     history.ending(written(history, b"a", b"b"), commit=True)  # Nobody heard how it ended.
     history.check(given_up=())

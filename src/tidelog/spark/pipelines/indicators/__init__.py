@@ -18,6 +18,7 @@ from tidelog.spark.pipelines.indicators.figures import (
     IndicatorsReport,
     RunSummary,
     StepFigures,
+    worst_runs,
 )
 from tidelog.spark.pipelines.indicators.history import History, read_history
 from tidelog.spark.pipelines.indicators.page import notes, page
@@ -32,7 +33,12 @@ __all__ = [
     "notes", "read_history", "write_report",
 ]  # fmt: skip
 
+DRAWN_MAX = 20  # runs with pictures; of more than that, the worst
 STEPS = 100  # of the longest run, unless the step is given
+_COUNTS = (
+    "received", "lost", "duplicated", "reordered", "unacknowledged", "misplaced", "vanished",
+    "torn_transactions", "lost_commits",
+)  # fmt: skip
 _NICE_STEPS_S = tuple(digit * 10.0**power for power in range(-2, 6) for digit in (1, 2, 5))
 
 
@@ -60,15 +66,23 @@ def _report(spark: "SparkSession", history: History, step_s: float | None) -> In
     totals = [row.asDict(recursive=True) for row in measures.overall(spark, history.events).collect()]
     struck = [row.asDict() for row in measures.downtime(spark, history.events).collect()]
     begins, ends = _spans(totals, struck)
-    consistent = {_key(row): row for row in measures.consistency(spark, history.events).collect()}
+    consistent = {_key(row): row.asDict() for row in measures.consistency(spark, history.events).collect()}
+    for row in measures.account(spark, history.events).collect():
+        consistent.setdefault(_key(row), {}).update(row.asDict())
     faults = [_fault(row, begins[row["run"]]) for row in struck]
-    step = step_s or _nice_step_s(max((ends[run] - begins[run] for run in begins), default=0) / 1e6)
-    found = _by_key(measures.over_time(spark, history.events, step))
+    of_run: dict[tuple[str, str], list[FaultFigures]] = {}
+    for fault in faults:
+        of_run.setdefault((fault.run, fault.mode), []).append(fault)
+    runs = [_summary(row, consistent.get(_key(row), {}), of_run.get(_key(row), [])) for row in totals]
+    drawn = worst_runs(runs, DRAWN_MAX) if len(begins) > DRAWN_MAX else None
+    shown = [row for row in totals if drawn is None or row["run"] in drawn]
+    names = {row["run"] for row in shown}
+    step = step_s or _nice_step_s(max((ends[run] - begins[run] for run in names), default=0) / 1e6)
+    found = _by_key(measures.over_time(spark, history.of_runs(drawn), step))
     over_time = [
-        one for row in totals for one in _steps(row, found.get(_key(row), {}), step, begins[row["run"]])
+        one for row in shown for one in _steps(row, found.get(_key(row), {}), step, begins[row["run"]])
     ]
-    runs = [_summary(row, consistent.get(_key(row)), faults) for row in totals]
-    return IndicatorsReport(runs, over_time, faults, history.count, history.torn_lines)
+    return IndicatorsReport(runs, over_time, faults, history.count, history.torn_lines, drawn)
 
 
 def write_report(report: IndicatorsReport, directory: str, title: str = "Indicators") -> list[str]:
@@ -80,11 +94,12 @@ def write_report(report: IndicatorsReport, directory: str, title: str = "Indicat
         _csv(target / "over_time.csv", StepFigures, report.over_time),
         _csv(target / "faults.csv", FaultFigures, report.faults),
     ]
-    drawn = pictures(report, LIGHT)
+    shown = report.on_the_page()
+    drawn = pictures(shown, LIGHT)
     for name, data in drawn.items():
         (target / name).write_bytes(data)
         written.append(target / name)
-    (target / "index.html").write_text(page(title, report, drawn, pictures(report, DARK)), encoding="utf-8")
+    (target / "index.html").write_text(page(title, report, drawn, pictures(shown, DARK)), encoding="utf-8")
     return [str(path) for path in (*written, target / "index.html")]
 
 
@@ -128,17 +143,17 @@ def _nice_step_s(seconds: float) -> float:
     return next((step for step in _NICE_STEPS_S if step >= seconds / STEPS), _NICE_STEPS_S[-1])
 
 
-def _latencies(row: Mapping[str, Any]) -> dict[str, float | None]:
+def _latencies(row: Mapping[str, Any]) -> dict[str, Any]:
     p50, p99, p999 = row["p"] or (None, None, None)
     found = {"p50_ms": p50, "p99_ms": p99, "p999_ms": p999, "max_ms": row["slowest"]}
     return {name: None if value is None else value / 1e3 for name, value in found.items()}
 
 
-def _summary(row: Mapping[str, Any], found: Any, faults: Sequence[FaultFigures]) -> RunSummary:
+def _summary(row: Mapping[str, Any], found: Mapping[str, Any], faults: Sequence[FaultFigures]) -> RunSummary:
     acknowledged = row["acknowledged"]
     seconds = (row["end_us"] - row["begin_us"]) / 1e6 if acknowledged else 0.0
-    mine = [one for one in faults if (one.run, one.mode) == _key(row)]
-    pauses = [one.downtime_ms for one in mine if one.downtime_ms is not None]
+    pauses = [one.downtime_ms for one in faults if one.downtime_ms is not None]
+    counts: dict[str, Any] = {name: found.get(name) or 0 for name in _COUNTS}
     return RunSummary(
         run=row["run"],
         mode=row["mode"],
@@ -147,14 +162,11 @@ def _summary(row: Mapping[str, Any], found: Any, faults: Sequence[FaultFigures])
         seconds=seconds,
         records_per_s=acknowledged / (seconds or 1.0),
         mb_per_s=(row["bytes"] or 0) / (seconds or 1.0) / 1e6,
-        **_latencies(row),
-        received=found["received"] if found else 0,
-        lost=found["lost"] if found else 0,
-        duplicated=found["duplicated"] if found else 0,
-        reordered=found["reordered"] if found else 0,
-        faults=len(mine),
+        faults=len(faults),
         downtime_ms=max(pauses, default=None),
-        is_over=all(one.is_over for one in mine),
+        is_over=all(one.is_over for one in faults),
+        **counts,
+        **_latencies(row),
     )
 
 

@@ -5,6 +5,7 @@ Owns what is accepted. A killed writer leaves a torn last line: it is left out a
 line is refused, because figures of half a history are wrong without looking so.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,15 @@ from tidelog.spark.options import OptionError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KINDS = ("acknowledged", "failed", "received", "fault", "healed")
+KINDS = (
+    "acknowledged", "failed", "aborted", "received", "consumed", "consumed-raw", "committed", "found",
+    "plain-write", "plain-read", "leader", "usage", "fault", "healed", "redundant",
+)  # fmt: skip
 
 DDL = (
     "kind string, time_us long, run string, mode string, producer string, sequence long, partition int, "
-    "offset long, sent_us long, bytes long, name string"
+    "offset long, sent_us long, bytes long, name string, topic string, reader string, transaction long, "
+    "broker int, cpu_us long"
 )
 FIELDS = tuple(part.split()[0] for part in DDL.split(", "))
 
@@ -42,6 +47,14 @@ class History:
     torn_lines: int
     _cached: "DataFrame"
 
+    def of_runs(self, names: "frozenset[str] | None") -> "DataFrame":
+        """The events of these runs; None: all."""
+        if names is None:
+            return self.events
+        from pyspark.sql import functions
+
+        return self.events.where(functions.col("run").isin(sorted(names)))
+
     def release(self) -> None:
         """When all is computed: Spark caches the events until then."""
         self._cached.unpersist()
@@ -58,13 +71,15 @@ def read_history(spark: "SparkSession", paths: list[str]) -> History:
     try:
         [found] = spark.sql(_LOOK, lines=lines).collect()
         if found["odd"] is not None:
-            raise OptionError(f"This line is not an event: {found['odd'][:200]}")
+            raise OptionError(
+                f"This line is not an event; remove it, or write the history anew: {found['odd'][:200]}"
+            )
         if found["unknown"] is not None:
             raise OptionError(
                 f"There is an event of kind {found['unknown']!r}; there are {', '.join(KINDS)}."
             )
         if found["timeless"]:
-            raise OptionError(f"{found['timeless']} events have no time_us.")
+            raise OptionError(f"{found['timeless']} events have no time_us, which every event needs.")
         if not found["events"]:
             raise OptionError(f"There are no events in {', '.join(paths)}.")
     except BaseException:
@@ -76,30 +91,42 @@ def read_history(spark: "SparkSession", paths: list[str]) -> History:
 
 
 def _read(spark: "SparkSession", path: str) -> "DataFrame":
+    parquet, texts = _files(path)
+    if parquet and texts:
+        return _parquet(spark, parquet).unionByName(_lines(spark, texts))
+    return _parquet(spark, parquet) if parquet else _lines(spark, texts)
+
+
+def _lines(spark: "SparkSession", files: list[str]) -> "DataFrame":
     from pyspark.sql import functions
 
-    files = _files(path)
-    if files[0].endswith(".parquet"):
-        return _parquet(spark, files)
     # Not read.json: Spark refuses a count if a query needs only the column of invalid lines.
     lines = spark.read.text(files).where("trim(value) != ''")
     event = functions.from_json("value", f"{DDL}, {_BROKEN} string", {"columnNameOfCorruptRecord": _BROKEN})
     return lines.select(event.alias("event")).select("event.*")
 
 
-def _files(path: str) -> list[str]:
-    """What to read. Of a local directory only histories: a report may be beside them."""
-    if "://" in path:
-        return [path]
-    place = Path(path)
-    if not place.exists():
-        raise OptionError(f"There is no history {path}.")
-    if not place.is_dir() or path.endswith(".parquet"):
-        return [path]
-    for suffixes in ((".parquet",), (".jsonl", ".json")):
-        if found := sorted(str(file) for file in place.iterdir() if file.suffix in suffixes):
-            return found
-    raise OptionError(f"There is no history in {path}: no file that ends in .jsonl, .json or .parquet.")
+def _files(path: str) -> tuple[list[str], list[str]]:
+    """What to read: Parquet files, and files of JSON lines. Of a local directory only histories, those of its
+    subdirectories included: a report may be beside them.
+    """
+    if "://" in path or not Path(path).is_dir() or path.endswith(".parquet"):
+        if "://" not in path and not Path(path).exists():
+            raise OptionError(f"There is no history {path}.")
+        return ([path], []) if path.endswith(".parquet") else ([], [path])
+    parquet: list[str] = []
+    texts: list[str] = []
+    for directory, _, names in sorted(os.walk(path)):
+        mine = [name for name in sorted(names) if not name.startswith((".", "_"))]
+        found = [f"{directory}/{name}" for name in mine if name.endswith(".parquet")]
+        parquet += found
+        if not found:  # Beside Parquet they are what it was made of.
+            texts += [f"{directory}/{name}" for name in mine if name.endswith(".jsonl")]
+    if not parquet and not texts:
+        texts = sorted(str(file) for file in Path(path).glob("*.json"))
+    if not parquet and not texts:
+        raise OptionError(f"There is no history in {path}: no file that ends in .jsonl, .json or .parquet.")
+    return parquet, texts
 
 
 def _parquet(spark: "SparkSession", files: list[str]) -> "DataFrame":

@@ -6,6 +6,13 @@ Owns what each figure means.
 performance      acknowledged records and bytes per second, and the time from sending to acknowledgement, over
                  the whole run and for each step of time
 lost             acknowledged, and never received
+unacknowledged   received, though it failed, was aborted, or its producer never learned
+misplaced        received, but not at the offset it was acknowledged at
+vanished         read by a consumer group, and not received at the end; for a group that also reads open
+                 transactions, records of transactions that were not committed do not count
+torn             transactions of which some records were received and some not, or that were received though
+                 they were aborted
+lost commits     offsets of a group that were confirmed, and a lower one was returned later
 duplicated       received at more than one offset of the partition (counted once for each offset too many)
 reordered        received, in the order of offsets, after a later record of the same producer and partition
 downtime         for each fault: the longest time, from the fault to the next one, in which writes to a
@@ -26,7 +33,8 @@ _PERCENTILES = """
 """
 
 _OVERALL = f"""
-select run, mode, count_if(kind = 'acknowledged') as acknowledged, count_if(kind = 'failed') as failed,
+select run, mode, count_if(kind = 'acknowledged') as acknowledged,
+  count_if(kind in ('failed', 'aborted')) as failed,
   sum(bytes) filter (where kind = 'acknowledged') as bytes,
   min(time_us) filter (where kind = 'acknowledged') as begin_us,
   max(time_us) filter (where kind = 'acknowledged') as end_us, {_PERCENTILES}
@@ -68,15 +76,73 @@ select run, mode, coalesce(received, 0) as received, coalesce(duplicated, 0) as 
 from arrivals full outer join losses using (run, mode)
 """
 
+# What the account of the lab knows besides: see tidelog.lab.figures.consistency.
+_ACCOUNT = """
+with acked as (
+  select run, mode, producer, partition, sequence, max(offset) as offset from {events}
+  where kind = 'acknowledged' group by run, mode, producer, partition, sequence
+), places as (
+  select distinct run, mode, producer, partition, sequence, offset from {events}
+  where kind = 'received' and sequence is not null
+), there as (
+  select distinct run, mode, producer, partition, sequence from places
+), unacknowledged as (
+  select run, mode, 'unacknowledged' as what from there
+    left anti join acked using (run, mode, producer, partition, sequence)
+), misplaced as (
+  select a.run, a.mode, 'misplaced' as what from acked a
+    left semi join there using (run, mode, producer, partition, sequence)
+    left anti join places using (run, mode, producer, partition, sequence, offset)
+  where a.offset >= 0
+), open_ones as (
+  select distinct run, mode, producer, partition, sequence from {events}
+  where kind in ('failed', 'aborted') and transaction is not null
+), seen as (
+  select distinct run, mode, producer, partition, sequence from {events} where kind = 'consumed'
+  union
+  select distinct run, mode, producer, partition, sequence from {events}
+    left anti join open_ones using (run, mode, producer, partition, sequence) where kind = 'consumed-raw'
+), vanished as (
+  select run, mode, 'vanished' as what from seen
+    left anti join there using (run, mode, producer, partition, sequence)
+), transactions as (
+  select e.run, e.mode, e.producer, e.transaction, count(*) as sent, count(t.present) as visible,
+    bool_or(e.kind = 'aborted') as is_aborted
+  from {events} e left join (select *, 1 as present from there) t
+    on e.run = t.run and e.mode = t.mode and e.producer = t.producer and e.partition = t.partition
+      and e.sequence = t.sequence
+  where e.kind in ('acknowledged', 'failed', 'aborted') and e.transaction is not null
+  group by e.run, e.mode, e.producer, e.transaction
+), torn as (
+  select run, mode, 'torn' as what from transactions
+  where visible > 0 and (visible < sent or is_aborted)
+), lost_commits as (
+  select distinct c.run, c.mode, 'lost_commits' as what, c.reader, c.partition, c.offset
+  from {events} c join {events} f
+    on c.run = f.run and c.mode = f.mode and c.reader = f.reader and c.partition = f.partition
+      and c.time_us <= f.time_us and c.offset > f.offset
+  where c.kind = 'committed' and f.kind = 'found'
+)
+select run, mode, count_if(what = 'unacknowledged') as unacknowledged,
+  count_if(what = 'misplaced') as misplaced, count_if(what = 'vanished') as vanished,
+  count_if(what = 'torn') as torn_transactions, count_if(what = 'lost_commits') as lost_commits
+from (
+  select * from unacknowledged union all select * from misplaced union all select * from vanished
+  union all select * from torn union all select run, mode, what from lost_commits
+) group by run, mode
+"""
+
 # A wait is between two acknowledgements of a partition: the second one and the failures before it. It starts
-# when the oldest unanswered write was sent.
+# when the oldest unanswered write was sent. The frame of all later rows is ordered backwards: Spark computes
+# one that ends at the last row anew for each row, in quadratic time.
 _DOWNTIME = """
 with troubles as (
   select run, mode, kind, name, time_us as fault_us,
     min(time_us) filter (where kind = 'fault') over later as next_us,
     min(time_us) filter (where kind = 'healed') over later as healed_us
   from {events} where kind in ('fault', 'healed')
-  window later as (partition by run, mode order by time_us rows between 1 following and unbounded following)
+  window later as (partition by run, mode order by time_us desc
+    rows between unbounded preceding and 1 preceding)
 ), faults as (
   select run, mode, name, fault_us, coalesce(next_us, 9223372036854775807) as next_us,
     if(healed_us <= coalesce(next_us, healed_us), healed_us, null) as healed_us
@@ -85,7 +151,7 @@ with troubles as (
   select run, mode, partition, kind, time_us, sent_us,
     count_if(kind = 'acknowledged') over (partition by run, mode, partition order by time_us
       rows between unbounded preceding and 1 preceding) as wait
-  from {events} where kind in ('acknowledged', 'failed')
+  from {events} where kind in ('acknowledged', 'failed', 'aborted')
 ), waits as (
   select run, mode, partition, wait, max(time_us) as to_us, min(sent_us) as sent_us,
     max(time_us) filter (where kind = 'acknowledged') as acked_us
@@ -93,8 +159,8 @@ with troubles as (
 ), gaps as (
   select run, mode, partition, to_us, acked_us is not null as is_over, greatest(
     lag(acked_us) over (partition by run, mode, partition order by wait),
-    min(sent_us) over (partition by run, mode, partition order by wait
-      rows between current row and unbounded following)) as from_us
+    min(sent_us) over (partition by run, mode, partition order by wait desc
+      rows between unbounded preceding and current row)) as from_us
   from waits
 ), struck as (
   select f.*, g.partition, is_over, to_us - greatest(from_us, fault_us) as downtime_us
@@ -117,6 +183,10 @@ def over_time(spark: "SparkSession", events: "DataFrame", step_s: float) -> "Dat
 
 def consistency(spark: "SparkSession", events: "DataFrame") -> "DataFrame":
     return spark.sql(_CONSISTENCY, events=events)
+
+
+def account(spark: "SparkSession", events: "DataFrame") -> "DataFrame":
+    return spark.sql(_ACCOUNT, events=events)
 
 
 def downtime(spark: "SparkSession", events: "DataFrame") -> "DataFrame":

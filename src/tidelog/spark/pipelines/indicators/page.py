@@ -8,7 +8,7 @@ import html
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tidelog.spark.pipelines.indicators.figures import IndicatorsReport
+from tidelog.spark.pipelines.indicators.figures import IndicatorsReport, by_mode
 from tidelog.spark.pipelines.indicators.pictures import DARK, LIGHT, colours
 
 _STYLE = f"""
@@ -40,6 +40,10 @@ _MEANINGS = {
     "lost": "acknowledged, and not there when everything was read to the end.",
     "duplicated": "there at more than one offset: a retry of a producer without idempotence does that.",
     "reordered": "after a later record of the same producer and partition.",
+    "misplaced": "at another offset than it was acknowledged at.",
+    "read, then gone": "a consumer group read it, and it is not there at the end.",
+    "torn transactions": "of which some records are there and some are not.",
+    "lost commits": "offsets of a group that were confirmed, and a lower one was returned later.",
     "downtime": "the longest time after a fault in which writes to a partition waited and none was "
     "acknowledged.",
 }
@@ -93,6 +97,10 @@ _RUNS = (
     _Column("lost", "lost", _count, bool),
     _Column("duplicated", "duplicated", _count),
     _Column("reordered", "reordered", _count, bool),
+    _Column("misplaced", "misplaced", _count, bool),
+    _Column("vanished", "read, then gone", _count, bool),
+    _Column("torn_transactions", "torn transactions", _count, bool),
+    _Column("lost_commits", "lost commits", _count, bool),
     _Column("downtime_ms", "downtime ms", _ms, is_first=True),
     _Column("records_per_s", "records/s", _rate, is_first=True),
     _Column("mb_per_s", "MB/s", _rate),
@@ -101,8 +109,21 @@ _RUNS = (
     _Column("p999_ms", "p99.9", _ms),
     _Column("max_ms", "max", _ms),
 )
+_MODES = (
+    _Column("runs", "runs", _count),
+    _Column("acknowledged", "acknowledged", _count),
+    _Column("lost", "lost", _count, bool),
+    _Column("runs_with_loss", "runs with loss", _count, bool),
+    _Column("vanished", "read, then gone", _count, bool),
+    _Column("duplicated", "duplicated", _count),
+    _Column("reordered", "reordered", _count, bool),
+    _Column("median_downtime_ms", "downtime ms, median", _ms),
+    _Column("worst_downtime_ms", "worst", _ms),
+    _Column("median_p99_ms", "p99 ms, median", _ms),
+    _Column("worst_p99_ms", "worst", _ms),
+)
 _GROUPS = (
-    ("consistency, in records", 5),
+    ("consistency, in records", 9),
     ("availability", 1),
     ("performance", 2),
     ("and latency, in ms", 4),
@@ -119,16 +140,18 @@ _FAULTS = (
 def page(title: str, report: IndicatorsReport, light: Mapping[str, bytes], dark: Mapping[str, bytes]) -> str:
     """One HTML file."""
     name = html.escape(title)
+    shown = report.on_the_page()
     runs = len({one.run for one in report.runs})
     parts = [
         f"<h1>{name}</h1>",
         f'<p class="quiet">{_counted(runs, "run")}, {_counted(report.events, "event")}</p>',
         *(f'<p class="note">{html.escape(note)}</p>' for note in notes(report)),
-        "<h2>At a glance</h2>",
-        _runs_table(report),
+        *_all_runs(report),
+        "<h2>At a glance</h2>" if report.drawn is None else "<h2>The worst runs</h2>",
+        _runs_table(shown),
         *(_picture(which, data, dark[which]) for which, data in light.items()),
         "<h2>Faults</h2>",
-        _faults_table(report) if report.faults else "<p>There were none.</p>",
+        _faults_table(shown) if shown.faults else "<p>There were none.</p>",
         "<h2>What the figures mean</h2><dl>",
         *(f"<dt>{word}</dt><dd>{meaning}</dd>" for word, meaning in _MEANINGS.items()),
         "</dl>",
@@ -149,7 +172,7 @@ def notes(report: IndicatorsReport) -> list[str]:
             f"{_counted(report.torn_lines, 'torn line')} left out: the writer of the history was killed, and "
             f"the events of its last moments are missing."
         )
-    for one in report.runs:
+    for one in report.on_the_page().runs:
         if one.acknowledged and not one.received:
             found.append(
                 f"{one.run}, {one.mode}: no record was read back, so all count as lost. Read everything to "
@@ -165,6 +188,24 @@ def notes(report: IndicatorsReport) -> list[str]:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _all_runs(report: IndicatorsReport) -> list[str]:
+    """Of many runs: every mode in one line, and where the rest is."""
+    if report.drawn is None:
+        return []
+    words = f"Below are the {len(report.drawn)} worst runs; all of them are in runs.csv and faults.csv."
+    rows = by_mode(report.runs)
+    heads = '<th class="text">mode</th>' + "".join(f"<th>{one.heading}</th>" for one in _MODES)
+    lines = []
+    for row in rows:
+        cells = f'<td class="text">{_word("mode", row.mode, colours(report))}</td>'
+        for one in _MODES:
+            value = getattr(row, one.name)
+            cells += f"<td{_classes(one, one.is_bad(value))}>{one.text(value)}</td>"
+        lines.append(f"<tr>{cells}</tr>")
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return ["<h2>All runs</h2>", f'<div class="wide">{table}</div>', f"<p>{words}</p>"]
 
 
 def _runs_table(report: IndicatorsReport) -> str:

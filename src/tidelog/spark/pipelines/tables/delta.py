@@ -215,7 +215,9 @@ class DeltaCommits:
     def _existing(self) -> Delta:
         found = self.load()
         if found is None:
-            raise TableError(f"The Delta table {self.path} is gone.")
+            raise TableError(
+                f"There is no Delta table {self.path}: name an existing archive, or run the archive first."
+            )
         return found
 
     def _files(self) -> pafs.FileSystem:

@@ -17,7 +17,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from tidelog.spark.pipelines.tables import PARTITION_COLUMNS, Compacted, Say, TableError
 from tidelog.spark.pipelines.tables.filesystem import FileInfo
 from tidelog.spark.pipelines.tables.merging import mergeable
-from tidelog.spark.pipelines.tables.staging import new_attempt
+from tidelog.spark.pipelines.tables.staging import different_rows, new_attempt
 
 if TYPE_CHECKING:
     from tidelog.spark.pipelines.tables.delta import DeltaCommits
@@ -73,7 +73,7 @@ def _merge(one: "DeltaCommits", group: Group, target_bytes: int) -> Compacted:
     rows = one.read_files(table, old, parts=max(round(group.size / target_bytes), 1))
     written = one.write_rows(rows, new_attempt())
     if sum(file.rows for file in written) != group.rows:
-        raise TableError(f"Compacting {one.path} gave another number of rows; nothing was changed.")
+        raise TableError(different_rows(one.path))
 
     def change(table: Delta) -> None:
         if not {*old} <= _files(table).keys():

@@ -261,7 +261,10 @@ class IcebergCommits:
     def _existing(self) -> IcebergTable:
         found = self.load()
         if found is None:
-            raise TableError(f"The Iceberg table {'.'.join(self.identifier)} is gone.")
+            raise TableError(
+                f"There is no Iceberg table {'.'.join(self.identifier)}: name an existing archive, or run "
+                "the archive first."
+            )
         return found
 
     # -- the rest --------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 
 *Compaction* merges small files of a partition into files of the wanted size, in Spark, and replaces them in
 one commit for several partitions. Files from before a change of the partitions are written in the present
-ones.
-Readers of an older snapshot still find the old files.
+ones. Readers of an older snapshot still find the old files.
 
 *Expiry* removes old snapshots, and then the files that no snapshot refers to: those of expired snapshots, and
 those of attempts that were never committed. Of the latter, a file that is younger than :data:`UNCOMMITTED_MS`
@@ -25,7 +24,7 @@ from tidelog.spark.pipelines.tables import Compacted, Say, TableError
 from tidelog.spark.pipelines.tables.filesystem import FileInfo
 from tidelog.spark.pipelines.tables.iceberg import arrow_files, directory_of, unit_of
 from tidelog.spark.pipelines.tables.merging import mergeable
-from tidelog.spark.pipelines.tables.staging import UNCOMMITTED_MS, Written, new_attempt
+from tidelog.spark.pipelines.tables.staging import UNCOMMITTED_MS, Written, different_rows, new_attempt
 
 if TYPE_CHECKING:
     from tidelog.spark.pipelines.tables.iceberg import IcebergCommits
@@ -113,7 +112,7 @@ def _merge(one: "IcebergCommits", groups: list[Group], target_bytes: int) -> Com
         one.write_files(rows, unit_of(table.metadata), directory_of(table, attempt))
         made = one.written(attempt)
         if sum(file.rows for file in made) != sum(file.record_count for file in group.files):
-            raise TableError(f"Compacting {one.path} gave another number of rows; nothing was changed.")
+            raise TableError(different_rows(one.path))
         written += made
     old = [file for group in groups for file in group.files]
 

@@ -25,6 +25,7 @@ from tidelog.spark.pipelines.tables.filesystem import Files
 
 LOCK = "_lock.json"
 RENEWAL_S = 20.0
+_BREAKING = "`tidelog pipeline archive … --break-lock`"  # compact and expire cannot.
 EXPIRY_S = 300.0
 
 
@@ -83,7 +84,7 @@ def _take(files: Files, target: str, owner: Owner, breaks: bool, say: Say) -> No
                 if found.is_here
                 else f"wait until it ends, or until {EXPIRY_S / 60:g} minutes after it died"
             )
-            raise TableLocked(f"Another run has {target}: {found}; {way}, or break its lock (--break-lock).")
+            raise TableLocked(f"Another run has {target}: {found}; {way}, or break its lock ({_BREAKING}).")
         say(f"The lock of {found} was {'broken' if breaks else 'taken over: that run is dead'}.")
     files.delete(LOCK)
     if not files.create(LOCK, owner.to_json()):
@@ -97,7 +98,7 @@ def read_owner(files: Files) -> Owner | None:
         return None
     except (ValueError, TypeError):
         raise TableLocked(
-            f"The lock {LOCK} cannot be read: if no other run has the table, break the lock (--break-lock)."
+            f"The lock {LOCK} cannot be read: if no other run has the table, break the lock ({_BREAKING})."
         ) from None
 
 

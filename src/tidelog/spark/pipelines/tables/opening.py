@@ -44,7 +44,10 @@ def open_table(
         raise OptionError(f"The table format is {table_format!r}; allowed: {', '.join(FORMATS)}.")
     unknown = sorted({*(options or {})} - {BREAK_LOCK}) if table_format == "parquet" else []
     if unknown:
-        raise OptionError(f"Plain Parquet has no option {unknown[0]}: it is one of Iceberg or Delta tables.")
+        raise OptionError(
+            f"A Parquet archive has no option {unknown[0]}: leave it out, or use --table-format iceberg or "
+            "--table-format delta."
+        )
     table = FORMATS[table_format].open(spark, target, options or {})
     found = None if _is_in_catalog(options) else format_of(spark, target)
     if found not in (None, table_format):

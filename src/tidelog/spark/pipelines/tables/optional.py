@@ -30,7 +30,9 @@ def open_delta(spark: "SparkSession", target: str, options: Mapping[str, str]) -
 
 
 def is_iceberg(spark: "SparkSession", target: str) -> bool:
-    return files_at(spark, target).exists("records/metadata/version-hint.text")
+    """By any of its versions: the hint at the newest one may be missing."""
+    found = files_at(spark, target).files("records/metadata")
+    return any(each.name.endswith(".metadata.json") for each in found)
 
 
 def is_delta(spark: "SparkSession", target: str) -> bool:

@@ -61,6 +61,14 @@ def is_output(name: str) -> bool:
     return name.endswith(".parquet") and not any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
+def different_rows(path: str) -> str:
+    """Why a compaction ended without changing anything."""
+    return (
+        f"The merged files of {path} would have another number of rows than the small ones; nothing was "
+        "changed: run it again, and if that fails too, look for damaged files with `tidelog pipeline verify`."
+    )
+
+
 def write_parquet(rows: "DataFrame", path: str, partition_by: Sequence[str]) -> None:
     """Spark's own commit protocol: files appear when all tasks have ended."""
     with _settings(rows.sparkSession):

@@ -1,0 +1,1 @@
+"""``tidelog lab``: experiments with real brokers and real faults."""

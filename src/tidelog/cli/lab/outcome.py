@@ -1,0 +1,113 @@
+"""What a run of the lab leaves on the terminal and in files, and which exit code it ends with."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.tables import print_table
+from tidelog.lab.report.document import to_json, write
+from tidelog.lab.results import BROKEN, NOT_RUN, Cell, Latency, Results
+
+COLUMNS = {
+    "experiment": "experiment",
+    "mode": "mode",
+    "target": "target",
+    "verdict": "verdict",
+    "rounds": "rounds",
+    "acknowledged": "acknowledged",
+    "lost": "lost",
+    "twice": "twice",
+    "disordered": "out of order",
+    "writes": "no writes s",
+    "reads": "no reads s",
+    "redundant": "in sync after s",
+    "latency": "p99 ms before / during / after",
+}
+SUFFIXES = (".html", ".json")
+LEFT = ("experiment", "mode", "target", "verdict")
+
+
+def show(results: Results, *, json: bool, report: Path | None) -> None:
+    if report is not None:
+        _write(results, report)
+    if json:
+        sys.stdout.buffer.write(to_json(results))
+        return
+    print_cells(results.cells)
+    if not results.is_complete:
+        print("\nNot complete: this is what there was when the run ended.")
+
+
+def _write(results: Results, path: Path) -> None:
+    try:
+        written = write(results, path)
+    except OSError as error:
+        raise CommandFailed(f"The report {path} cannot be written: {error.strerror or error}.") from error
+    print(f"Report: {', '.join(map(str, written))}", file=sys.stderr)
+
+
+def check_report(path: Path | None) -> None:
+    """Before the run, not after it."""
+    if path is None:
+        return
+    if path.suffix not in SUFFIXES:
+        raise CommandFailed(f"{path} is no name of a report; use one that ends in {' or '.join(SUFFIXES)}.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise CommandFailed(f"The report {path} cannot be written: there is no such directory.")
+
+
+def print_cells(cells: Iterable[Cell]) -> None:
+    """Times are those of the worst round, the median in parentheses."""
+    shown = list(cells)
+    rows = [_row(cell) for cell in shown]
+    columns = dict(COLUMNS)
+    if len({cell.target for cell in shown}) == 1:
+        del columns["target"]
+    print_table(rows, columns, right=[key for key in columns if key not in LEFT])
+    for cell in shown:
+        print(f"\n{cell.experiment}, {cell.mode}, {cell.target}: {cell.sentence or 'Not run to its end.'}")
+        for sentence in cell.promise:
+            print(f"  promised: {sentence}")
+        for example in cell.worst.examples:
+            print(f"  example: {example}")
+
+
+def _row(cell: Cell) -> dict[str, Any]:
+    worst, median = cell.worst, cell.median
+    late = [worst.before, worst.during, worst.after]
+    return {
+        "experiment": cell.experiment,
+        "mode": cell.mode,
+        "target": cell.target,
+        "verdict": cell.verdict,
+        "rounds": len(cell.rounds),
+        "acknowledged": sum(each.figures.acknowledged for each in cell.rounds),
+        "lost": worst.lost,
+        "twice": worst.doubled,
+        "disordered": worst.disordered,
+        "writes": _pair(worst.writes_stood_still_s, median.writes_stood_still_s),
+        "reads": _pair(worst.reads_stood_still_s, median.reads_stood_still_s),
+        "redundant": _pair(worst.redundant_after_s, median.redundant_after_s),
+        "latency": " / ".join(_p99(each) for each in late),
+    }
+
+
+def _pair(worst: float | None, median: float | None) -> str:
+    return "–" if worst is None or median is None else f"{worst:.1f} ({median:.1f})"
+
+
+def _p99(latency: Latency) -> str:
+    return "–" if latency.p99 is None else f"{latency.p99:.0f}"
+
+
+def not_run(results: Results) -> str:
+    """Why nothing at all was run; "": something was."""
+    if any(cell.verdict != NOT_RUN for cell in results.cells):
+        return ""
+    return next((cell.sentence for cell in results.cells), "There was nothing to run.")
+
+
+def exit_code(results: Results) -> int:
+    return 1 if any(cell.verdict == BROKEN for cell in results.cells) else 0

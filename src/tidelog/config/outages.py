@@ -1,0 +1,120 @@
+"""What a topic promises while brokers are down, cut off from each other or unable to write.
+
+:mod:`tidelog.config.promises` counts replicas; here they are brokers, and the controllers count, too. Pure
+arithmetic about one moment: what came before is not known, except who led when it began. All replicas were in
+sync before.
+
+A promise is given only where the mode gives it without luck. Where a line is half cut, so that a broker is
+alive for some and dead for others, several outcomes are possible, and none is promised.
+"""
+
+from collections.abc import Iterable, Set
+from typing import NamedTuple
+
+from tidelog.config.promises import LEADER, RULES, Terms, may_lose, writes_continue
+from tidelog.types import majority
+
+CLIENTS = -1
+"""Everything outside of the cluster, as a party of a cut."""
+
+Line = frozenset[int]
+"""Two parties: brokers, or a broker and :data:`CLIENTS`."""
+
+
+class Outage(NamedTuple):
+    """One moment, of one topic. Brokers have their numbers."""
+
+    replicas: tuple[int, ...]
+    leader: int  # when it began
+    voters: tuple[int, ...]  # of the controllers' quorum; none: they are elsewhere, and alive
+    dead: Set[int] = frozenset()  # down, frozen or without power
+    unwritable: Set[int] = frozenset()  # up, but their disks refuse writes
+    cut: Set[Line] = frozenset()  # lines that do not work
+
+    def works(self, one: int, other: int) -> bool:
+        return one == other or frozenset((one, other)) not in self.cut
+
+    def can_write(self, broker: int) -> bool:
+        return broker not in self.dead and broker not in self.unwritable
+
+
+def line(one: int, other: int) -> Line:
+    return frozenset((one, other))
+
+
+def writes_go_on(terms: Terms, now: Outage) -> bool:
+    """Whether acks=all writes of clients are acknowledged, after a failover at most."""
+    rule = RULES[terms.mode]
+    if _leads(terms, now, now.leader):
+        return True
+    if not rule.leader_can_be_replaced or not _is_given_up(terms, now):
+        return False
+    return any(_leads(terms, now, other) for other in now.replicas if other != now.leader)
+
+
+def leader_stays(terms: Terms, now: Outage) -> bool:
+    """Whether the leader that there was goes on acknowledging writes."""
+    return _leads(terms, now, now.leader)
+
+
+def reads_go_on(now: Outage) -> bool:
+    """Whether clients can read committed records: a replica is alive that they reach."""
+    return any(replica not in now.dead and now.works(replica, CLIENTS) for replica in now.replicas)
+
+
+def records_may_be_lost(
+    terms: Terms,
+    replicas: tuple[int, ...],
+    leader: int,
+    *,
+    destroyed: Set[int] = frozenset(),
+    without_power: Set[int] = frozenset(),
+) -> bool:
+    """:func:`tidelog.config.promises.may_lose` for brokers."""
+    return may_lose(
+        terms,
+        destroyed=positions(destroyed, leader, replicas),
+        without_power=positions(without_power, leader, replicas),
+    )
+
+
+def positions(brokers: Iterable[int], leader: int, replicas: tuple[int, ...]) -> frozenset[int]:
+    """Their places among the replicas, the leader's first; brokers without a replica have none."""
+    order = [leader, *(each for each in replicas if each != leader)] if leader in replicas else [*replicas]
+    return frozenset(order.index(each) for each in brokers if each in order)
+
+
+def controllers_decide(now: Outage, broker: int) -> bool:
+    """Whether this broker reaches a controller that a majority of the controllers follows."""
+    if not now.voters:
+        return True
+    alive = [voter for voter in now.voters if now.can_write(voter)]
+    needed = majority(len(now.voters))
+    return any(
+        now.works(broker, active) and sum(now.works(active, each) for each in alive) >= needed
+        for active in alive
+    )
+
+
+def _leads(terms: Terms, now: Outage, leader: int) -> bool:
+    """Whether writes are acknowledged while this replica leads."""
+    rule = RULES[terms.mode]
+    if leader not in now.replicas or not now.can_write(leader) or not now.works(leader, CLIENTS):
+        return False
+    useless = {each for each in now.replicas if not (now.can_write(each) and now.works(leader, each))}
+    if not writes_continue(terms, positions(useless, leader, now.replicas)):
+        return False
+    asks_controllers = rule.leader_can_be_replaced and not rule.elects_itself
+    # Without the controllers nobody leaves the in-sync set, and nobody is appointed.
+    needs_them = asks_controllers and (bool(useless) or leader != now.leader)
+    return not needs_them or controllers_decide(now, leader)
+
+
+def _is_given_up(terms: Terms, now: Outage) -> bool:
+    """Whether another replica may take over from the leader that there was."""
+    if not now.can_write(now.leader):
+        return True
+    if RULES[terms.mode].elects_itself:
+        reached = [each for each in now.replicas if now.can_write(each) and now.works(now.leader, each)]
+        return not writes_continue(terms, frozenset(range(LEADER, terms.replicas - len(reached))))
+    return not controllers_decide(now, now.leader)

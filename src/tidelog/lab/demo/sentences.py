@@ -1,0 +1,81 @@
+"""What is happening to a topic and why, in one sentence. Pure: from what is known to words."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tidelog.lab.demo.topics import DemoTopic
+
+STALLED_S = 0.5  # shorter pauses are not worth a word
+UP, STARTING = "up", "starting"
+GONE = {"killed": "is dead", "frozen": "is frozen", "cut off": "is cut off"}
+
+
+class Situation(NamedTuple):
+    leader: int  # -1: none
+    in_sync: tuple[int, ...]
+    stalled_s: float  # since the last acknowledgement
+    brokers: Mapping[int, str]  # state of each: UP, STARTING or a key of GONE
+
+
+def sentence(topic: DemoTopic, now: Situation) -> str:
+    missing = [number for number in topic.replicas if now.brokers.get(number, UP) != UP]
+    if now.stalled_s < STALLED_S:
+        return _goes_on(topic, now, missing)
+    if topic.mode == "primary-backup":
+        return _primary_waits(topic, now, missing)
+    return _no_leader_yet(topic, now, missing)
+
+
+def _state(number: int, now: Situation) -> str:
+    state = now.brokers.get(number, UP)
+    return f"broker {number} {GONE.get(state, 'starts')}"
+
+
+def _goes_on(topic: DemoTopic, now: Situation, missing: list[int]) -> str:
+    if not missing:
+        behind = sorted(set(topic.replicas) - set(now.in_sync))
+        if behind:
+            return f"Broker {behind[0]} is back and catches up; writes go on meanwhile."
+        return f"All {len(topic.replicas)} replicas are in sync; an acknowledgement means {_copies(topic)}."
+    why = _state(missing[0], now)
+    if topic.mode == "quorum":
+        return f"{why[0].upper()}{why[1:]}; the other two are a majority, so writes go on."
+    if topic.mode == "isr":
+        return (
+            f"{why[0].upper()}{why[1:]}; {len(now.in_sync)} replicas are in sync, {topic.copies} are needed."
+        )
+    if missing[0] == topic.replicas[0]:
+        return f"{why[0].upper()}{why[1:]}, and what it acknowledged is on its disk."
+    return f"The backup, {why}; one copy is enough here, and it catches up later."
+
+
+def _primary_waits(topic: DemoTopic, now: Situation, missing: list[int]) -> str:
+    primary, backup = topic.replicas[0], topic.replicas[1]
+    if primary in missing:
+        return (
+            f"The primary, {_state(primary, now)}. No backup takes over by itself: writes wait for it, and "
+            f"broker {backup} serves reads."
+        )
+    if backup in missing and topic.copies > 1:
+        return (
+            f"The backup, {_state(backup, now)}. A write needs both copies, so writes are refused, not lost."
+        )
+    return "Both replicas are there again; the client is about to try once more."
+
+
+def _no_leader_yet(topic: DemoTopic, now: Situation, missing: list[int]) -> str:
+    left = len(topic.replicas) - len(missing)
+    if left < topic.copies:
+        what = "no majority" if topic.mode == "quorum" else f"less than {topic.copies} in sync"
+        return f"{left} of {len(topic.replicas)} replicas is left, {what}: writes are refused, not lost."
+    if now.leader < 0 or now.leader in missing:
+        if topic.mode == "quorum":
+            return "The leader is gone; the other replicas vote for a new one, without controllers."
+        return "The leader is gone; the controllers appoint one of the replicas that are in sync."
+    return f"Broker {now.leader} leads now; the client finds it at its next try."
+
+
+def _copies(topic: DemoTopic) -> str:
+    if topic.mode == "quorum":
+        return "a majority has it on disk"
+    return "one copy" if topic.copies == 1 else f"at least {topic.copies} copies"

@@ -1,0 +1,1 @@
+"""Experiments as data: what is run, what is done to it, what is checked."""

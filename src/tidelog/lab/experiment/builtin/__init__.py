@@ -1,0 +1,1 @@
+"""The experiments that come with Tidelog, as files like those of users."""

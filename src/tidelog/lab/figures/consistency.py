@@ -1,0 +1,118 @@
+"""What became of every record: the figures of consistency.
+
+Owns what each of them means.
+
+================= =========================================================================================
+lost              acknowledged, and not there at the end
+unacknowledged    there, though it failed, was aborted, or its producer crashed before the answer
+doubled           there at more than one offset; each offset too many counts
+disordered        there, in the order of offsets, after a later record of the same producer and partition
+misplaced         there, but at another offset than acknowledged
+vanished          read by a consumer group, and not there at the end. For a group that also reads open
+                  transactions, records of transactions that were not committed do not count
+torn              a transaction of which some records are there and some are not, or that is there though it
+                  was aborted
+lost commits      offsets of a group that the cluster confirmed, and for which it returned a lower one later
+================= =========================================================================================
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidelog.lab.account import EXAMPLES_MAX, Account, Verdict, together
+from tidelog.lab.figures.events import TopicEvents
+from tidelog.lab.history import Event
+
+RecordId = tuple[int, str, int]  # partition, producer, sequence
+
+
+class Consistency(NamedTuple):
+    verdict: Verdict
+    failed: int
+    unacknowledged: int
+    vanished: int
+    torn_transactions: int
+    lost_commits: int
+    examples: tuple[str, ...]
+
+
+def consistency(events: TopicEvents) -> Consistency:
+    there = {_id(event) for event in events.of("received")}
+    acknowledged = {_id(event) for event in events.of("acknowledged")}
+    verdict = together(_accounts(events))
+    vanished = _vanished(events, there)
+    torn = _torn(events, there)
+    taken_back = lost_commits(events)
+    examples = [
+        *verdict.examples,
+        *(f"record {one[2]} of {one[1]} in partition {one[0]} was read and is gone" for one in vanished),
+        *(f"transaction {number} of {producer} is there in part" for producer, number in torn),
+        *(f"group {one[0]} had committed {one[2]} in partition {one[1]}" for one in taken_back),
+    ]
+    return Consistency(
+        verdict,
+        len(events.of("failed", "aborted")),
+        len(there - acknowledged),
+        len(vanished),
+        len(torn),
+        len(taken_back),
+        tuple(examples[:EXAMPLES_MAX]),
+    )
+
+
+def _id(event: Event) -> RecordId:
+    return event.partition or 0, event.producer or "", event.sequence or 0
+
+
+def _accounts(events: TopicEvents) -> Iterable[Verdict]:
+    """One account for each producer and partition."""
+    accounts: dict[tuple[int, str], Account] = {}
+
+    def account(event: Event) -> Account:
+        key = (event.partition or 0, event.producer or "")
+        if key not in accounts:
+            accounts[key] = Account(f"{key[1]} in partition {key[0]}")
+        return accounts[key]
+
+    for event in events.of("acknowledged"):
+        account(event).acknowledged(event.sequence or 0, event.offset)
+    # Read again from the same place is no second copy.
+    places = {(_id(event), event.offset or 0): event for event in events.of("received")}
+    for event in sorted(places.values(), key=lambda event: event.offset or 0):
+        account(event).received(event.sequence or 0, event.offset or 0)
+    return [each.verdict() for each in accounts.values()]
+
+
+def _vanished(events: TopicEvents, there: set[RecordId]) -> list[RecordId]:
+    gone = {_id(event) for event in events.of("consumed")} - there
+    open_ones = {_id(event) for event in events.of("failed", "aborted") if event.transaction is not None}
+    raw = {_id(event) for event in events.of("consumed-raw")} - there - open_ones
+    return sorted(gone | raw)
+
+
+def _torn(events: TopicEvents, there: set[RecordId]) -> list[tuple[str, int]]:
+    visible: dict[tuple[str, int], set[bool]] = defaultdict(set)
+    aborted: set[tuple[str, int]] = set()
+    for event in events.of("acknowledged", "failed", "aborted"):
+        if event.transaction is None:
+            continue
+        key = (event.producer or "", event.transaction)
+        visible[key].add(_id(event) in there)
+        if event.kind == "aborted":
+            aborted.add(key)
+    return sorted(key for key, seen in visible.items() if len(seen) == 2 or (key in aborted and True in seen))
+
+
+def lost_commits(events: TopicEvents) -> list[tuple[str, int, int]]:
+    """Group, partition and offset of each."""
+    confirmed: dict[tuple[str, int], set[int]] = defaultdict(set)
+    taken_back: set[tuple[str, int, int]] = set()
+    for event in events.of("committed", "found"):
+        key = (event.reader or "", event.partition or 0)
+        if event.kind == "committed":
+            confirmed[key].add(event.offset or 0)
+            continue
+        gone = {offset for offset in confirmed[key] if offset > (event.offset or 0)}
+        taken_back.update((*key, offset) for offset in gone)
+    return sorted(taken_back)

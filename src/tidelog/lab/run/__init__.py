@@ -1,0 +1,1 @@
+"""Runs experiments: targets, rounds, faults on time, results."""

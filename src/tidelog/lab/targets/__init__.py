@@ -1,0 +1,1 @@
+"""What an experiment can be run on, behind one small interface."""

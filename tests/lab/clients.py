@@ -1,0 +1,65 @@
+"""A client's view of a cluster: topics, writes and reads with confluent-kafka."""
+
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidelog.lab.faults.cluster import LabCluster
+
+PATIENCE_S = 60.0
+QUIET = {"log_level": 2, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
+
+
+def create_topic(cluster: LabCluster, name: str, replicas: int = 3, **settings: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.client_bootstrap, **QUIET})
+    topic = NewTopic(
+        name, 1, replicas, config={key.replace("_", "."): value for key, value in settings.items()}
+    )
+    admin.create_topics([topic])[name].result(PATIENCE_S)
+
+
+def producer(cluster: LabCluster, **settings: Any) -> Producer:
+    names = {key.replace("_", "."): value for key, value in settings.items()}
+    return Producer({"bootstrap.servers": cluster.client_bootstrap, "acks": "all", **QUIET, **names})
+
+
+def write(cluster: LabCluster, topic: str, *values: bytes, timeout_ms: int = 60_000) -> int:
+    """Returns how many were acknowledged before the client gave up."""
+    acknowledged: list[int] = []
+
+    def delivered(error: object, message: object) -> None:
+        if error is None:
+            acknowledged.append(1)
+
+    client = producer(cluster, delivery_timeout_ms=timeout_ms)
+    for value in values:
+        client.produce(topic, value, partition=0, on_delivery=delivered)
+    client.flush(timeout_ms / 1000 + 10)
+    return len(acknowledged)
+
+
+def watermarks(consumer: Consumer, topic: str) -> tuple[int, int]:
+    """As soon as the brokers know the topic, which a cluster that just started may not yet."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            start, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 5)
+            return start, end
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+
+
+def read(cluster: LabCluster, topic: str) -> list[bytes | None]:
+    """Everything there, to the end."""
+    settings = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": cluster.client_bootstrap, **QUIET, **settings})
+    try:
+        start, end = watermarks(consumer, topic)
+        consumer.assign([TopicPartition(topic, 0, start)])
+        messages = consumer.consume(end - start, PATIENCE_S) if end > start else []
+        return [message.value() for message in messages]
+    finally:
+        consumer.close()

@@ -1,0 +1,63 @@
+"""The same network faults by namespaces and netem, where this user may make them."""
+
+import time
+
+import pytest
+
+from tidelog.client.cluster_view import responds
+from tidelog.lab.faults.cluster import LabCluster
+from tidelog.lab.faults.inject import Parties, inject
+from tidelog.lab.local.network import NetworkUnavailable
+
+from .clients import create_topic, write
+from .conftest import MakeCluster
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: MakeCluster) -> LabCluster:
+    try:
+        made = make_cluster("cut", namespaces=True)
+    except NetworkUnavailable as error:
+        pytest.skip(str(error))
+    create_topic(made, "records")
+    return made
+
+
+def clients_reach(cluster: LabCluster, number: int, timeout_s: float = 0.5) -> bool:
+    return responds(cluster.cluster[number].host, 9092, timeout_s)
+
+
+def test_clients_are_cut_from_a_broker_and_brokers_do_not_notice(cluster: LabCluster) -> None:
+    assert cluster.network == "namespaces"
+    fault = inject(cluster, "cut", Parties(("clients",), (2,)))
+    assert not clients_reach(cluster, 2)
+    assert clients_reach(cluster, 1)
+    fault.heal()
+    assert clients_reach(cluster, 2, 10)
+
+
+def test_a_one_way_cut_between_brokers(cluster: LabCluster) -> None:
+    cluster.await_in_sync("records")
+    leader = cluster.leader_of("records")
+    follower = cluster.followers_of("records")[0]
+    fault = inject(cluster, "one-way-cut", Parties((leader,), (follower,)))
+    cluster.cluster.wait_for(
+        lambda: follower not in cluster.partition("records").in_sync, "the follower stayed in sync"
+    )
+    assert clients_reach(cluster, follower)
+    assert write(cluster, "records", b"without it") == 1
+    fault.heal()
+    cluster.await_in_sync("records")
+
+
+def test_a_delay_and_a_loss_at_the_same_time(cluster: LabCluster) -> None:
+    delay = inject(cluster, "delay", Parties(("clients",), (1,)), {"ms": 60})
+    loss = inject(cluster, "loss", Parties(("clients",), (1,)), {"percent": 1})
+    start = time.monotonic()
+    assert clients_reach(cluster, 1, 10)
+    assert time.monotonic() - start >= 0.12
+    loss.heal()
+    delay.heal()
+    assert clients_reach(cluster, 1)

@@ -1,0 +1,75 @@
+"""Each figure of consistency by hand."""
+
+from tidelog.lab.figures.consistency import consistency
+
+from .made_up import event, read, topic, write
+
+
+def test_all_is_well() -> None:
+    found = consistency(
+        topic(write("acknowledged", 0, 1, offset=0), write("failed", 1, 2), read("received", 0, 9, 0))
+    )
+    assert found.verdict.is_clean and found.failed == 1 and found.examples == ()
+
+
+def test_there_though_never_acknowledged() -> None:
+    found = consistency(topic(write("failed", 0, 1), read("received", 0, 9, 0), read("received", 1, 9, 1)))
+    assert found.unacknowledged == 2 and found.verdict.is_clean
+
+
+def test_producers_and_partitions_have_accounts_of_their_own() -> None:
+    found = consistency(
+        topic(
+            read("received", 1, 9, 0), read("received", 0, 9, 1, producer="q"),
+            read("received", 0, 9, 0, partition=1),
+        )
+    )  # fmt: skip
+    assert found.verdict.is_clean
+
+
+def test_read_twice_from_the_same_place_is_one_record() -> None:
+    found = consistency(topic(read("received", 0, 8, 0), read("received", 0, 9, 0)))
+    assert (found.verdict.received, found.verdict.doubled) == (1, 0)
+
+
+def test_a_copy_at_the_acknowledged_place_is_not_misplaced() -> None:
+    twice = (read("received", 0, 9, 3), read("received", 0, 9, 7))
+    found = consistency(topic(write("acknowledged", 0, 1, offset=7), *twice))
+    assert (found.verdict.doubled, found.verdict.misplaced) == (1, 0)
+    found = consistency(topic(write("acknowledged", 0, 1, offset=5), *twice))
+    assert (found.verdict.doubled, found.verdict.misplaced) == (1, 1)
+
+
+def test_read_then_gone() -> None:
+    found = consistency(topic(read("consumed", 0, 3, 0, reader="g"), read("received", 1, 9, 0)))
+    assert found.vanished == 1 and "was read and is gone" in found.examples[-1]
+
+
+def test_open_transactions_may_be_read_by_those_who_ask_for_it() -> None:
+    aborted = write("aborted", 0, 2, transaction=0)
+    assert consistency(topic(aborted, read("consumed-raw", 0, 3, 0))).vanished == 0
+    assert consistency(topic(aborted, read("consumed", 0, 3, 0))).vanished == 1
+    assert consistency(topic(write("failed", 0, 2), read("consumed-raw", 0, 3, 0))).vanished == 1
+
+
+def test_torn_transactions() -> None:
+    both = (write("acknowledged", 0, 2, transaction=0), write("acknowledged", 1, 2, transaction=0))
+    assert consistency(topic(*both, read("received", 0, 9, 0))).torn_transactions == 1
+    assert consistency(topic(*both)).torn_transactions == 0  # lost as a whole
+    whole = (read("received", 0, 9, 0), read("received", 1, 9, 1))
+    assert consistency(topic(*both, *whole)).torn_transactions == 0
+    aborted = tuple(write("aborted", number, 2, transaction=0) for number in (0, 1))
+    assert consistency(topic(*aborted, *whole)).torn_transactions == 1
+    unclear = tuple(write("failed", number, 2, transaction=0) for number in (0, 1))
+    assert consistency(topic(*unclear, *whole)).torn_transactions == 0
+
+
+def test_committed_offsets_that_were_taken_back() -> None:
+    def offset(kind: str, ms: float, at: int, partition: int = 0) -> object:
+        return event(kind, ms, partition=partition, offset=at, reader="g")
+
+    steps = [offset("committed", 1, 10), offset("committed", 2, 20), offset("found", 3, 20)]
+    assert consistency(topic(*steps)).lost_commits == 0  # type: ignore[arg-type]
+    steps += [offset("found", 4, 5), offset("found", 5, 5), offset("found", 5, 1, partition=1)]
+    steps += [offset("committed", 6, 30)]
+    assert consistency(topic(*steps)).lost_commits == 2  # type: ignore[arg-type]

@@ -1,0 +1,135 @@
+"""Verdicts from figures."""
+
+import pytest
+from msgspec.structs import replace
+
+from tidelog.config.promises import EXAMPLES
+from tidelog.lab.experiment.model import Checks
+from tidelog.lab.promise import Hit, Setting, promise
+from tidelog.lab.results import ALLOWED, BROKEN, KEPT, NOT_RUN, Figures, Latency, Round
+from tidelog.lab.verdict import Judgement, judge, overall
+
+FINE = Figures(acknowledged=1000, received=1000, redundant_after_s=0.5, writes_stood_still_s=0.2)
+KILL = Hit("kill", (1,), (), 1, 0.0, 3.0)
+POWER = Hit("power-failure", (1, 2, 3), (), 1, 0.0, 3.0)
+ISR = Setting(EXAMPLES["isr"], (1, 2, 3), (1, 2, 3), (1, 2, 3))
+
+
+def judged(hit: Hit, figures: Figures, setting: Setting = ISR, checks: Checks | None = None) -> Judgement:
+    return judge(setting, promise(setting, [hit], 3.0), [hit], figures, checks or Checks())
+
+
+def test_nothing_lost_and_a_short_pause_is_kept() -> None:
+    found = judged(KILL, FINE)
+    assert found.verdict == KEPT
+    assert "nothing lost of 1,000 acknowledged records" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "words"),
+    [
+        ("lost", 3, "3 acknowledged records lost"),
+        ("vanished", 1, "1 record read by a consumer and gone later"),
+        ("torn_transactions", 2, "2 transactions visible in part"),
+        ("lost_commits", 1, "1 committed offset taken back"),
+        ("doubled", 1, "1 record there twice"),
+        ("disordered", 4, "4 records out of order"),
+        ("misplaced", 1, "1 record at another offset than acknowledged"),
+        ("writes_stood_still_s", 2.5, "no write was acknowledged for 2.5 s, and 2.0 s were allowed"),
+        ("reads_stood_still_s", 30.0, "nothing was read for 30.0 s"),
+        ("redundant_after_s", None, "not all replicas came back in sync"),
+        ("acknowledged", 0, "no write was acknowledged at all"),
+    ],
+)
+def test_what_is_ruled_out_is_broken(figure: str, value: float | None, words: str) -> None:
+    found = judged(KILL, replace(FINE, **{figure: value}))
+    assert found.verdict == BROKEN
+    assert words in found.sentence
+
+
+def test_the_clients_own_waiting_does_not_count() -> None:
+    slow = replace(FINE, writes_stood_still_s=2.5, client_back_off_s=1.0)
+    assert judged(KILL, slow).verdict == KEPT
+
+
+def test_writes_that_do_not_come_back_are_broken() -> None:
+    found = judge(ISR, promise(ISR, [POWER], 3.0), [POWER], FINE, came_back=False)
+    assert found.verdict == BROKEN
+    assert "within 30 s after the fault" in found.sentence
+
+
+def test_a_machine_that_was_busy_before_the_fault_gets_more_time() -> None:
+    slow = replace(FINE, writes_stood_still_s=2.5)
+    assert judged(KILL, replace(slow, before=Latency(p999=100.0))).verdict == BROKEN
+    assert judged(KILL, replace(slow, before=Latency(p999=200.0))).verdict == KEPT
+
+
+class TestAllowedLoss:
+    @pytest.mark.parametrize("figure", ["lost", "vanished", "torn_transactions", "lost_commits"])
+    def test_what_the_settings_allow_is_no_breach(self, figure: str) -> None:
+        assert judged(POWER, replace(FINE, **{figure: 7})).verdict == ALLOWED
+
+    def test_the_sentence_counts_and_names_the_reason(self) -> None:
+        found = judged(POWER, replace(FINE, lost=7))
+        assert "7 records of 1,000" in found.sentence
+        assert "lose power at once" in found.sentence
+
+    @pytest.mark.parametrize("figure", ["doubled", "disordered", "misplaced"])
+    def test_order_is_not_part_of_it(self, figure: str) -> None:
+        assert judged(POWER, replace(FINE, lost=7, **{figure: 1})).verdict == BROKEN
+
+    def test_quorum_allows_none(self) -> None:
+        quorum = ISR._replace(terms=EXAMPLES["quorum"])
+        assert judged(POWER, replace(FINE, lost=1), quorum).verdict == BROKEN
+        assert judged(POWER, replace(FINE, lost_commits=1), quorum).verdict == ALLOWED
+
+    def test_nothing_lost_is_kept_although_it_was_allowed(self) -> None:
+        assert judged(POWER, FINE).verdict == KEPT
+
+
+def test_without_idempotence_twice_and_out_of_order_are_not_judged() -> None:
+    plain = ISR._replace(is_idempotent=False)
+    assert judged(KILL, replace(FINE, doubled=5, disordered=5, misplaced=5), plain).verdict == KEPT
+    assert judged(KILL, replace(FINE, lost=1), plain).verdict == BROKEN
+
+
+def test_after_faults_of_disks_redundancy_is_not_judged() -> None:
+    full = Hit("full-disk", (1,), (), 1, 0.0, 3.0)
+    assert judged(full, replace(FINE, redundant_after_s=None)).verdict == KEPT
+
+
+def test_writes_that_may_stop_must_come_back() -> None:
+    primary = Setting(EXAMPLES["async"], (1, 2), (1, 2, 3), (1, 2, 3))
+    assert judged(KILL, replace(FINE, writes_stood_still_s=5.0), primary).verdict == KEPT
+    assert judged(KILL, replace(FINE, writes_stood_still_s=60.0), primary).verdict == BROKEN
+
+
+@pytest.mark.parametrize(
+    ("checks", "figures"),
+    [
+        (Checks(lost_max=5), replace(FINE, lost=7)),
+        (Checks(writes_stand_still_max_s=0.1), FINE),
+        (Checks(reads_stand_still_max_s=1.0), replace(FINE, reads_stood_still_s=1.5)),
+    ],
+)
+def test_checks_of_the_experiment_are_stricter(checks: Checks, figures: Figures) -> None:
+    assert judged(POWER, figures).verdict != BROKEN
+    found = judged(POWER, figures, checks=checks)
+    assert found.verdict == BROKEN
+    assert "the experiment allows" in found.sentence
+
+
+class TestRounds:
+    def rounds(self, *verdicts: str) -> list[Round]:
+        return [
+            Round(number=number, verdict=verdict, figures=FINE, sentence=f"Round {number}.")
+            for number, verdict in enumerate(verdicts, 1)
+        ]
+
+    def test_none_is_not_run(self) -> None:
+        assert overall([])[0] == NOT_RUN
+
+    def test_a_cell_is_as_bad_as_its_worst_round(self) -> None:
+        assert overall(self.rounds(KEPT, BROKEN, ALLOWED)) == (BROKEN, "Round 2. (1 of 3 rounds)")
+        assert overall(self.rounds(KEPT, ALLOWED, ALLOWED))[1].endswith("(2 of 3 rounds)")
+        assert overall(self.rounds(KEPT, KEPT)) == (KEPT, "Round 1. (worst of 2 rounds)")
