@@ -271,7 +271,9 @@ class Restoring(NoRestorer):
             return len(self._tails) == others or self._services.uptime_ms() >= self._forced_ms
         copies = self._copies
         if needs_operator(self.mandate, copies):
-            self._give_up("its disk was replaced, and the newest acknowledged records may be lost")
+            self._give_up(
+                "the last primary's disk was replaced, and the newest acknowledged records may be lost"
+            )
             return False
         return has_heard_enough(self.mandate, copies, self._tails.keys())
 
