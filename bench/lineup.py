@@ -70,14 +70,21 @@ class Options:
 
 
 @contextmanager
-def work_directory() -> Iterator[Path]:
-    """A directory on the disk of the checkout (a temporary directory may be memory), gone afterwards."""
+def work_directory(*, kept_after: type[Exception] | tuple[type[Exception], ...] = ()) -> Iterator[Path]:
+    """A directory on the disk of the checkout (a temporary directory may be memory), gone afterwards.
+
+    After one of these errors it stays, with the logs of the brokers in it, and the error says where.
+    """
     CACHE.mkdir(exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="bench-", dir=CACHE))
     try:
         yield directory
-    finally:
+    except kept_after as error:
+        raise BenchError(f"{error} Logs and data of the brokers are kept in {directory}.") from error
+    except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
+        raise
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def kafka_jars(options: Options) -> Path | None:

@@ -9,6 +9,8 @@ take another mode, so that the change falls into it. Faults, victims and times a
 Reported: the time without an acknowledged write by fault and mode, the time from the end of a fault until all
 replicas of all topics are in sync again, and in the end what became of every record. In a primary-backup
 topic nobody replaces the primary: there the time without writes is as long as the fault.
+
+If the series cannot go on, logs and data of the brokers stay, with what each broker said about the topics.
 """
 
 import json
@@ -16,7 +18,9 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from itertools import cycle
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException
@@ -37,7 +41,7 @@ from bench.load.steady import SteadyLoad, recording
 from bench.process import BenchError, end_in_order, wait_until
 from bench.report import Check, Column, Report
 from tidelog.lab.history import HistoryWriter
-from tidelog.testing import Broker, Cluster, Network, NetworkUnavailable, running_cluster
+from tidelog.testing import Broker, BrokerError, Cluster, Network, NetworkUnavailable, running_cluster
 
 BROKERS = 3
 PARTITIONS = 3
@@ -117,8 +121,10 @@ class Series:
         loads: dict[str, SteadyLoad],
         histories: list[HistoryWriter],
         options: Options,
+        journal: Path,
     ) -> None:
         self._cluster = cluster
+        self._journal = journal
         self._loads = loads
         self._histories = histories
         self._options = options
@@ -159,8 +165,16 @@ class Series:
             load.wait_for_writes(time.monotonic(), WITHIN_SECONDS)
             gap_ms = load.longest_gap_s(struck) * 1000
             self.gaps_ms.setdefault((fault.name, topic), []).append(gap_ms)
+        self._note(f"writes again, {time.monotonic() - healed:.1f} s after the end of the fault")
+
+    def _note(self, event: str) -> None:
+        """With the time in the format of the brokers' logs."""
+        now = datetime.now(UTC)
+        with self._journal.open("a") as file:
+            file.write(f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d} {event}\n")
 
     def _tell(self, kind: str, name: str) -> None:
+        self._note(f"{kind}: {name}")
         for history in self._histories:
             (history.fault if kind == "fault" else history.healed)(name)
 
@@ -188,6 +202,7 @@ class Series:
     def _change_mode(self) -> None:
         self._mode = next(MODES)
         self.changes += 1
+        self._note(f"change of mode to {self._mode}")
         entry = ConfigEntry("replication.mode", self._mode, incremental_operation=AlterConfigOpType.SET)
         topic = ConfigResource(ResourceType.TOPIC, CHANGING, incremental_configs=[entry])
         for future in self._admin.incremental_alter_configs([topic]).values():
@@ -207,7 +222,7 @@ class Series:
 def run(options: Options) -> list[Report]:
     end_in_order()
     with ExitStack() as stack:
-        directory = stack.enter_context(work_directory())
+        directory = stack.enter_context(work_directory(kept_after=(BenchError, BrokerError)))
         network = stack.enter_context(_network())
         hosts = network if isinstance(network, Network) else None
         cluster = stack.enter_context(running_cluster(directory, BROKERS, network=hosts))
@@ -223,8 +238,8 @@ def run(options: Options) -> list[Report]:
             for topic in TOPICS
         }  # fmt: skip
         kept = [history for history in histories.values() if history is not None]
-        series = Series(cluster, loads, kept, options)
-        with _running(loads):
+        series = Series(cluster, loads, kept, options, directory / "faults.log")
+        with _running(loads), _views_kept(cluster, directory):
             series.run(options.faults or 0)
         with options.console.status("reading everything back"):
             reports = _reports(series, loads)
@@ -258,6 +273,28 @@ def _running(loads: dict[str, SteadyLoad]) -> Iterator[None]:
             load.start()
             stack.callback(load.stop)
         yield
+
+
+@contextmanager
+def _views_kept(cluster: Cluster, directory: Path) -> Iterator[None]:
+    """If the series fails, what each broker says about the topics at that moment is kept beside its log."""
+    try:
+        yield
+    except (BenchError, BrokerError):
+        for broker in cluster.running:
+            (directory / f"view-of-broker-{broker.node_id}.txt").write_text(_view_of(cluster, broker))
+        raise
+
+
+def _view_of(cluster: Cluster, broker: Broker) -> str:
+    try:
+        view = cluster.view(*TOPICS, of=broker)
+    except OSError as error:
+        return f"no response: {error}\n"
+    lines = [f"controller {view.controller}, brokers {sorted(view.brokers)}"]
+    for topic, parts in view.topics.items():
+        lines += [f"{topic}-{number}: {part}" for number, part in enumerate(parts)]
+    return "\n".join(lines) + "\n"
 
 
 def _create_topics(cluster: Cluster) -> None:
