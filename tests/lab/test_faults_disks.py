@@ -50,10 +50,6 @@ def test_writes_to_a_slow_disk_take_longer(cluster: LabCluster) -> None:
     assert write(cluster, "records", b"again") == 1
 
 
-@pytest.mark.xfail(
-    reason="a broker whose disk takes no metadata any more goes on naming itself as leader to its clients",
-    run=False,  # It would leave the others of this module a broken broker.
-)
 def test_a_broker_with_a_full_disk_hands_over_and_comes_back(cluster: LabCluster) -> None:
     leader = cluster.leader_of("records")
     fault = inject(cluster, "full-disk", Parties((leader,)))
@@ -64,10 +60,6 @@ def test_a_broker_with_a_full_disk_hands_over_and_comes_back(cluster: LabCluster
     assert read(cluster, "records")[-1] == b"elsewhere"
 
 
-@pytest.mark.xfail(
-    reason="a broker whose disk takes no metadata any more goes on naming itself as leader to its clients",
-    run=False,  # It would leave the others of this module a broken broker.
-)
 def test_a_broker_with_a_failing_disk_hands_over_and_comes_back(cluster: LabCluster) -> None:
     leader = cluster.leader_of("records")
     fault = inject(cluster, "failing-disk", Parties((leader,)))

@@ -174,6 +174,8 @@ class Election(Machine):
     def retire(self) -> ElectionEffects:
         """The disk accepts no writes: neither lead nor vote from now on."""
         self.retired = True
+        if self.state in (ElectionState.PROSPECTIVE, ElectionState.CANDIDATE):
+            self.state = ElectionState.UNATTACHED
         return self._detach() if self.state is ElectionState.LEADER else []
 
     def resume(self) -> None:

@@ -353,6 +353,14 @@ class TestLeading:
         assert isinstance(answer, RespondToVote)
         assert not answer.response.granted
 
+    def test_a_failed_disk_ends_a_candidacy(self) -> None:
+        """The votes that are under way would elect one that clients do not find."""
+        election = candidate()
+        assert election.retire() == []
+        granted = VoteResponse(3, 5, True, -1, pre=False)
+        assert election.vote_responded(granted, 450, 0.0, TAIL) == []
+        assert election.state is ElectionState.UNATTACHED
+
 
 class TestConfirming:
     def leader(self, voters: VoterSet = VOTERS) -> Election:

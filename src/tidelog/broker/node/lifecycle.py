@@ -2,7 +2,7 @@
 
 If a broker gets no response from a controller for the length of a session, it has been fenced or will be, and
 other brokers may lead its partitions. It then refuses requests that only a leader may serve, even if it does
-not know of a new leader.
+not know of a new leader. A broker that cannot follow the metadata any more gives its session up.
 """
 
 import logging
@@ -55,6 +55,7 @@ class BrokerLifecycle:
         self._sent_ms: dict[int, int] = {}  # when each heartbeat after that one was sent
         self._timer: Timer | None = None
         self._stopped = False
+        self._gave_up = False  # its session, until it is restarted
         self._left: Callable[[], None] | None = None  # called when this broker may stop
         self._refused_ms: int | None = None  # since when the registration is refused
         self._on_turned_away = on_turned_away
@@ -71,14 +72,21 @@ class BrokerLifecycle:
         if self._timer is not None:
             self._timer.cancel()
 
+    def give_up(self) -> None:
+        """This broker does not learn of decisions any more. Without heartbeats the controllers fence it, and
+        appoint it to nothing that it would not hear of.
+        """
+        self._gave_up = True
+        self.stop()
+
     def leave(self, left: Callable[[], None]) -> None:
         """Ask the controllers to move all leaderships of this broker; ``left`` is called afterwards."""
         self._left = left
         self._beat_now()
 
     def alone(self) -> bool:
-        """Whether the controllers may have fenced this broker."""
-        return self._services.uptime_ms() - self._heard_ms >= self._session_ms
+        """Whether the controllers may have fenced this broker, or made decisions that it does not hear of."""
+        return self._gave_up or self._services.uptime_ms() - self._heard_ms >= self._session_ms
 
     def _beat(self) -> None:
         if self._stopped:

@@ -391,8 +391,19 @@ class Node:
         if driver.log.sync_failed:
             self._in_doubt = True
             self.ports.on_sync_failed()
-        if driver is not self.metadata.driver:
+        if driver is self.metadata.driver:
+            self._leave_to_others()
+        else:
             self._failed_logs.failed(driver)
+
+    def _leave_to_others(self) -> None:
+        """The metadata log has failed: this broker hears of no decision until it is restarted. The
+        controllers could appoint it to lead, or appoint a successor, and it would not know.
+        """
+        if self.is_broker and not self.stopped:
+            logger.error("broker %s gives up its session: it cannot follow the metadata any more", self.me)
+        self.membership.give_up()
+        self.quorum.retire()
 
     def _damaged(self, driver: ReplicaDriver) -> None:
         if driver is not self.metadata.driver:

@@ -315,6 +315,13 @@ class QuorumPartitions:
         )
         self._cluster.ask_controller(InSyncAsk(proposal))
 
+    def retire(self) -> None:
+        """This broker has no session any more. Clients would not find a leader here, so no replica of it
+        leads or stands for election.
+        """
+        for voter in self._elected.values():
+            voter.retire()
+
     def forget(self, driver: ReplicaDriver) -> None:
         """Forget a replica that is closed or no longer votes."""
         key = _key(driver)

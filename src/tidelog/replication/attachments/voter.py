@@ -297,6 +297,10 @@ class Elected(Appointed):
         self.election.resume()  # It had retired if the damage made the log refuse writes.
 
     def failed(self) -> None:
+        self.retire()
+
+    def retire(self) -> None:
+        """Neither lead nor vote until the broker is restarted."""
         self.elect(self.election.retire())
 
     # --- effects of the election ----------------------------------------------------------------------------

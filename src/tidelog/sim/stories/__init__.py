@@ -19,6 +19,7 @@ from tidelog.sim.stories import (
     damaged_controllers,
     damaged_cuts,
     damaged_leaders,
+    deaf_brokers,
     deceived,
     deceived_leaders,
     deleted_records,
@@ -100,6 +101,7 @@ STORIES: dict[str, Told] = (
     | _named("durability", durability.STORIES)
     | _named("emptied_log", emptied_logs.STORIES)
     | _named("failed_leader", failed_leaders.STORIES)
+    | _named("deaf_broker", deaf_brokers.STORIES)
     | _named("failed_log", failed_logs.STORIES)
     | _named("failed_sync", failed_syncs.STORIES)
     | _named("file", files.STORIES)

@@ -33,6 +33,28 @@ def test_that_records_were_forgotten_is_told_until_it_was_heard_and_not_again() 
     assert not any(ask.forgot for ask in registrations)
 
 
+def test_a_session_that_was_given_up_does_not_come_back() -> None:
+    """The response to the last heartbeat may still arrive."""
+    services = FakeServices()
+    asked: list[ControllerAsk] = []
+    membership = BrokerLifecycle(
+        RegisterAsk(ME, RUN, "here", 9092, None, False), services, asked.append, lambda: 0, SESSION_MS
+    )
+    membership.start()
+    membership.answered(RegisterGot(ME, RUN, ErrorCode.NONE, 7))
+    membership.answered(HeartbeatGot(ME, 7, ErrorCode.NONE, fenced=False, number=1))
+    assert not membership.alone()
+    services.advance(HEARTBEAT_MS)
+    membership.give_up()
+    asked.clear()
+    membership.answered(HeartbeatGot(ME, 7, ErrorCode.NONE, fenced=False, number=2))
+    assert membership.alone()
+    membership.show_life()
+    membership.hurry()
+    services.advance(2 * SESSION_MS)
+    assert asked == []
+
+
 class TestLatestRegistration:
     """What a process says of the registrations before it, so that late copies can be told from it."""
 

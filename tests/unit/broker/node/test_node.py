@@ -147,6 +147,19 @@ def test_a_controller_that_cannot_write_its_first_record_lets_go(monkeypatch: py
     assert LoneNode().node.metadata.active
 
 
+def test_a_broker_whose_metadata_log_fails_gives_up_its_session(lone: LoneNode) -> None:
+    """It would not hear that it has a successor. While others follow it, it has none."""
+    partition = lone.create((ME, OTHER))
+    item = FetchItem(partition.driver.key, 0, 0, -1, 0, 0)
+    lone.node.receive(FetchAsk(OTHER, 9, 1, 0, [item], [], 300, 1 << 20))
+    lone.disk.failing["write"] = EIO
+    lone.decide(TopicConfigChanged(TOPIC, {"retention.ms": "1000"}))
+    assert not lone.node.ready
+    assert partition.leads
+    lone.services.clock_ms += 2 * HEARD_WITHIN_MS
+    assert partition.has_doubts
+
+
 class TestLostPeers:
     def test_the_controllers_know_better_after_a_while(self, lone: LoneNode) -> None:
         """Brokers that share nothing may not hear of each other for ever."""
