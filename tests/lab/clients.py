@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidelog.lab.faults.cluster import LabCluster
@@ -53,13 +53,34 @@ def watermarks(consumer: Consumer, topic: str) -> tuple[int, int]:
 
 
 def read(cluster: LabCluster, topic: str) -> list[bytes | None]:
-    """Everything there, to the end."""
-    settings = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    """Everything there, to the end. Some offsets have no record for clients: a new leader's first one in a
+    quorum topic.
+    """
+    settings = {
+        "group.id": "unused",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 50,
+    }
     consumer = Consumer({"bootstrap.servers": cluster.client_bootstrap, **QUIET, **settings})
     try:
         start, end = watermarks(consumer, topic)
         consumer.assign([TopicPartition(topic, 0, start)])
-        messages = consumer.consume(end - start, PATIENCE_S) if end > start else []
-        return [message.value() for message in messages]
+        return _read_to(consumer, end)
     finally:
         consumer.close()
+
+
+def _read_to(consumer: Consumer, end: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if message.error() is None:
+            found.append(message.value())
+        elif message.error().code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= end:
+            return found
+    raise AssertionError(f"the end was not reached; {len(found)} records were read")

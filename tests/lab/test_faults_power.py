@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.lab.faults.cluster import LabCluster
-from tidelog.lab.faults.inject import FaultError, Parties, inject
+from tidelog.lab.faults.inject import FaultError, Injected, Parties, inject
 from tidelog.lab.faults.replay import Replay
 from tidelog.runtime.hooks.journal import read_entries
 
@@ -36,24 +36,32 @@ def has_unsynced(cluster: LabCluster, number: int, topic: str) -> bool:
 
 
 def fill(cluster: LabCluster, topic: str) -> list[bytes]:
-    """Until every replica has written something that it has not synced: a new log is synced now and then. In
-    a quorum topic everything is synced.
-    """
-    written = [*VALUES]
     assert write(cluster, topic, *VALUES) == len(VALUES)
-    replicas = cluster.partition(topic).replicas
-    while topic != "voted" and not all(has_unsynced(cluster, number, topic) for number in replicas):
+    return [*VALUES]
+
+
+def freeze_with_unsynced(cluster: LabCluster, topic: str, written: list[bytes]) -> Injected:
+    """Freezes the replicas when each has written something that it has not synced: a new log is synced now
+    and then, also after it was looked at. Healing lets those go on that live.
+    """
+    replicas = tuple(cluster.partition(topic).replicas)
+    while True:
+        frozen = inject(cluster, "freeze", Parties(replicas))
+        if all(has_unsynced(cluster, number, topic) for number in replicas):
+            return frozen
+        frozen.heal()
         written.append(b"more")
         assert write(cluster, topic, b"more") == 1
-    return written
 
 
 def test_one_broker_loses_what_it_did_not_sync_and_gets_it_back(cluster: LabCluster) -> None:
     create_topic(cluster, "one")
     written = fill(cluster, "one")
     leader = cluster.leader_of("one")
+    frozen = freeze_with_unsynced(cluster, "one", written)
     before = segment_bytes(cluster, leader, "one")
     fault = inject(cluster, "power-failure", Parties((leader,)))
+    frozen.heal()
     assert fault.name == f"power failure of broker {leader}"
     assert segment_bytes(cluster, leader, "one") < before
     assert write(cluster, "one", b"meanwhile") == 1
@@ -69,6 +77,7 @@ def test_all_brokers_lose_what_an_isr_topic_may_lose_and_nothing_of_a_quorum_top
     create_topic(cluster, "in-sync")
     create_topic(cluster, "voted", replication_mode="quorum")
     written = {topic: fill(cluster, topic) for topic in ("voted", "in-sync")}
+    freeze_with_unsynced(cluster, "in-sync", written["in-sync"])
     before = [segment_bytes(cluster, number, "in-sync") for number in cluster.brokers]
     fault = inject(cluster, "power-failure", Parties(cluster.brokers))
     after = [segment_bytes(cluster, number, "in-sync") for number in cluster.brokers]
@@ -85,6 +94,7 @@ def test_a_killed_broker_keeps_what_it_wrote_until_the_power_fails(cluster: LabC
     create_topic(cluster, "twice", replicas=1)
     written = fill(cluster, "twice")
     leader = cluster.leader_of("twice")
+    freeze_with_unsynced(cluster, "twice", written)
     before = segment_bytes(cluster, leader, "twice")
     kill = inject(cluster, "kill", Parties((leader,)))
     assert segment_bytes(cluster, leader, "twice") == before

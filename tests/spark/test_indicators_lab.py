@@ -19,7 +19,7 @@ SAME = {
     "acknowledged": "acknowledged", "failed": "failed", "received": "received", "lost": "lost",
     "unacknowledged": "unacknowledged", "doubled": "duplicated", "disordered": "reordered",
     "misplaced": "misplaced", "vanished": "vanished", "torn_transactions": "torn_transactions",
-    "lost_commits": "lost_commits",
+    "lost_commits": "lost_commits", "skipped": "skipped",
 }  # fmt: skip
 
 

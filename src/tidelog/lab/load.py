@@ -36,11 +36,13 @@ def value_of(producer: str, sequence: int, size: int = VALUE_BYTES) -> bytes:
 
 
 def record_of(value: bytes | None) -> tuple[str, int] | None:
-    """Producer and sequence; None if it is not one of ours."""
-    parts = (value or b"").rsplit(b"/", 2)
+    """Producer and sequence; None if it is not one of ours, to the byte: a damaged record is not there."""
+    found = value or b""
+    parts = found.rsplit(b"/", 2)
     if len(parts) != 3 or not parts[1].isdigit():
         return None
-    return parts[0].decode(errors="replace"), int(parts[1])
+    producer, sequence = parts[0].decode(errors="replace"), int(parts[1])
+    return (producer, sequence) if found == value_of(producer, sequence, len(found)) else None
 
 
 class _Partition:

@@ -27,6 +27,7 @@ RECOVERY_S = 30.0
 """From the end of a fault that stops writes until they go on: a broker starts, recovers its log, is found."""
 RETURN_S = 3.0
 """A broker that was started again is still missing for so long."""
+UNTIL_DECIDED = "Writes stop until an operator decides to give up what may be missing."
 
 _ENDED = frozenset({"kill", "stop", "restart", "wipe"})  # Their connections are closed.
 _DEAD = frozenset({"kill", "stop", "freeze", "restart", "power-failure", "wipe"})
@@ -76,6 +77,8 @@ class Promise(NamedTuple):
     writes_go_on: bool  # during the faults
     reads_go_on: bool
     commits_may_be_lost: bool  # committed offsets of groups
+    needs_operator: bool = False  # The only copy may be destroyed: writes wait until someone gives it up.
+    is_reachable: bool = False  # Clients reach the brokers that were hit, and hear from them where to go.
 
 
 def promise(setting: Setting, hits: Sequence[Hit], end_s: float) -> Promise:
@@ -85,15 +88,30 @@ def promise(setting: Setting, hits: Sequence[Hit], end_s: float) -> Promise:
     bound_s, bound_words = _bound(setting, hits, found.waits_for_late)
     allowed_s = bound_s if goes_on else stops_s + RECOVERY_S
     reason = _loss_reason(setting, hits)
+    needs_operator = _needs_operator(setting, hits)
     brokers = setting.brokers or setting.replicas
     internal = setting._replace(terms=_internal_terms(brokers), replicas=brokers)
     sentences = (
         _about_loss(reason),
         _about_order(setting),
-        _about_writes(goes_on, bound_s, bound_words),
+        UNTIL_DECIDED if needs_operator else _about_writes(goes_on, bound_s, bound_words),
         "Committed records stay readable." if reads else "No replica can be read during the fault.",
     )
-    return Promise(sentences, reason, allowed_s, goes_on, reads, bool(_loss_reason(internal, hits)))
+    return Promise(
+        sentences,
+        reason,
+        allowed_s,
+        goes_on,
+        reads,
+        bool(_loss_reason(internal, hits)),
+        needs_operator,
+        all(map(_is_reachable, hits)),
+    )
+
+
+def _is_reachable(hit: Hit) -> bool:
+    """Whether clients still reach those whom the fault hit."""
+    return hit.fault not in _DEAD and CLIENTS not in (*hit.first, *hit.second)
 
 
 def _internal_terms(brokers: tuple[int, ...]) -> Terms:
@@ -203,6 +221,14 @@ def _loss_reason(setting: Setting, hits: Sequence[Hit]) -> str:
     if setting.terms.unclean and leader in struck and len(struck & set(setting.replicas)) > 1:
         return losses(setting.terms)[-1]
     return ""
+
+
+def _needs_operator(setting: Setting, hits: Sequence[Hit]) -> bool:
+    leader = next((hit.leader for hit in hits if hit.leader in setting.replicas), setting.replicas[0])
+    destroyed = _brokers(hits, frozenset({"wipe"}))
+    return records_may_be_lost(
+        setting.terms, setting.replicas, leader, destroyed=destroyed, without_power=frozenset()
+    )
 
 
 # --- in words -----------------------------------------------------------------------------------------------

@@ -32,9 +32,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     misplaced: int = 0  # at another offset than acknowledged
     vanished: int = 0  # a consumer read it, and it is gone at the end
     torn_transactions: int = 0  # visible in part
+    skipped: int = 0  # acknowledged and there, but a group that read later ones did not get it
     lost_commits: int = 0  # committed offsets of a group that were taken back
     writes_stood_still_s: float = 0.0  # the longest time, in the partition that had the longest
-    reads_stood_still_s: float = 0.0
+    reads_stood_still_s: float = 0.0  # by a group or by the plain client, whichever is longer
+    unserved_reads_s: float = 0.0  # by the plain client
     client_back_off_s: float = 0.0  # of the time without writes, as far as the client only waited
     redundant_after_s: float | None = None  # after the last fault was healed: all replicas in sync
     records_per_s: float = 0.0
@@ -72,6 +74,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     figures: Figures
     time_line: TimeLine = TimeLine()
     sentence: str = ""
+    late_s: float = 0.0  # how late the machine was at worst
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,13 +8,16 @@ observed                                       verdict    except
 ============================================== ========== ==================================================
 acknowledged and lost, read and gone           broken     allowed loss, where the settings say so
 visible in part (transactions)                 broken     the same
+skipped by a consumer group                    broken     the same
 committed offsets taken back                   broken     allowed loss, where the internal topic may lose
 twice, out of order, at another offset         broken     not judged for producers without idempotence
-writes stood still for longer than promised    broken     without what the client only waited, and with an
-                                                          allowance for a busy machine (:func:`noise_s`)
-writes did not come back after the fault       broken
-reads stood still for longer than promised     broken     judged only while there are writes to read
-not all replicas in sync again                 broken     after faults of disks: said, not judged
+writes stood still for longer than promised    broken     without what the client only waited
+                                                          (:func:`cluster_stall_s`), and with an allowance for
+                                                          a busy machine (:func:`noise_s`)
+writes did not come back after the fault       broken     where an operator has to decide first
+no broker served reads for longer than that    broken     judged only while there are writes to read
+a group got nothing for longer than that       broken     the same, and with a margin for its coordinator
+not all replicas in sync again                 broken     after damage to a disk: said, not judged
 ============================================== ========== ==================================================
 """
 
@@ -22,7 +25,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.lab.experiment.model import Checks
-from tidelog.lab.faults.catalog import DISK, FAULTS
 from tidelog.lab.promise import RECOVERY_S, Hit, Promise, Setting
 from tidelog.lab.results import ALLOWED, BROKEN, KEPT, NOT_RUN, Figures, Round
 
@@ -30,8 +32,14 @@ READ_MARGIN_S = 10.0
 """Consumers may lag so much behind writes that go on: a group has to find its coordinator again, too."""
 
 SHOWN_BACK_OFF_S = 0.5
+SHOWN_NOISE_S = 0.3
 EXCHANGES = 3
 """Of a failover: the leader is missed, another is elected or appointed, clients find it."""
+NOISE_MAX_S = 2.0
+"""A busy machine excuses no more than this: beyond it, a verdict about time would mean nothing."""
+BACK_OFF_MAX_S = 2.0
+"""Of clients whose broker still answers, and should tell them where to go."""
+_DAMAGE = frozenset({"full-disk", "failing-disk", "flipped-bit"})
 
 
 class Judgement(NamedTuple):
@@ -48,16 +56,20 @@ def judge(
     checks: Checks = Checks(),  # noqa: B008 — frozen
     *,
     came_back: bool = True,
+    late_s: float = 0.0,
 ) -> Judgement:
-    """One round. ``came_back``: whether writes were acknowledged again after the faults."""
+    """One round. ``came_back``: whether writes were acknowledged again after the faults. ``late_s``: how late
+    the machine was at worst.
+    """
+    noise = noise_s(late_s)
     broken = [
         *_losses(promised, figures),
         *_order(setting, figures),
-        *_availability(promised, figures),
-        *_redundancy(hits, figures),
+        *_availability(promised, figures, noise),
+        *_redundancy(promised, hits, figures),
         *_checks(checks, figures),
     ]
-    if not came_back:
+    if not came_back and not promised.needs_operator:
         broken.append(
             f"no write was acknowledged within {RECOVERY_S:g} s after the fault, when all was healed"
         )
@@ -65,10 +77,10 @@ def judge(
         broken.append("no write was acknowledged at all")
     if broken:
         return Judgement(BROKEN, f"Broken: {'; '.join(broken)}.", tuple(broken))
-    lost = figures.lost or figures.vanished or figures.torn_transactions
+    lost = figures.lost or figures.vanished or figures.torn_transactions or figures.skipped
     if lost or figures.lost_commits:
         return Judgement(ALLOWED, _allowed_sentence(promised, figures))
-    return Judgement(KEPT, _kept_sentence(promised, figures))
+    return Judgement(KEPT, _kept_sentence(promised, figures, noise))
 
 
 def _losses(promised: Promise, figures: Figures) -> list[str]:
@@ -78,6 +90,7 @@ def _losses(promised: Promise, figures: Figures) -> list[str]:
             (figures.lost, "acknowledged record", "lost"),
             (figures.vanished, "record", "read by a consumer and gone later"),
             (figures.torn_transactions, "transaction", "visible in part"),
+            (figures.skipped, "record", "skipped by a consumer group"),
         )
     if not promised.commits_may_be_lost:
         found += _counted((figures.lost_commits, "committed offset", "taken back"))
@@ -102,33 +115,41 @@ def amount(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def cluster_stall_s(figures: Figures) -> float:
-    """The time without writes, without what the client spent waiting for its own timers."""
-    return max(0.0, figures.writes_stood_still_s - figures.client_back_off_s)
-
-
-def noise_s(figures: Figures) -> float:
-    """What a busy machine adds to each of the few exchanges of a failover: as long as undisturbed writes took
-    at worst.
+def cluster_stall_s(promised: Promise, figures: Figures) -> float:
+    """The time without writes, without what the client spent waiting for its own timers. A client that still
+    reaches its broker waits because of what that one answers, or does not: little of it is the client's own.
     """
-    return EXCHANGES * (figures.before.p999 or 0.0) / 1000
+    back_off_s = figures.client_back_off_s
+    if promised.is_reachable:
+        back_off_s = min(back_off_s, BACK_OFF_MAX_S)
+    return max(0.0, figures.writes_stood_still_s - back_off_s)
 
 
-def _availability(promised: Promise, figures: Figures) -> list[str]:
+def noise_s(late_s: float) -> float:
+    """What a busy machine adds to the few exchanges of a failover."""
+    return min(EXCHANGES * late_s, NOISE_MAX_S)
+
+
+def _availability(promised: Promise, figures: Figures, noise: float) -> list[str]:
     found = []
-    writes_s = promised.writes_s + noise_s(figures)
-    if (stall := cluster_stall_s(figures)) > writes_s:
-        found.append(f"no write was acknowledged for {stall:.1f} s, and {writes_s:.1f} s were allowed")
-    reads_s = writes_s + READ_MARGIN_S
-    if promised.writes_go_on and promised.reads_go_on and figures.reads_stood_still_s > reads_s:
-        found.append(
-            f"nothing was read for {figures.reads_stood_still_s:.1f} s, and {reads_s:.1f} s were allowed"
-        )
+    bound_s = promised.writes_s + noise
+    stall = cluster_stall_s(promised, figures)
+    if stall > bound_s and not promised.needs_operator:
+        found.append(f"no write was acknowledged for {stall:.1f} s, and {bound_s:.1f} s were allowed")
+    if not (promised.writes_go_on and promised.reads_go_on):
+        return found
+    for what, seen_s, most_s in (
+        ("no broker served reads", figures.unserved_reads_s, bound_s),
+        ("nothing was read", figures.reads_stood_still_s, bound_s + READ_MARGIN_S),
+    ):
+        if seen_s > most_s:
+            found.append(f"{what} for {seen_s:.1f} s, and {most_s:.1f} s were allowed")
     return found
 
 
-def _redundancy(hits: Sequence[Hit], figures: Figures) -> list[str]:
-    if figures.redundant_after_s is not None or any(FAULTS[hit.fault].group == DISK for hit in hits):
+def _redundancy(promised: Promise, hits: Sequence[Hit], figures: Figures) -> list[str]:
+    excused = promised.needs_operator or any(hit.fault in _DAMAGE for hit in hits)
+    if figures.redundant_after_s is not None or excused:
         return []
     return ["not all replicas came back in sync after the last fault was healed"]
 
@@ -147,7 +168,7 @@ def _checks(checks: Checks, figures: Figures) -> list[str]:
 
 
 def _allowed_sentence(promised: Promise, figures: Figures) -> str:
-    lost = max(figures.lost, figures.vanished)
+    lost = max(figures.lost, figures.vanished, figures.skipped)
     if not lost and not figures.torn_transactions:
         return (
             f"Allowed loss: {amount(figures.lost_commits, 'committed offset')} taken back; the topic of "
@@ -162,7 +183,7 @@ def _allowed_sentence(promised: Promise, figures: Figures) -> str:
     )
 
 
-def _kept_sentence(promised: Promise, figures: Figures) -> str:
+def _kept_sentence(promised: Promise, figures: Figures, noise: float) -> str:
     redundant = (
         f"; all replicas in sync {figures.redundant_after_s:.1f} s after the end of the fault"
         if figures.redundant_after_s is not None
@@ -170,14 +191,18 @@ def _kept_sentence(promised: Promise, figures: Figures) -> str:
     )
     return (
         f"Kept: nothing lost of {amount(figures.acknowledged, 'acknowledged record')}; "
-        f"{_stall_words(promised, figures)}{redundant}."
+        f"{_stall_words(promised, figures, noise)}{redundant}."
     )
 
 
-def _stall_words(promised: Promise, figures: Figures) -> str:
-    bound = (
-        f"{promised.writes_s + noise_s(figures):.1f} s" if promised.writes_go_on else "as long as the fault"
-    )
+def _stall_words(promised: Promise, figures: Figures, noise: float) -> str:
+    if promised.needs_operator:
+        bound = "until an operator decides"
+    elif promised.writes_go_on:
+        busy = f", {noise:.1f} s of that because the machine was busy" if noise >= SHOWN_NOISE_S else ""
+        bound = f"{promised.writes_s + noise:.1f} s{busy}"
+    else:
+        bound = "as long as the fault"
     back_off = (
         f", {figures.client_back_off_s:.1f} s of that the client's own back-off"
         if figures.client_back_off_s >= SHOWN_BACK_OFF_S

@@ -52,6 +52,7 @@ from tidelog.replication.watermark import Watermark
 from tidelog.types import NO_BROKER, NO_EPOCH
 
 NO_LIMIT = 1 << 62  # an offset beyond every log
+NOTHING_SAFE = -1  # instead of a safe end offset: another replica may lead already
 CUTS_COMMITTED = "truncation below the high watermark"  # An invariant: a leader holds everything committed.
 
 
@@ -195,7 +196,8 @@ class Replica(Machine):
 
     def ask_before_commit(self, safe_end_offset: Callable[[], int]) -> None:
         """Before the high watermark advances, ``safe_end_offset`` tells how far every replica that may lead
-        by now would keep the records. It is a query to the surroundings, like those to the log.
+        by now would keep the records, or :data:`NOTHING_SAFE`. It is a query to the surroundings, like those
+        to the log.
         """
         self.safe_end_offset = safe_end_offset
 
@@ -482,6 +484,9 @@ class Replica(Machine):
         effects = self._pending.expire(now_ms, self.policy.too_late)
         if self.role is not Role.LEADER:
             return effects
+        if not self._pending.is_empty and self._may_be_succeeded():
+            # Clients would wait for their timeout here, while the successor takes writes.
+            effects += self._pending.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._held_back:
             effects += self._advance_and_recheck()
         if self.policy.may_degrade(self.limits):
@@ -545,8 +550,7 @@ class Replica(Machine):
         if committed <= watermark.offset:
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
-        # Without another replica no other leader is possible.
-        safe = self.safe_end_offset() if self.progress else NO_LIMIT
+        safe = self._safe_end_offset()
         self._held_back = safe < committed
         if self._held_back:
             committed = safe
@@ -557,6 +561,13 @@ class Replica(Machine):
         if self._pending.queues:
             self._pending.complete(self.policy, self, committed, effects)
         return effects
+
+    def _safe_end_offset(self) -> int:
+        # Without another replica no other leader is possible.
+        return self.safe_end_offset() if self.progress else NO_LIMIT
+
+    def _may_be_succeeded(self) -> bool:
+        return self._safe_end_offset() == NOTHING_SAFE
 
     def _advance_and_recheck(self) -> Effects:
         """The same, when more has changed than what followers hold: any pending produce may be refused now,

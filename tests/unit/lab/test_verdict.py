@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from tidelog.config.outages import CLIENTS
 from tidelog.config.promises import EXAMPLES
 from tidelog.lab.experiment.model import Checks
-from tidelog.lab.promise import Hit, Setting, promise
+from tidelog.lab.promise import UNTIL_DECIDED, Hit, Setting, promise
 from tidelog.lab.results import ALLOWED, BROKEN, KEPT, NOT_RUN, Figures, Latency, Round
 from tidelog.lab.verdict import Judgement, judge, overall
 
@@ -31,12 +32,14 @@ def test_nothing_lost_and_a_short_pause_is_kept() -> None:
         ("lost", 3, "3 acknowledged records lost"),
         ("vanished", 1, "1 record read by a consumer and gone later"),
         ("torn_transactions", 2, "2 transactions visible in part"),
+        ("skipped", 1, "1 record skipped by a consumer group"),
         ("lost_commits", 1, "1 committed offset taken back"),
         ("doubled", 1, "1 record there twice"),
         ("disordered", 4, "4 records out of order"),
         ("misplaced", 1, "1 record at another offset than acknowledged"),
         ("writes_stood_still_s", 2.5, "no write was acknowledged for 2.5 s, and 2.0 s were allowed"),
         ("reads_stood_still_s", 30.0, "nothing was read for 30.0 s"),
+        ("unserved_reads_s", 2.5, "no broker served reads for 2.5 s, and 2.0 s were allowed"),
         ("redundant_after_s", None, "not all replicas came back in sync"),
         ("acknowledged", 0, "no write was acknowledged at all"),
     ],
@@ -58,14 +61,47 @@ def test_writes_that_do_not_come_back_are_broken() -> None:
     assert "within 30 s after the fault" in found.sentence
 
 
-def test_a_machine_that_was_busy_before_the_fault_gets_more_time() -> None:
-    slow = replace(FINE, writes_stood_still_s=2.5)
-    assert judged(KILL, replace(slow, before=Latency(p999=100.0))).verdict == BROKEN
-    assert judged(KILL, replace(slow, before=Latency(p999=200.0))).verdict == KEPT
+def test_a_client_whose_broker_answers_has_little_time_of_its_own() -> None:
+    """It waits for what its broker tells it: a broker that keeps its clients is not available to them."""
+    full, dead = Hit("full-disk", (1,), (), 1, 0.0, 10.0), Hit("freeze", (1,), (), 1, 0.0, 10.0)
+    slow = replace(FINE, writes_stood_still_s=8.0, client_back_off_s=7.5)
+    assert judged(dead, slow).verdict == KEPT
+    found = judged(full, slow)
+    assert found.verdict == BROKEN
+    assert "no write was acknowledged for 6.0 s, and 3.5 s were allowed" in found.sentence
+    cut = Hit("cut", (1,), (2, 3), 1, 0.0, 10.0)
+    assert judged(cut._replace(second=(2, 3, CLIENTS)), slow).verdict == KEPT
+    assert judged(cut, slow).verdict == BROKEN
+
+
+def judged_when_late(late_s: float, stall_s: float) -> Judgement:
+    figures = replace(FINE, writes_stood_still_s=stall_s, before=Latency(p999=10_000.0))
+    return judge(ISR, promise(ISR, [KILL], 3.0), [KILL], figures, late_s=late_s)
+
+
+def test_a_busy_machine_gets_more_time_but_not_any() -> None:
+    """Slow brokers do not: how long writes took before the fault does not count."""
+    assert judged_when_late(0.0, 2.5).verdict == BROKEN
+    assert judged_when_late(0.1, 2.5).verdict == BROKEN
+    assert "0.6 s of that because the machine was busy" in judged_when_late(0.2, 2.5).sentence
+    assert judged_when_late(60.0, 3.9).verdict == KEPT
+    assert judged_when_late(60.0, 4.1).verdict == BROKEN
+
+
+def test_where_an_operator_has_to_decide_writes_may_stay_away() -> None:
+    primary = Setting(EXAMPLES["async"], (1, 2), (1, 2, 3), (1, 2, 3))
+    wiped = Hit("wipe", (1,), (), 1, 0.0, 3.0)
+    promised = promise(primary, [wiped], 3.0)
+    assert UNTIL_DECIDED in promised.sentences
+    gone = replace(FINE, writes_stood_still_s=90.0, redundant_after_s=None)
+    found = judge(primary, promised, [wiped], gone, came_back=False)
+    assert found.verdict == KEPT and "until an operator decides" in found.sentence
+    both = Setting(EXAMPLES["double"], (1, 2), (1, 2, 3), (1, 2, 3))
+    assert judge(both, promise(both, [wiped], 3.0), [wiped], gone, came_back=False).verdict == BROKEN
 
 
 class TestAllowedLoss:
-    @pytest.mark.parametrize("figure", ["lost", "vanished", "torn_transactions", "lost_commits"])
+    @pytest.mark.parametrize("figure", ["lost", "vanished", "torn_transactions", "skipped", "lost_commits"])
     def test_what_the_settings_allow_is_no_breach(self, figure: str) -> None:
         assert judged(POWER, replace(FINE, **{figure: 7})).verdict == ALLOWED
 
@@ -93,9 +129,10 @@ def test_without_idempotence_twice_and_out_of_order_are_not_judged() -> None:
     assert judged(KILL, replace(FINE, lost=1), plain).verdict == BROKEN
 
 
-def test_after_faults_of_disks_redundancy_is_not_judged() -> None:
+def test_after_damage_to_a_disk_redundancy_is_not_judged() -> None:
     full = Hit("full-disk", (1,), (), 1, 0.0, 3.0)
     assert judged(full, replace(FINE, redundant_after_s=None)).verdict == KEPT
+    assert judged(POWER, replace(FINE, redundant_after_s=None)).verdict == BROKEN
 
 
 def test_writes_that_may_stop_must_come_back() -> None:

@@ -6,7 +6,7 @@ from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.replication.effects import BeginEpoch, Commit, ProposeInSync, Truncate
 from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import Replica, Role
+from tidelog.replication.replica import NOTHING_SAFE, Replica, Role
 from unit.replication.driven import ALL, LAG_MS, LEADER_ONLY, Driven, FakeLog
 
 
@@ -55,6 +55,19 @@ class TestCommitting:
         driven.log.synced_end_offset = 2
         driven.run(driven.replica.synced())
         assert driven.answers == [ErrorCode.NONE]
+
+    def test_what_waits_is_refused_when_another_may_lead(self) -> None:
+        """The client then looks for the successor, and does not wait for its timeout."""
+        driven = Driven().lead()
+        safe = [0]
+        driven.replica.ask_before_commit(lambda: safe[0])
+        driven.produce()
+        driven.run(driven.replica.tick(1))
+        assert driven.answers == []  # Followers may still hold it and follow.
+        safe[0] = NOTHING_SAFE
+        driven.run(driven.replica.tick(2))
+        assert driven.answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert driven.replica.high_watermark == 0
 
     def test_time_runs_out(self) -> None:
         driven = Driven().lead()

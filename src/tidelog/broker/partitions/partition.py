@@ -23,7 +23,7 @@ from tidelog.protocol import batch as batches
 from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.limits import Limits
-from tidelog.replication.replica import NO_LIMIT, Role
+from tidelog.replication.replica import NO_LIMIT, NOTHING_SAFE, Role
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_EPOCH, TopicPartition
 
@@ -198,7 +198,9 @@ class Partition:
         if not self._alone():
             return NO_LIMIT
         by_hand, successors = self._may_be_decided(), self.driver.successors
-        return successors.held_by_all(by_hand=by_hand) if successors.all_follow(by_hand=by_hand) else 0
+        if not successors.all_follow(by_hand=by_hand):
+            return NOTHING_SAFE
+        return successors.held_by_all(by_hand=by_hand)
 
     @property
     def leads_for_certain(self) -> bool:

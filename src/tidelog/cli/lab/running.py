@@ -96,6 +96,7 @@ def _runner(
 
 def sentence_of(error: Exception, work: Path) -> str:
     """For what is nobody's mistake in the lab; everything else is raised again."""
+    from tidelog.lab.read_back import LoadFailed
     from tidelog.lab.workload import WorkloadFailed
 
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
@@ -104,6 +105,10 @@ def sentence_of(error: Exception, work: Path) -> str:
         return f"A fault has no party: {error}."
     if isinstance(error, BrokerError):
         return f"A broker failed: {str(error).partition(';')[0]}."
+    if isinstance(error, LoadFailed):
+        return f"What was written could not be read back: {error}."
+    if isinstance(error, ConnectionError):
+        return f"The cluster does not answer: {error}."
     if isinstance(error, TargetError | FaultError | WorkloadFailed):
         return str(error).strip().splitlines()[0]
     raise error

@@ -32,6 +32,7 @@ class Availability(NamedTuple):
     writes_s: float
     reads_s: float
     back_off_s: float  # of the time without writes
+    unserved_reads_s: float  # by the plain client
 
 
 def availability(events: TopicEvents, windows: Windows) -> Availability:
@@ -42,6 +43,7 @@ def availability(events: TopicEvents, windows: Windows) -> Availability:
         writes.length_us / 1e6,
         max(reads.length_us, plain_reads.length_us) / 1e6,
         _back_off_us(writes, events.of("plain-write")) / 1e6,
+        plain_reads.length_us / 1e6,
     )
 
 

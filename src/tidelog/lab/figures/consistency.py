@@ -12,6 +12,7 @@ vanished          read by a consumer group, and not there at the end. For a grou
                   transactions, records of transactions that were not committed do not count
 torn              a transaction of which some records are there and some are not, or that is there though it
                   was aborted
+skipped           acknowledged and there, but a group that read records before and after it never read it
 lost commits      offsets of a group that the cluster confirmed, and for which it returned a lower one later
 ================= =========================================================================================
 """
@@ -33,6 +34,7 @@ class Consistency(NamedTuple):
     unacknowledged: int
     vanished: int
     torn_transactions: int
+    skipped: int
     lost_commits: int
     examples: tuple[str, ...]
 
@@ -43,11 +45,16 @@ def consistency(events: TopicEvents) -> Consistency:
     verdict = together(_accounts(events))
     vanished = _vanished(events, there)
     torn = _torn(events, there)
+    passed_over = skipped(events)
     taken_back = lost_commits(events)
     examples = [
         *verdict.examples,
         *(f"record {one[2]} of {one[1]} in partition {one[0]} was read and is gone" for one in vanished),
         *(f"transaction {number} of {producer} is there in part" for producer, number in torn),
+        *(
+            f"group {group} did not read record {one[2]} of {one[1]} in partition {one[0]}"
+            for group, one in passed_over
+        ),
         *(f"group {one[0]} had committed {one[2]} in partition {one[1]}" for one in taken_back),
     ]
     return Consistency(
@@ -56,6 +63,7 @@ def consistency(events: TopicEvents) -> Consistency:
         len(there - acknowledged),
         len(vanished),
         len(torn),
+        len(passed_over),
         len(taken_back),
         tuple(examples[:EXAMPLES_MAX]),
     )
@@ -102,6 +110,27 @@ def _torn(events: TopicEvents, there: set[RecordId]) -> list[tuple[str, int]]:
         if event.kind == "aborted":
             aborted.add(key)
     return sorted(key for key, seen in visible.items() if len(seen) == 2 or (key in aborted and True in seen))
+
+
+def skipped(events: TopicEvents) -> list[tuple[str, RecordId]]:
+    """Group and record of each. Where a group began, and what it had not reached yet, does not count."""
+    acknowledged = {_id(event) for event in events.of("acknowledged")}
+    places: dict[RecordId, int] = {}
+    for event in events.of("received"):
+        places[_id(event)] = min(event.offset or 0, places.get(_id(event), event.offset or 0))
+    read: dict[tuple[str, int], dict[RecordId, int]] = defaultdict(dict)  # by group and partition
+    for event in events.of("consumed", "consumed-raw"):
+        read[event.reader or "", event.partition or 0].setdefault(_id(event), event.offset or 0)
+    spans = {key: (min(found.values()), max(found.values())) for key, found in read.items()}
+    return sorted(
+        (group, record)
+        for (group, partition), (first, last) in spans.items()
+        for record, offset in places.items()
+        if record[0] == partition
+        and first < offset < last
+        and record in acknowledged
+        and record not in read[group, partition]
+    )
 
 
 def lost_commits(events: TopicEvents) -> list[tuple[str, int, int]]:

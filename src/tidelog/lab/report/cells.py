@@ -41,6 +41,7 @@ _CONSISTENCY = (
     _Row("at another offset", lambda one: one.misplaced, count, True),
     _Row("read, then gone", lambda one: one.vanished, count, True),
     _Row("torn transactions", lambda one: one.torn_transactions, count, True),
+    _Row("skipped by a group", lambda one: one.skipped, count, True),
     _Row("committed offsets lost", lambda one: one.lost_commits, count, True),
 )
 _AVAILABILITY = (

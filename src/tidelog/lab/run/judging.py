@@ -78,7 +78,15 @@ def judge_round(
     setting = setting_of(experiment, topic, around, tuple(replicas[0]))
     hits: Sequence[Hit] = record.hits(topic.name, 0)
     came_back = topic.name not in record.silent
-    return judge(setting, promised, hits, figures, experiment.checks, came_back=came_back)
+    return judge(
+        setting,
+        promised,
+        hits,
+        figures,
+        experiment.checks,
+        came_back=came_back,
+        late_s=record.late_s,
+    )
 
 
 def summarised(cell: Cell, rounds: Sequence[Round]) -> Cell:
@@ -103,4 +111,6 @@ def _worst(promises: Iterable[Promise]) -> Promise:
         writes_go_on=all(each.writes_go_on for each in found),
         reads_go_on=all(each.reads_go_on for each in found),
         commits_may_be_lost=any(each.commits_may_be_lost for each in found),
+        needs_operator=any(each.needs_operator for each in found),
+        is_reachable=all(each.is_reachable for each in found),
     )

@@ -26,6 +26,9 @@ class Workload(Protocol):
     def acknowledged(self) -> Mapping[str, int]:
         """So far, by topic."""
 
+    def acknowledged_by_partition(self) -> Mapping[str, Mapping[int, int]]:
+        """So far, by topic and partition, of those that have a load."""
+
     def finish(self, timeout_s: float) -> None:
         """End producers, let consumers catch up, read everything back, close the histories."""
 

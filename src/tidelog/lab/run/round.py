@@ -19,6 +19,7 @@ from tidelog.lab.faults.parties import Parties
 from tidelog.lab.history import now_us
 from tidelog.lab.promise import RECOVERY_S, Hit
 from tidelog.lab.results import Band
+from tidelog.lab.run.lateness import Lateness
 from tidelog.lab.run.ports import Parts, Windows, Workload, WorkloadPlan
 from tidelog.lab.run.schedule import Action, actions, hit_of, parties_of
 from tidelog.lab.run.topics import Topics
@@ -49,7 +50,8 @@ class RoundRecord(NamedTuple):
     struck: tuple[Struck, ...]
     windows: Windows
     is_redundant: bool
-    silent: frozenset[str] = frozenset()  # topics whose writes did not come back
+    silent: frozenset[str] = frozenset()  # topics with partitions whose writes did not come back
+    late_s: float = 0.0  # how much later than asked for the machine did something at worst
 
     def hits(self, topic: str, partition: int) -> list[Hit]:
         return [
@@ -78,6 +80,7 @@ class RoundPlayer:
         self._names = [topic.name for topic in experiment.topics]
         self._workload: Workload = parts.make_workload(self._plan(directory))
         self._watcher = Watcher(target, self._names, self._workload.sample_leader)
+        self._lateness = Lateness(directory)
         self._stage = "start of the load"
         self._steady = 0.0  # by the steady clock
         self._active: dict[int, Injected] = {}  # by step
@@ -90,6 +93,7 @@ class RoundPlayer:
             self._workload.start()
             self._workload.wait_steady(STEADY_S)
             self._watcher.start()
+            self._lateness.start()
             steady_us, self._steady = now_us(), time.monotonic()
             self._wait_until(experiment.before, "before the fault")
             start_us = now_us()
@@ -97,19 +101,20 @@ class RoundPlayer:
                 self._wait_until(experiment.before + action.at, self._now_active())
                 self._act(action)
             end_us = now_us()
-            self._wait_until(experiment.before + experiment.lasts, self._now_active())
             is_redundant = self._await_redundancy()
+            self._wait_until(experiment.before + experiment.lasts, self._now_active())
             silent = self._await_writes()
             self._wait(experiment.after, "after the fault")
             windows = Windows(steady_us, start_us, end_us, now_us())
             self._stage = "reading everything back"
             self._tell()
+            self._lateness.stop()
             self._watcher.stop()  # the histories are closed next
             self._workload.finish(READ_BACK_S)
         finally:
             self._end()
         struck = tuple(self._struck[number] for number in sorted(self._struck))
-        return RoundRecord(struck, windows, is_redundant, silent)
+        return RoundRecord(struck, windows, is_redundant, silent, self._lateness.worst_s)
 
     def _plan(self, directory: Path) -> WorkloadPlan:
         experiment = self._experiment
@@ -214,17 +219,26 @@ class RoundPlayer:
         return False
 
     def _await_writes(self) -> frozenset[str]:
-        """Until every topic with a load has acknowledged another write; the topics that do not."""
-        before = dict(self._workload.acknowledged())
-        waiting = {load.topic for load in self._experiment.loads}
+        """Until every partition with a load has acknowledged another write; the topics of those that do
+        not.
+        """
+        before = self._by_partition()
+        waiting = set(before)
         deadline = time.monotonic() + RECOVERY_S
         self._stage = "until writes go on"
         while waiting and time.monotonic() < deadline:
-            now = self._workload.acknowledged()
-            waiting = {topic for topic in waiting if now[topic] == before[topic]}
+            now = self._by_partition()
+            waiting = {each for each in waiting if now[each] == before[each]}
             self._tell()
             time.sleep(TICK_S)
-        return frozenset(waiting)
+        return frozenset(topic for topic, _ in waiting)
+
+    def _by_partition(self) -> dict[tuple[str, int], int]:
+        return {
+            (topic, partition): count
+            for topic, counts in self._workload.acknowledged_by_partition().items()
+            for partition, count in counts.items()
+        }
 
     def _now_active(self) -> str:
         names = [self._struck[number].band.name for number in self._active]
@@ -234,6 +248,7 @@ class RoundPlayer:
         self._tell_stage(self._stage, self._workload.acknowledged(), self._watcher.leaders)
 
     def _end(self) -> None:
+        self._lateness.stop()
         self._watcher.stop()
         for fault in self._active.values():
             with contextlib.suppress(Exception):  # the first error is the one that counts

@@ -157,6 +157,7 @@ class ExperimentRunner:
                 figures=figures,
                 time_line=replace(time_line, faults=record.bands),
                 sentence=judgement.sentence,
+                late_s=record.late_s,
             )
             self._rounds[spec.name].append(found)
             self._cells[spec.name] = replace(

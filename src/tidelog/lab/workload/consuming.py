@@ -26,6 +26,7 @@ class Member:
         self._kind = "consumed" if group.committed else "consumed-raw"
         self._positions: dict[int, int] = {}  # exclusive; not yet committed
         self._commit_at = 0.0
+        self._is_committing = False  # One at a time: the client may send two of them in another order.
         self._consumer = Consumer(self._settings())
 
     def _settings(self) -> dict[str, Any]:
@@ -66,19 +67,21 @@ class Member:
             self._reporter.note(partition, offset)
 
     def _commit(self) -> None:
-        if not self._positions or time.monotonic() < self._commit_at:
+        if not self._positions or self._is_committing or time.monotonic() < self._commit_at:
             return
         self._commit_at = time.monotonic() + COMMIT_EVERY_S
         try:
             self._consumer.commit(offsets=self._pending(), asynchronous=True)
         except KafkaException:
             return  # no coordinator now: later
+        self._is_committing = True
         self._positions.clear()
 
     def _pending(self) -> list[TopicPartition]:
         return [TopicPartition(self._job.topic, number, at) for number, at in self._positions.items()]
 
     def _committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        self._is_committing = False
         for each in partitions:
             if error is None and each.error is None:
                 self._note("committed", each)

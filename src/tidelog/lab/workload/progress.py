@@ -4,6 +4,7 @@ Owns standard input and output of the process. The end of standard input is the 
 also ends when its parent is gone.
 """
 
+import os
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ import msgspec
 from tidelog.lab.workload.jobs import Progress
 
 INTERVAL_S = 0.1
+_STDIN = 0
 
 
 class Reporter:
@@ -50,5 +52,7 @@ class Reporter:
             self._stopping.set()
 
     def _await_stop(self) -> None:
-        sys.stdin.buffer.read()  # returns at its end
+        # Not through sys.stdin: a thread that waits in its buffer when the process ends makes Python abort.
+        while os.read(_STDIN, 64):
+            pass  # until its end
         self._stopping.set()

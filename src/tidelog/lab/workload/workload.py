@@ -106,6 +106,16 @@ class Workload:
             found[child.job.topic] += sum(child.counts)
         return found
 
+    def acknowledged_by_partition(self) -> dict[str, dict[int, int]]:
+        """The same by topic and partition, of those that have a load."""
+        found = {}
+        for topic, partitions in self._partitions.items():
+            loads = [load for load in self._loads if load.topic == topic]
+            sums = _sums([child for child in self._producers if child.job.topic == topic], partitions)
+            if loads:
+                found[topic] = {number: sums[number] for number in _partitions_with_load(loads, partitions)}
+        return found
+
     def failed(self) -> dict[str, int]:
         """How many records the clients gave up so far, by topic."""
         found = dict.fromkeys(self._partitions, 0)

@@ -13,7 +13,7 @@ from tidelog.replication.attachments.successors import Successors
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.host import Host
 from tidelog.replication.modes import MODES
-from tidelog.replication.replica import NO_LIMIT, Replica
+from tidelog.replication.replica import NO_LIMIT, NOTHING_SAFE, Replica
 from tidelog.sim.disk import EIO, SimulatedDisk
 from tidelog.types import TopicPartition
 from unit.broker.fakes import NOW_MS, FakeBroker, FakeServices, NoPeers, records
@@ -416,7 +416,7 @@ def test_only_another_replica_can_be_a_successor(replicas: tuple[int, ...]) -> N
     driver.lead(4, replicas, (1,), 1)
     setup.services.clock_ms += 10_000
     assert partition.leads is (replicas == (1,))
-    assert (driver.replica.safe_end_offset() == 0) is (replicas != (1,))
+    assert (driver.replica.safe_end_offset() == NOTHING_SAFE) is (replicas != (1,))
     assert bool(driver.replica.progress) is (replicas != (1,))
 
 

@@ -73,3 +73,19 @@ def test_committed_offsets_that_were_taken_back() -> None:
     steps += [offset("found", 4, 5), offset("found", 5, 5), offset("found", 5, 1, partition=1)]
     steps += [offset("committed", 6, 30)]
     assert consistency(topic(*steps)).lost_commits == 2  # type: ignore[arg-type]
+
+
+def test_skipped_by_a_group_that_went_on() -> None:
+    writes = [write("acknowledged", number, number, offset=number) for number in range(6)]
+    there = [read("received", number, 90, number) for number in range(6)]
+    seen = [read("consumed", number, 50, number, reader="g") for number in (1, 2, 4)]
+    found = consistency(topic(*writes, *there, *seen))
+    # It began with 1 and has not reached 5 yet.
+    assert found.skipped == 1
+    assert found.examples == ("group g did not read record 3 of p in partition 0",)
+    assert consistency(topic(*writes, *there, *seen, read("consumed", 3, 60, 3, reader="g"))).skipped == 0
+    # Nor does it count if it is not there, was never acknowledged, or is another partition's.
+    assert consistency(topic(*writes, *there[:3], *there[4:], *seen)).skipped == 0
+    assert consistency(topic(*writes[:3], *writes[4:], *there, *seen)).skipped == 0
+    elsewhere = [read("consumed", number, 50, number, partition=1, reader="h") for number in (0, 5)]
+    assert consistency(topic(*writes, *there, *elsewhere)).skipped == 0

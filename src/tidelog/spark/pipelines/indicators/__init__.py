@@ -37,7 +37,7 @@ DRAWN_MAX = 20  # runs with pictures; of more than that, the worst
 STEPS = 100  # of the longest run, unless the step is given
 _COUNTS = (
     "received", "lost", "duplicated", "reordered", "unacknowledged", "misplaced", "vanished",
-    "torn_transactions", "lost_commits",
+    "torn_transactions", "skipped", "lost_commits",
 )  # fmt: skip
 _NICE_STEPS_S = tuple(digit * 10.0**power for power in range(-2, 6) for digit in (1, 2, 5))
 

@@ -33,6 +33,7 @@ class RunSummary:
     vanished: int = 0  # read by a consumer group, and gone at the end
     torn_transactions: int = 0
     lost_commits: int = 0
+    skipped: int = 0  # by a consumer group that read later records
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,9 @@ def worst_runs(runs: Sequence[RunSummary], count: int) -> frozenset[str]:
     """Those with violations first, then those with the longest downtime."""
 
     def badness(one: RunSummary) -> tuple[int, int, float]:
-        violations = one.lost + one.vanished + one.torn_transactions + one.lost_commits + one.misplaced
+        violations = (
+            one.lost + one.vanished + one.torn_transactions + one.skipped + one.lost_commits + one.misplaced
+        )
         return violations, one.duplicated + one.reordered, one.downtime_ms or 0.0
 
     names = dict.fromkeys(one.run for one in sorted(runs, key=badness, reverse=True))

@@ -12,6 +12,7 @@ vanished         read by a consumer group, and not received at the end; for a gr
                  transactions, records of transactions that were not committed do not count
 torn             transactions of which some records were received and some not, or that were received though
                  they were aborted
+skipped          acknowledged and received, but a group that read records before and after it never read it
 lost commits     offsets of a group that were confirmed, and a lower one was returned later
 duplicated       received at more than one offset of the partition (counted once for each offset too many)
 reordered        received, in the order of offsets, after a later record of the same producer and partition
@@ -116,6 +117,21 @@ with acked as (
 ), torn as (
   select run, mode, 'torn' as what from transactions
   where visible > 0 and (visible < sent or is_aborted)
+), spans as (
+  select run, mode, reader, partition, min(offset) as first, max(offset) as last from {events}
+  where kind in ('consumed', 'consumed-raw') group by run, mode, reader, partition
+), passed as (
+  select p.run, p.mode, p.producer, p.partition, p.sequence, s.reader
+  from (select run, mode, producer, partition, sequence, min(offset) as offset from places
+      left semi join acked using (run, mode, producer, partition, sequence)
+      group by run, mode, producer, partition, sequence) p
+    join spans s on p.run = s.run and p.mode = s.mode and p.partition = s.partition
+      and p.offset > s.first and p.offset < s.last
+), skipped as (
+  select run, mode, 'skipped' as what from passed left anti join (
+      select run, mode, producer, partition, sequence, reader from {events}
+      where kind in ('consumed', 'consumed-raw'))
+    using (run, mode, producer, partition, sequence, reader)
 ), lost_commits as (
   select distinct c.run, c.mode, 'lost_commits' as what, c.reader, c.partition, c.offset
   from {events} c join {events} f
@@ -125,10 +141,12 @@ with acked as (
 )
 select run, mode, count_if(what = 'unacknowledged') as unacknowledged,
   count_if(what = 'misplaced') as misplaced, count_if(what = 'vanished') as vanished,
-  count_if(what = 'torn') as torn_transactions, count_if(what = 'lost_commits') as lost_commits
+  count_if(what = 'torn') as torn_transactions, count_if(what = 'skipped') as skipped,
+  count_if(what = 'lost_commits') as lost_commits
 from (
   select * from unacknowledged union all select * from misplaced union all select * from vanished
-  union all select * from torn union all select run, mode, what from lost_commits
+  union all select * from torn union all select * from skipped
+  union all select run, mode, what from lost_commits
 ) group by run, mode
 """
 

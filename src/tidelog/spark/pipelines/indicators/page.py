@@ -100,6 +100,7 @@ _RUNS = (
     _Column("misplaced", "misplaced", _count, bool),
     _Column("vanished", "read, then gone", _count, bool),
     _Column("torn_transactions", "torn transactions", _count, bool),
+    _Column("skipped", "skipped", _count, bool),
     _Column("lost_commits", "lost commits", _count, bool),
     _Column("downtime_ms", "downtime ms", _ms, is_first=True),
     _Column("records_per_s", "records/s", _rate, is_first=True),
