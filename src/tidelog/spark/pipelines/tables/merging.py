@@ -16,7 +16,7 @@ from tidelog.spark.pipelines.tables.filesystem import FileInfo
 _DATE = re.compile(r"(?:^|/)date=(\d{4}-\d\d-\d\d)(?:/|$)")
 
 
-class Group(NamedTuple):
+class SmallFiles(NamedTuple):
     """Files of one directory that become one, or a few."""
 
     directory: str
@@ -27,7 +27,7 @@ class Group(NamedTuple):
         return sum(one.size for one in self.files)
 
 
-def mergeable(files: Iterable[FileInfo], target_bytes: int, today: str | None = None) -> list[Group]:
+def mergeable(files: Iterable[FileInfo], target_bytes: int, today: str | None = None) -> list[SmallFiles]:
     """Files smaller than half of ``target_bytes``; ``today`` is a date in UTC."""
     today = today or datetime.now(UTC).date().isoformat()
     by_directory: dict[str, list[FileInfo]] = {}
@@ -35,7 +35,7 @@ def mergeable(files: Iterable[FileInfo], target_bytes: int, today: str | None = 
         if one.size < target_bytes // 2 and not one.name.startswith("_"):
             by_directory.setdefault(one.name.rpartition("/")[0], []).append(one)
     groups = [
-        Group(directory, _chosen(found, _is_over(directory, today)))
+        SmallFiles(directory, _chosen(found, _is_over(directory, today)))
         for directory, found in sorted(by_directory.items())
     ]
     return [group for group in groups if len(group.files) > 1]

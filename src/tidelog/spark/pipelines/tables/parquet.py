@@ -40,7 +40,7 @@ from tidelog.spark.pipelines.tables import (
 from tidelog.spark.pipelines.tables.filesystem import Files, files_at
 from tidelog.spark.pipelines.tables.lock import locked
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
-from tidelog.spark.pipelines.tables.merging import Group, mergeable
+from tidelog.spark.pipelines.tables.merging import SmallFiles, mergeable
 from tidelog.spark.pipelines.tables.schemas import merged
 from tidelog.spark.pipelines.tables.staging import NOTHING_IGNORED
 
@@ -172,10 +172,10 @@ class ParquetTable:
             )
         return done
 
-    def _mergeable(self, part: str, target_bytes: int) -> list[Group]:
+    def _mergeable(self, part: str, target_bytes: int) -> list[SmallFiles]:
         return mergeable(self.log.visible(part), target_bytes)
 
-    def _merge(self, group: Group, target_bytes: int) -> Compacted:
+    def _merge(self, group: SmallFiles, target_bytes: int) -> Compacted:
         # Another run may have merged these files meanwhile: in the state that this merge is based on, they
         # must still count, or their rows would be there twice.
         before = self.log.settled()
