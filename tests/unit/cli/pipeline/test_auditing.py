@@ -13,12 +13,12 @@ from tidelog.spark.pipelines.verify import Finding as ArchiveFinding
 
 def audited(*kinds: str) -> AuditReport:
     found = [Finding(kind, "orders", 0, 7, "broker 1", "a reason", "") for kind in kinds]
-    return AuditReport([], found, {kind: 1 for kind in kinds})
+    return AuditReport([], found, dict.fromkeys(kinds, 1))
 
 
 def verified(*kinds: str) -> VerifyReport:
     found = [ArchiveFinding(kind, "orders", "id", 0, 7, "a reason") for kind in kinds]
-    return VerifyReport([], found, {kind: 1 for kind in kinds}, covers_values=True)
+    return VerifyReport([], found, dict.fromkeys(kinds, 1), covers_values=True)
 
 
 def code(audit: AuditReport | None, verify: VerifyReport | None) -> int:
