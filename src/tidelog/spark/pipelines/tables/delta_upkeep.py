@@ -34,12 +34,12 @@ class CountedFiles(NamedTuple):
         return sum(one.size for one in self.files)
 
 
-def compact(one: "DeltaCommits", target_bytes: int, say: Say) -> Compacted:
+def compact(one: "DeltaCommits", target_bytes: int, say: Say, files_min: int) -> Compacted:
     table = one.load()
     if table is None or one.needs_jar(table):
         # Files do not tell by themselves which of their rows another program has deleted.
         return Compacted()
-    groups = list(small_files(table, target_bytes))
+    groups = list(small_files(table, target_bytes, files_min))
     done = Compacted()
     for number, group in enumerate(groups):
         say(f"compacting {number + 1} of {len(groups)} partitions")
@@ -53,10 +53,10 @@ def compact(one: "DeltaCommits", target_bytes: int, say: Say) -> Compacted:
     return done
 
 
-def small_files(table: Delta, target_bytes: int) -> Iterator[CountedFiles]:
+def small_files(table: Delta, target_bytes: int, files_min: int = 2) -> Iterator[CountedFiles]:
     found = _files(table)
     infos = [FileInfo(path, row["size_bytes"]) for path, row in found.items()]
-    for group in mergeable(infos, target_bytes):
+    for group in mergeable(infos, target_bytes, files_min):
         yield CountedFiles(group.files, sum(found[file.name]["num_records"] for file in group.files))
 
 

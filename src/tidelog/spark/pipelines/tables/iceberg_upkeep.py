@@ -40,9 +40,9 @@ class SmallDataFiles(NamedTuple):
     bytes: int
 
 
-def compact(one: "IcebergCommits", target_bytes: int, say: Say) -> Compacted:
+def compact(one: "IcebergCommits", target_bytes: int, say: Say, files_min: int) -> Compacted:
     table = one.load()
-    groups = list(small_files(table, target_bytes)) if table else []
+    groups = list(small_files(table, target_bytes, files_min)) if table else []
     done = Compacted()
     for start in range(0, len(groups), GROUPS_PER_COMMIT):
         chosen = groups[start : start + GROUPS_PER_COMMIT]
@@ -51,14 +51,14 @@ def compact(one: "IcebergCommits", target_bytes: int, say: Say) -> Compacted:
     return done
 
 
-def small_files(table: IcebergTable, target_bytes: int) -> Iterator[SmallDataFiles]:
+def small_files(table: IcebergTable, target_bytes: int, files_min: int = 2) -> Iterator[SmallDataFiles]:
     """By the rule of plain Parquet, which knows directories."""
     found: dict[str, DataFile] = {}
     for number, task in enumerate(table.scan().plan_files()):
         if not task.delete_files:
             found[f"{_directory(table, task.file)}/{number}"] = task.file
     infos = [FileInfo(name, file.file_size_in_bytes) for name, file in found.items()]
-    for group in mergeable(infos, target_bytes):
+    for group in mergeable(infos, target_bytes, files_min):
         yield from _bounded([found[one.name] for one in group.files], GROUP_FILES_MAX * target_bytes)
 
 

@@ -155,12 +155,16 @@ class ParquetTable:
 
     # -- merging ---------------------------------------------------------------------------
 
-    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+    def compact(self, *, target_bytes: int, say: Say, files_min: int = 2) -> Compacted:
         """Concatenated without sorting: the rows of each file are already in the order of their partition,
         and a sort would cost more than all the rest.
         """
         done = Compacted()
-        groups = [group for part in (RECORDS, UNDECODABLE) for group in self._mergeable(part, target_bytes)]
+        groups = [
+            group
+            for part in (RECORDS, UNDECODABLE)
+            for group in mergeable(self.log.visible(part), target_bytes, files_min)
+        ]
         for number, group in enumerate(groups):
             say(f"merging small files: {number + 1} of {len(groups)} directories")
             one = self._merge(group, target_bytes)
@@ -171,9 +175,6 @@ class ParquetTable:
                 done.added_bytes + one.added_bytes,
             )
         return done
-
-    def _mergeable(self, part: str, target_bytes: int) -> list[SmallFiles]:
-        return mergeable(self.log.visible(part), target_bytes)
 
     def _merge(self, group: SmallFiles, target_bytes: int) -> Compacted:
         # Another run may have merged these files meanwhile: in the state that this merge is based on, they
