@@ -55,7 +55,10 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "relay": (relay.run, "what the relay between all parties costs, which the lab makes network faults with"),
     "sim": (simulator.run_all, "simulated brokers: how much faster than real time on one core"),
     "spark": (spark.run, "Spark reading and writing topics, beside its own Kafka connector"),
-    "spark-volume": (spark.run_volume, "Spark reading ten times as much: cost per row and memory"),
+    "spark-volume": (
+        spark.run_volume,
+        "Spark reading and archiving ten times as much: cost per row, memory and files",
+    ),
     "archive-drill": (
         archive_drill.run,
         "an archive under kills, new fields, new topics; every record counted",
@@ -80,6 +83,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--rounds", type=int, help="interleaved rounds; medians are shown (default 7, failover 30; quick 1)"
     )
     option("--rows", type=int, help="of the spark benches (default 10 M, quick 1 M)")
+    option("--value-bytes", type=int, help="of spark-volume: the size of values (default 1000)")
     option("--queries", help="of the spark and loop benches: those with one of these words in them (a,b)")
     option("--minutes", type=float, help="of steady and archive-drill (default 10, quick 0.5)")
     option("--faults", type=int, help="of the faults bench: a series of so many, of all kinds")
@@ -119,6 +123,7 @@ def options_from(arguments: argparse.Namespace) -> Options:
         table_format=arguments.format,
         standalone=arguments.standalone,
         rows=arguments.rows,
+        value_bytes=arguments.value_bytes,
         queries=tuple(arguments.queries.split(",")) if arguments.queries else (),
         seconds=arguments.seconds or (1.0 if quick else 3.0),
         volume_mb=arguments.volume,

@@ -49,6 +49,7 @@ class Options:
     table_format: str = "parquet"  # of the archive's drill
     standalone: bool = False  # the archive's drill on executors of their own
     rows: int | None = None  # of the benches with Spark
+    value_bytes: int | None = None  # of the bench of Spark's volume
     queries: tuple[str, ...] = ()  # of the bench with Spark; none: all
     seconds: float = 3.0  # per measurement
     volume_mb: int = 400  # written per measurement at most

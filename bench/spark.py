@@ -33,6 +33,9 @@ COLUMNS = (
     Column("cpu_us", "CPU µs/row", ",.3f"),
     Column("worker_mb", "worker MB", ",.0f"),
 )
+VOLUME_COLUMNS = (*COLUMNS, Column("file_mb", "file MB", ",.0f"))
+VOLUME_BYTES = 1000
+VOLUME_QUERIES = {"noop": "reading", "archive": "archiving"}
 
 
 class SparkProcess:
@@ -159,6 +162,7 @@ class Bench:
                             "seconds": cost["seconds"],
                             "cpu_us": cost["cpu_seconds"] * 1e6 / rows,
                             "worker_mb": cost["worker_mb"],
+                            "file_mb": cost.get("file_mb"),
                         }
                     )
         for name, measured in found.items():
@@ -206,21 +210,27 @@ def run(options: Options) -> list[Report]:
 
 
 def run_volume(options: Options) -> list[Report]:
-    """Whether a row costs the same, and memory stays flat, when there is ten times as much to read."""
+    """Whether a row costs the same, and memory stays flat, when there is ten times as much to read or to
+    archive; and how large the files of the archive are.
+    """
     rows = (options.rows or (QUICK_ROWS if options.quick else ROWS)) // PARTITIONS * PARTITIONS
-    report = Report(
-        f"Spark reading {rows:,} records of 1 KB, and a tenth of them", COLUMNS, ("query", "source")
-    )
+    size = options.value_bytes or VOLUME_BYTES
+    title = f"Spark reading and archiving {rows:,} records of {size:,} B, and a tenth of them"
+    report = Report(title, VOLUME_COLUMNS, ("query", "source"))
     with running(options) as bench:
-        bench.fill("volume", rows, 1000)
-        part = rows // 10
-        bench.fill("tenth", part, 1000)
-        for label, topic, count in (("a tenth", "tenth", part), ("all", "volume", rows)):
-            step = {"query": "noop", "topic": topic, "expected": count, "source": "tidelog"}
-            bench.measure(label, {"tidelog": step}, count, report)
-    for key, name, bound in (("cpu_us", "CPU per row", 1.15), ("worker_mb", "memory of a worker", 1.15)):
-        grown = report.ratio(
-            key, {"query": "all", "source": "tidelog"}, {"query": "a tenth", "source": "tidelog"}
-        )
-        report.checks.append(Check(f"{name}, all over a tenth", grown, bound, at_least=False))
+        parts = {"a tenth": ("tenth", rows // 10), "all": ("volume", rows)}
+        for topic, count in parts.values():
+            bench.fill(topic, count, size)
+        for query in VOLUME_QUERIES:
+            for part, (topic, count) in parts.items():
+                step = {"query": query, "topic": topic, "expected": count, "source": "tidelog"}
+                bench.measure(f"{VOLUME_QUERIES[query]}, {part}", {"tidelog": step}, count, report)
+    report.checks = [check for name in VOLUME_QUERIES.values() for check in _volume_checks(report, name)]
     return [report]
+
+
+def _volume_checks(report: Report, name: str) -> Iterator[Check]:
+    whole, tenth = ({"query": f"{name}, {part}", "source": "tidelog"} for part in ("all", "a tenth"))
+    for key, meaning in (("cpu_us", "CPU per row"), ("worker_mb", "memory of a worker")):
+        grown = report.ratio(key, whole, tenth)
+        yield Check(f"{name}: {meaning}, all over a tenth", grown, 1.15, at_least=False)

@@ -113,7 +113,7 @@ CASES: tuple[Case | SchemaCase, ...] = (
     Case("seven columns", "noop", _PLAIN, 2.0),
     Case("to Parquet", "parquet", _PLAIN, 1.3),
     Case("AvailableNow to Parquet", "available now", _PLAIN, 1.3),
-    Case("archive", "archive", _PLAIN, 1.3),
+    Case("archive", "archive", _PLAIN, 2.0),
     Case("sum of lengths, lz4", "sum", Topic("lz4", codec="lz4", share=0.5), 2.0, 1.2, 1.5),
     Case("sum of lengths, zstd", "sum", Topic("zstd", codec="zstd", share=0.5), 2.0, 1.2, 1.5),
     Case("sum of lengths, 1 KB", "sum", Topic("large", value_size=1000, share=0.1), 1.3),

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from tidelog.spark import OptionError
-from tidelog.spark.pipelines import Archive, Decoding, Topics, archive, read_archive
+from tidelog.spark.pipelines import Archive, Compaction, Decoding, Topics, archive, compact, read_archive
 from tidelog.spark.pipelines.stepping import RecordsLost
 from tidelog.spark.pipelines.tables import PositionMoved, TableLocked
 from tidelog.spark.pipelines.tables.filesystem import HadoopFiles, files_at
@@ -65,8 +65,8 @@ def test_a_field_that_is_added_on_the_same_day_survives_the_merge(
         return sorted((row.id, row.name) for row in rows)
 
     assert found() == [(1, None), (2, "b")]
-    report = archive(spark, Archive(topics, target, wider, merge_bytes=1 << 20))
-    assert report.merged_files == 2 and report.files == 2  # of records and of undecodable ones
+    merged = compact(spark, Compaction(target, 1 << 20))
+    assert (merged.removed_files, merged.files) == (4, 2)  # of records and of undecodable ones
     assert found() == [(1, None), (2, "b")]
     apart = open_table(spark, target, "parquet").read_undecodable()
     assert apart is not None and sorted(bytes(row.value) for row in apart.collect()) == [
@@ -252,9 +252,10 @@ def test_an_archive_on_a_file_system_that_only_hadoop_knows(
     job = Archive(Topics(bootstrap, "007,7"), f"{mounted}/archive")
     for first in (0, 10):
         produce(bootstrap, "007", *numbers(first, first + 10))
-        report = archive(spark, job)
+        archive(spark, job)
     produce(bootstrap, "7", "20")
-    assert (report.total, report.merged_files) == (20, 1)
+    merged = compact(spark, Compaction(job.target))
+    assert (merged.records, merged.removed_files, merged.files) == (20, 2, 1)
     assert len(list((tmp_path / "mounted/archive/records").rglob("*.parquet"))) == 1
     archive(spark, job)
     rows = read_archive(spark, job.target)

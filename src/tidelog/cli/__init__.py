@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 when it failed, 2 if it was not understood, 130 after Ctrl-C."""
+    """Run one command; the exit code is 0, 1 when it failed, 2 if it was not understood, 3 if a check
+    found a problem, 130 after Ctrl-C.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _dispatch(words)

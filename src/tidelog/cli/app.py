@@ -172,7 +172,10 @@ def run(words: Sequence[str]) -> int:
         if error.format_message():  # Without words: a group without a command has just printed its help.
             complain(_sentence(error))
         return error.exit_code
-    except (CommandFailed, TidelogError) as error:
+    except CommandFailed as error:
+        complain(str(error))
+        return error.exit_code
+    except TidelogError as error:
         complain(str(error))
         return 1
     except (KeyboardInterrupt, typer.Abort):

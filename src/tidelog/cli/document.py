@@ -38,7 +38,8 @@ For all commands:
   127.0.0.1:9092.
 - Tables are for people; `--json` prints the same for scripts.
 - A command that fails prints the reason on standard error. The exit code is 0 for success, 1 for
-  failure, 2 for an invalid command line, and 130 after Ctrl-C.
+  failure, 2 for an invalid command line, 3 if `pipeline audit` or `pipeline verify` found a
+  problem, and 130 after Ctrl-C.
 - Settings keep Kafka's names; [configuration.md](configuration.md) lists them.
 
 `tidelog up --dir DIR` creates these files, and scripts can rely on them:

@@ -6,9 +6,17 @@ import sys
 class CommandFailed(Exception):
     """What went wrong, in one sentence that says what to do about it where we know."""
 
+    exit_code = 1
+
     def __init__(self, sentence: str, kafka_error: str = "") -> None:
         super().__init__(sentence)
         self.kafka_error = kafka_error  # Kafka's name of the error, where it was one
+
+
+class ProblemFound(CommandFailed):
+    """A check was carried out, and what it checks is not as it should be."""
+
+    exit_code = 3
 
 
 def complain(sentence: str) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, ProblemFound
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.pipeline.run import (
     Master,
@@ -63,7 +63,7 @@ def audit(
     conf: SparkSettings = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Compare all replicas of topics, and an archive with the topics. Exits with 1 if one is damaged or
+    """Compare all replicas of topics, and an archive with the topics. Exits with 3 if one is damaged or
     differs, and prints where.
 
     Example: tidelog pipeline audit orders --archive /data/orders
@@ -112,7 +112,7 @@ def verify(
     conf: SparkSettings = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Compare an archive with its topics: every committed record is there once. Exits with 1 if not, and
+    """Compare an archive with its topics: every committed record is there once. Exits with 3 if not, and
     prints which.
 
     Example: tidelog pipeline verify /data/orders
@@ -143,7 +143,7 @@ def _existing_topics(report: "VerifyReport") -> list[str]:
 
 
 def _conclude(audited: "AuditReport | None", verified: "VerifyReport | None", json: bool) -> None:
-    """Print both reports; :class:`CommandFailed` with the first finding."""
+    """Print both reports; :class:`ProblemFound` or :class:`CommandFailed` if it does not hold."""
     if json:
         print_json(
             {
@@ -156,20 +156,33 @@ def _conclude(audited: "AuditReport | None", verified: "VerifyReport | None", js
         _print_verify(verified)
     if audited is not None and not json:
         _print_audit(audited)
-    if audited is not None and not audited.holds:
-        first = audited.findings[0]
-        place = f" ({first.place})" if first.place else ""
-        what = "cannot all be read" if set(audited.counts) == {"unread"} else "are damaged or differ"
-        raise CommandFailed(
-            f"The replicas {what}, first at {first.topic}-{first.partition}, offset {first.offset}, "
-            f"broker {first.broker}: {first.detail}{place}."
-        )
+    if failure := _failure(audited, verified):
+        raise failure
+
+
+def _failure(audited: "AuditReport | None", verified: "VerifyReport | None") -> CommandFailed | None:
+    """The first finding; of replicas that could not be read, nothing is known."""
+    is_unread = audited is not None and set(audited.counts) == {"unread"}
+    if audited is not None and not audited.holds and not is_unread:
+        return ProblemFound(f"The replicas are damaged or differ, {_first_replica(audited)}")
     if verified is not None and not verified.holds:
         found = verified.findings[0]
-        raise CommandFailed(
+        return ProblemFound(
             f"The archive and the topics differ, first at {found.topic}-{found.partition}, offset "
             f"{found.offset}: {found.detail}."
         )
+    if audited is not None and is_unread:
+        return CommandFailed(f"The replicas cannot all be read, {_first_replica(audited)}")
+    return None
+
+
+def _first_replica(report: "AuditReport") -> str:
+    first = report.findings[0]
+    place = f" ({first.place})" if first.place else ""
+    return (
+        f"first at {first.topic}-{first.partition}, offset {first.offset}, broker {first.broker}: "
+        f"{first.detail}{place}."
+    )
 
 
 def _print_audit(report: "AuditReport") -> None:

@@ -46,6 +46,7 @@ from tidelog.cli.pipeline.table_options import (
     PartitionBy,
     TableFormat,
     TableOptions,
+    chosen_format,
     chosen_options,
 )
 from tidelog.cli.pipeline.topics import require_topics
@@ -90,7 +91,7 @@ def archive(
     drop_value: Annotated[
         bool, flag("--drop-value", help="Keep only the decoded values, not the original bytes.")
     ] = False,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     delta: Annotated[bool, flag("--delta", help="The same as --table-format delta.")] = False,
     catalog: Catalog = None,
     table_options: TableOptions = [],  # noqa: B006
@@ -138,7 +139,7 @@ def archive(
                 message,
             ),
             not drop_value,
-            "delta" if delta else table_format,
+            chosen_format(table_format, delta=delta),
             merge_mb << 20,
             every,
             time_ms(from_time, "--from-time"),

@@ -75,9 +75,12 @@ def decoding(
     from tidelog.spark.schemas.registry import RegistrySettings
 
     if value_format is None:
-        for option, given in (("--schema", schema), ("--registry", registry), ("--schema-id", schema_ids)):
-            if given:
-                raise CommandFailed(f"{option} needs --format.")
+        _refuse_without_format(
+            {
+                "--schema": schema, "--registry": registry, "--registry-option": registry_options,
+                "--subject": subject, "--schema-id": schema_ids, "--message": message,
+            }
+        )  # fmt: skip
         return None
     settings = None
     if registry is not None:
@@ -96,3 +99,10 @@ def decoding(
     if schema is not None and schema.startswith("@"):
         return Decoding.from_file(value_format, schema[1:], **more)
     return Decoding(value_format, schema or "", **more)
+
+
+def _refuse_without_format(given: dict[str, Any]) -> None:
+    """Values stay bytes without a format, so these options would say nothing."""
+    for option, value in given.items():
+        if value:
+            raise CommandFailed(f"{option} says how to decode values, and needs --format.")

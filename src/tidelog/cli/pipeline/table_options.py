@@ -4,14 +4,16 @@ from typing import Annotated
 
 import typer
 
+from tidelog.cli.failure import CommandFailed
 from tidelog.cli.pipeline.run import pairs
 
 TableFormat = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--table-format",
         metavar="FORMAT",
         help="parquet, iceberg or delta; the same in every run of an archive.",
+        show_default="parquet",
     ),
 ]
 Catalog = Annotated[
@@ -41,6 +43,12 @@ PartitionBy = Annotated[
         show_default="as before, or by day",
     ),
 ]
+
+
+def chosen_format(table_format: str | None, *, delta: bool) -> str:
+    if delta and table_format not in (None, "delta"):
+        raise CommandFailed(f"--delta and --table-format {table_format} exclude each other.")
+    return "delta" if delta else table_format or "parquet"
 
 
 def chosen_options(

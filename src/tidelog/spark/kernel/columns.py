@@ -211,42 +211,48 @@ def _bitmap(valid: int, rows: int, nulls: int) -> pa.Buffer | None:
 
 def _headers(kind: Any, rows: int, spans: pa.Buffer) -> pa.Array:
     """A list for each row; null, as in Spark's own source, if a record has no headers."""
+    told, buffers = _filled_headers(rows, spans)
+    entry, count = kind.value_type, told[s.ENTRIES]
+    name = pa.Array.from_buffers(
+        entry.field(0).type, count, [None, buffers[s.NAME_ENDS], buffers[s.NAME_BYTES]], null_count=0
+    )
+    nulls = told[s.CONTENT_NULLS]
+    bitmap = _bitmap(buffers[s.CONTENT_VALID].address, count, nulls)
+    content = pa.Array.from_buffers(
+        entry.field(1).type,
+        count,
+        [bitmap, buffers[s.CONTENT_ENDS], buffers[s.CONTENT_BYTES]],
+        null_count=nulls,
+    )
+    pairs = pa.Array.from_buffers(entry, count, [None], null_count=0, children=[name, content])
+    empty = told[s.EMPTY_LISTS]
+    bitmap = _bitmap(buffers[s.LIST_VALID].address, rows, empty)
+    return pa.Array.from_buffers(
+        kind, rows, [bitmap, buffers[s.LIST_ENDS]], null_count=empty, children=[pairs]
+    )
+
+
+def _filled_headers(
+    rows: int, spans: pa.Buffer
+) -> "tuple[ctypes.Array[ctypes.c_int64], dict[int, pa.Buffer]]":
+    """What the loops say of the headers, and the buffers that they filled, by slot."""
     told = (ctypes.c_int64 * s.HEADER_SLOTS)()
     told[s.SPANS] = spans.address
     told[s.SPAN_ROWS] = rows
     if _loops().measure_headers(ctypes.addressof(told)) < 0:
         raise BrokenRecords(0)
-    entries, names, contents = told[s.ENTRIES], told[s.NAME_SIZE], told[s.CONTENT_SIZE]
+    entries = told[s.ENTRIES]
     sizes = {
         s.LIST_ENDS: 4 * rows + 4,
         s.LIST_VALID: rows,
         s.NAME_ENDS: 4 * entries + 4,
-        s.NAME_BYTES: names,
+        s.NAME_BYTES: told[s.NAME_SIZE],
         s.CONTENT_ENDS: 4 * entries + 4,
         s.CONTENT_VALID: entries,
-        s.CONTENT_BYTES: contents,
+        s.CONTENT_BYTES: told[s.CONTENT_SIZE],
     }
     buffers = {slot: pa.allocate_buffer(size + s.PADDING_BYTES) for slot, size in sizes.items()}
     for slot, buffer in buffers.items():
         told[slot] = buffer.address
     _loops().fill_headers(ctypes.addressof(told))
-    exact = {slot: buffer.slice(0, sizes[slot]) for slot, buffer in buffers.items()}
-    entry = kind.value_type
-    name = pa.Array.from_buffers(
-        entry.field(0).type, entries, [None, exact[s.NAME_ENDS], exact[s.NAME_BYTES]], null_count=0
-    )
-    nulls = told[s.CONTENT_NULLS]
-    content = pa.Array.from_buffers(
-        entry.field(1).type,
-        entries,
-        [
-            _bitmap(buffers[s.CONTENT_VALID].address, entries, nulls),
-            exact[s.CONTENT_ENDS],
-            exact[s.CONTENT_BYTES],
-        ],
-        null_count=nulls,
-    )
-    pairs = pa.Array.from_buffers(entry, entries, [None], null_count=0, children=[name, content])
-    empty = told[s.EMPTY_LISTS]
-    bitmap = _bitmap(buffers[s.LIST_VALID].address, rows, empty)
-    return pa.Array.from_buffers(kind, rows, [bitmap, exact[s.LIST_ENDS]], null_count=empty, children=[pairs])
+    return told, {slot: buffer.slice(0, sizes[slot]) for slot, buffer in buffers.items()}

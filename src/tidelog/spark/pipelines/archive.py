@@ -66,6 +66,11 @@ class Archive:
             raise OptionError(
                 "Dead letters are records that a schema does not fit; give a format and a schema."
             )
+        if not self.keeps_value and self.decoding is None:
+            raise OptionError(
+                "Without decoding, nothing would be left of the values: give a format and a schema, or leave "
+                "--drop-value out (in Python: keeps_value=True)."
+            )
         if self.table_format not in TABLE_FORMATS:
             raise OptionError(
                 f"The table format is {self.table_format!r}; allowed: {', '.join(TABLE_FORMATS)}."

@@ -183,22 +183,32 @@ def send(
     )
     consumer = Consumer({**settings, "group.id": name, "enable.auto.commit": False})
     try:
-        # Ends what a killed run left open, so the note that is read next is final.
-        producer.init_transactions(_TIMEOUT_S)
-        sent = _read_note(consumer, spans)
-        producer.begin_transaction()
-        counts = _produce(producer, topic, _unsent(_chained(first, letters), sent))
-        if counts:
-            noted = [Sent.joined(place, spans[place], sent.get(place)) for place in counts]
-            offsets = [one.to_offset(place) for place, one in zip(counts, noted, strict=True)]
-            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), _TIMEOUT_S)
-            producer.commit_transaction(_TIMEOUT_S)
-        else:
-            producer.abort_transaction(_TIMEOUT_S)
+        return _send_unsent(producer, consumer, topic, _chained(first, letters), spans)
     except KafkaException as error:
         raise DeadLettersFailed(_why(error, topic, name)) from None
     finally:
         consumer.close()
+
+
+def _send_unsent(
+    producer: "Producer",
+    consumer: "Consumer",
+    topic: str,
+    letters: Iterable[Letter],
+    spans: Mapping[Place, Span],
+) -> int:
+    # Ends what a killed run left open, so the note that is read next is final.
+    producer.init_transactions(_TIMEOUT_S)
+    sent = _read_note(consumer, spans)
+    producer.begin_transaction()
+    counts = _produce(producer, topic, _unsent(letters, sent))
+    if not counts:
+        producer.abort_transaction(_TIMEOUT_S)
+        return 0
+    noted = [Sent.joined(place, spans[place], sent.get(place)) for place in counts]
+    offsets = [one.to_offset(place) for place, one in zip(counts, noted, strict=True)]
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), _TIMEOUT_S)
+    producer.commit_transaction(_TIMEOUT_S)
     return sum(counts.values())
 
 

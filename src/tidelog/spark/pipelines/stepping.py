@@ -32,6 +32,8 @@ ROWS_PER_STEP = 10_000_000
 """A killed run repeats at most one step; a step costs Spark about a second besides its rows."""
 COMPACT_EVERY_S = 3600.0
 """How often a run that goes on merges small files."""
+COMPACT_FILES_MIN = 8
+"""Of a day that is not over: a run every five minutes would otherwise merge a few files each time."""
 
 # A leader that was just elected may report an older high watermark until its followers have fetched, or until
 # they have left the in-sync set (replica.lag.time.max.ms, half a minute). Taken for a loss that is allowed,
@@ -311,7 +313,9 @@ class Stepper:
             return
         self._compacted_at = now
         try:
-            done = self._table.compact(target_bytes=self._compact_bytes, say=self._say_progress)
+            done = self._table.compact(
+                target_bytes=self._compact_bytes, say=self._say_progress, files_min=COMPACT_FILES_MIN
+            )
         except PositionMoved:
             self._note("Small files were not merged, because another run changed the table at the same time.")
             return

@@ -77,7 +77,7 @@ class MemoryTable:
         self.at = step.after
         return Added(records=len(new), files=1, bytes=10 * len(new))
 
-    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+    def compact(self, *, target_bytes: int, say: Say, files_min: int = 2) -> Compacted:
         self.compactions += 1
         return Compacted(removed_files=5, added_files=1)
 

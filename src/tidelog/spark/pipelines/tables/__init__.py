@@ -169,8 +169,10 @@ class Table(Protocol):
         without rows moves the position.
         """
 
-    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
-        """Merge files smaller than half of ``target_bytes``. The position and the rows stay."""
+    def compact(self, *, target_bytes: int, say: Say, files_min: int = 2) -> Compacted:
+        """Merge files smaller than half of ``target_bytes``, of a day that is not over at least
+        ``files_min``. The position and the rows stay.
+        """
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
         """Remove what only older snapshots, or killed runs, refer to. Formats without snapshots remove the

@@ -226,10 +226,10 @@ class DeltaCommits:
 
     # -- the rest --------------------------------------------------------------------------
 
-    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+    def compact(self, *, target_bytes: int, say: Say, files_min: int = 2) -> Compacted:
         from tidelog.spark.pipelines.tables.delta_upkeep import compact
 
-        return compact(self, target_bytes, say)
+        return compact(self, target_bytes, say, files_min)
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
         table = self.load()

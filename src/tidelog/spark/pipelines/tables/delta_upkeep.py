@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.spark.pipelines.tables.delta import DeltaCommits
 
 
-class Group(NamedTuple):
+class CountedFiles(NamedTuple):
     """Small files of one partition."""
 
     files: list[FileInfo]
@@ -34,12 +34,12 @@ class Group(NamedTuple):
         return sum(one.size for one in self.files)
 
 
-def compact(one: "DeltaCommits", target_bytes: int, say: Say) -> Compacted:
+def compact(one: "DeltaCommits", target_bytes: int, say: Say, files_min: int) -> Compacted:
     table = one.load()
     if table is None or one.needs_jar(table):
         # Files do not tell by themselves which of their rows another program has deleted.
         return Compacted()
-    groups = list(small_files(table, target_bytes))
+    groups = list(small_files(table, target_bytes, files_min))
     done = Compacted()
     for number, group in enumerate(groups):
         say(f"compacting {number + 1} of {len(groups)} partitions")
@@ -53,11 +53,11 @@ def compact(one: "DeltaCommits", target_bytes: int, say: Say) -> Compacted:
     return done
 
 
-def small_files(table: Delta, target_bytes: int) -> Iterator[Group]:
+def small_files(table: Delta, target_bytes: int, files_min: int = 2) -> Iterator[CountedFiles]:
     found = _files(table)
     infos = [FileInfo(path, row["size_bytes"]) for path, row in found.items()]
-    for group in mergeable(infos, target_bytes):
-        yield Group(group.files, sum(found[file.name]["num_records"] for file in group.files))
+    for group in mergeable(infos, target_bytes, files_min):
+        yield CountedFiles(group.files, sum(found[file.name]["num_records"] for file in group.files))
 
 
 def _files(table: Delta) -> dict[str, dict[str, Any]]:
@@ -65,7 +65,7 @@ def _files(table: Delta) -> dict[str, dict[str, Any]]:
     return {row["path"]: row for row in rows}
 
 
-def _merge(one: "DeltaCommits", group: Group, target_bytes: int) -> Compacted:
+def _merge(one: "DeltaCommits", group: CountedFiles, target_bytes: int) -> Compacted:
     table = one.load()
     old = [file.name for file in group.files]
     if table is None or not {*old} <= _files(table).keys():

@@ -269,10 +269,10 @@ class IcebergCommits:
 
     # -- the rest --------------------------------------------------------------------------
 
-    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+    def compact(self, *, target_bytes: int, say: Say, files_min: int = 2) -> Compacted:
         from tidelog.spark.pipelines.tables.iceberg_upkeep import compact
 
-        return compact(self, target_bytes, say) if self.load() else Compacted()
+        return compact(self, target_bytes, say, files_min) if self.load() else Compacted()
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
         from tidelog.spark.pipelines.tables.iceberg_upkeep import expire

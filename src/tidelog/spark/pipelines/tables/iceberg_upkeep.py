@@ -33,16 +33,16 @@ GROUPS_PER_COMMIT = 16
 GROUP_FILES_MAX = 64  # Times the wanted size: what one job of Spark merges.
 
 
-class Group(NamedTuple):
+class SmallDataFiles(NamedTuple):
     """Small files of one partition, or of the old partitions of one topic, that are merged."""
 
     files: list[DataFile]
     bytes: int
 
 
-def compact(one: "IcebergCommits", target_bytes: int, say: Say) -> Compacted:
+def compact(one: "IcebergCommits", target_bytes: int, say: Say, files_min: int) -> Compacted:
     table = one.load()
-    groups = list(small_files(table, target_bytes)) if table else []
+    groups = list(small_files(table, target_bytes, files_min)) if table else []
     done = Compacted()
     for start in range(0, len(groups), GROUPS_PER_COMMIT):
         chosen = groups[start : start + GROUPS_PER_COMMIT]
@@ -51,14 +51,14 @@ def compact(one: "IcebergCommits", target_bytes: int, say: Say) -> Compacted:
     return done
 
 
-def small_files(table: IcebergTable, target_bytes: int) -> Iterator[Group]:
+def small_files(table: IcebergTable, target_bytes: int, files_min: int = 2) -> Iterator[SmallDataFiles]:
     """By the rule of plain Parquet, which knows directories."""
     found: dict[str, DataFile] = {}
     for number, task in enumerate(table.scan().plan_files()):
         if not task.delete_files:
             found[f"{_directory(table, task.file)}/{number}"] = task.file
     infos = [FileInfo(name, file.file_size_in_bytes) for name, file in found.items()]
-    for group in mergeable(infos, target_bytes):
+    for group in mergeable(infos, target_bytes, files_min):
         yield from _bounded([found[one.name] for one in group.files], GROUP_FILES_MAX * target_bytes)
 
 
@@ -87,20 +87,20 @@ def _last_day(unit: str, number: int) -> datetime.date:
     return datetime.date(1970 + months // 12, months % 12 + 1, 1) - datetime.timedelta(days=1)
 
 
-def _bounded(files: list[DataFile], bytes_max: int) -> Iterator[Group]:
+def _bounded(files: list[DataFile], bytes_max: int) -> Iterator[SmallDataFiles]:
     taken: list[DataFile] = []
     size = 0
     for file in sorted(files, key=lambda one: one.file_path):
         if size + file.file_size_in_bytes > bytes_max and len(taken) > 1:
-            yield Group(taken, size)
+            yield SmallDataFiles(taken, size)
             taken, size = [], 0
         taken.append(file)
         size += file.file_size_in_bytes
     if len(taken) > 1:
-        yield Group(taken, size)
+        yield SmallDataFiles(taken, size)
 
 
-def _merge(one: "IcebergCommits", groups: list[Group], target_bytes: int) -> Compacted:
+def _merge(one: "IcebergCommits", groups: list[SmallDataFiles], target_bytes: int) -> Compacted:
     table = one.load()
     if table is None:
         return Compacted()

@@ -5,7 +5,8 @@ not keep the table correct, which conditional changes do (:mod:`tidelog.spark.pi
 may be wrong in the rarest races.
 
 A lock is taken over if its owner is dead. On the owner's own machine that is known at once; elsewhere its
-owner must not have renewed it for :data:`EXPIRY_S`.
+owner must not have renewed it for :data:`EXPIRY_S`. Clocks that differ by more than that make a lock seem to
+be dead.
 """
 
 import json
@@ -49,7 +50,8 @@ class Owner:
     def is_dead(self) -> bool:
         if self.is_here:
             return not _runs(self.pid, self.started)
-        return time.time() - self.renewed > EXPIRY_S
+        # In the future, too: a clock that was ahead would otherwise keep the lock until then.
+        return abs(time.time() - self.renewed) > EXPIRY_S
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")

@@ -19,6 +19,11 @@ What is staged may vanish at any time before it is moved. A user takes it for th
   an entry with the state before.
 
 Then the rows are added again.
+
+The log itself may vanish, too, or its last entry: users delete what they take for damaged. So the change is
+written beside its staging directory before it is committed, and deleted right before the entry before. A
+change that is found there, with files in their places and without an entry, is the one that was being
+carried out (:meth:`Log._resolve`).
 """
 
 import json
@@ -34,7 +39,9 @@ from tidelog.spark.pipelines.tables.filesystem import FileInfo, Files
 LOG = "_log"
 STAGING = "_staging"
 
-_MARK = ".staged"  # Behind the name of a staging directory: nobody has begun to remove it.
+# Behind the name of a staging directory.
+_MARK = ".staged"  # Nobody has begun to remove it.
+_CHANGE = ".change"  # Its moves and removes, before they are committed and until they are carried out.
 _ENTRY = re.compile(rf"{LOG}/(\d+)\.json")
 # Number of the task, and of its file in the directory. Files that are not compressed have no codec's suffix.
 _PART = re.compile(r"part-(\d+)-.*[.-]c(\d+)\.(?:\w+\.)?parquet$")
@@ -91,6 +98,9 @@ class Log:
         # Only the last entry is ever carried out: what it says must be true before there is another.
         if self.is_pending(after) and not self._carry_out(after):
             raise PositionMoved("Files of an earlier step were deleted; run the pipeline again.")
+        if change.staging:
+            planned = {"moves": change.moves, "removes": change.removes}
+            self._files.write(change.staging + _CHANGE, json.dumps(planned).encode())
         # Looked at as late as possible: what was deleted later is missing in :meth:`_carry_out`.
         if change.staging and not self._files.exists(change.staging + _MARK):
             raise PositionMoved("What a step had written was deleted; run the pipeline again.")
@@ -120,12 +130,44 @@ class Log:
         that may change the table; another one, whose lock was broken, does its step again.
         """
         entry = self.settled()
-        abandoned, marks = self._files.directories(STAGING), self._files.files(STAGING)
-        for mark in marks:
-            self._files.delete(mark.name)
+        abandoned, beside = self._files.directories(STAGING), self._files.files(STAGING)
+        for change in [one.name for one in beside if one.name.endswith(_CHANGE)]:
+            if not self._resolve(change, entry):
+                return self.recover()
+        for one in beside:
+            self._files.delete(one.name)
         for directory in abandoned:
             self._files.delete(directory)
         return entry
+
+    def _resolve(self, name: str, entry: Entry) -> bool:
+        """End a change that was being carried out when its entry was deleted. False: ``entry`` is not the
+        state any more.
+
+        A merge is finished: what it replaces may be gone in part. A step is finished if the whole log is
+        gone, because the position is then found from the rows. If an earlier entry is left, that one has the
+        position, and the rows of the step are removed and read again. So they are if files are missing.
+        """
+        try:
+            planned = json.loads(self._files.read(name))
+        except FileNotFoundError:
+            return False
+        moves: dict[str, str] = planned["moves"]
+        if not any(self._files.exists(target) for target in moves.values()):
+            return True  # It was never committed, or nothing of it was moved.
+        if self.last() != entry:
+            return False  # Another process has committed it meanwhile.
+        finishes = bool(planned["removes"]) or not self._numbers()
+        if finishes and all(self._is_moved(*move) for move in moves.items()):
+            replaced = planned["removes"]
+        else:
+            replaced = list(moves.values())
+        for one in replaced:
+            self._files.delete(one)
+        return True
+
+    def _is_moved(self, source: str, target: str) -> bool:
+        return self._files.move(source, target) or self._files.exists(target)
 
     def settled(self) -> Entry:
         """The state, with all files where it says."""
@@ -143,6 +185,7 @@ class Log:
         """What was staged and will not be committed, or has been moved."""
         self._files.delete(staging + _MARK)
         self._files.delete(staging)
+        self._files.delete(staging + _CHANGE)
 
     def staged(self, staging: str) -> list[FileInfo]:
         """What Spark wrote. A task that lost against its copy may write to a hidden directory afterwards."""

@@ -48,6 +48,8 @@ def open_table(
             f"A Parquet archive has no option {unknown[0]}: leave it out, or use --table-format iceberg or "
             "--table-format delta."
         )
+    if table_format != "parquet" and BREAK_LOCK in (options or {}):
+        raise OptionError("Only a Parquet archive has a lock: leave --break-lock out.")
     table = FORMATS[table_format].open(spark, target, options or {})
     found = None if _is_in_catalog(options) else format_of(spark, target)
     if found not in (None, table_format):

@@ -40,7 +40,7 @@ from tidelog.spark.pipelines.tables import (
 from tidelog.spark.pipelines.tables.filesystem import Files, files_at
 from tidelog.spark.pipelines.tables.lock import locked
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
-from tidelog.spark.pipelines.tables.merging import Group, mergeable
+from tidelog.spark.pipelines.tables.merging import SmallFiles, mergeable
 from tidelog.spark.pipelines.tables.schemas import merged
 from tidelog.spark.pipelines.tables.staging import NOTHING_IGNORED
 
@@ -155,12 +155,16 @@ class ParquetTable:
 
     # -- merging ---------------------------------------------------------------------------
 
-    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+    def compact(self, *, target_bytes: int, say: Say, files_min: int = 2) -> Compacted:
         """Concatenated without sorting: the rows of each file are already in the order of their partition,
         and a sort would cost more than all the rest.
         """
         done = Compacted()
-        groups = [group for part in (RECORDS, UNDECODABLE) for group in self._mergeable(part, target_bytes)]
+        groups = [
+            group
+            for part in (RECORDS, UNDECODABLE)
+            for group in mergeable(self.log.visible(part), target_bytes, files_min)
+        ]
         for number, group in enumerate(groups):
             say(f"merging small files: {number + 1} of {len(groups)} directories")
             one = self._merge(group, target_bytes)
@@ -172,10 +176,7 @@ class ParquetTable:
             )
         return done
 
-    def _mergeable(self, part: str, target_bytes: int) -> list[Group]:
-        return mergeable(self.log.visible(part), target_bytes)
-
-    def _merge(self, group: Group, target_bytes: int) -> Compacted:
+    def _merge(self, group: SmallFiles, target_bytes: int) -> Compacted:
         # Another run may have merged these files meanwhile: in the state that this merge is based on, they
         # must still count, or their rows would be there twice.
         before = self.log.settled()

@@ -67,7 +67,7 @@ class Commits(Protocol):
         one.
         """
 
-    def compact(self, *, target_bytes: int, say: Say) -> Compacted: ...
+    def compact(self, *, target_bytes: int, say: Say, files_min: int = 2) -> Compacted: ...
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted: ...
 
@@ -139,11 +139,11 @@ class TwoTables:
             if kept is not None:
                 kept.unpersist()
 
-    def compact(self, *, target_bytes: int, say: Say) -> Compacted:
+    def compact(self, *, target_bytes: int, say: Say, files_min: int = 2) -> Compacted:
         self.prepare(say)
         return _sum(
-            self._records.compact(target_bytes=target_bytes, say=say),
-            self._undecodable.compact(target_bytes=target_bytes, say=say),
+            self._records.compact(target_bytes=target_bytes, say=say, files_min=files_min),
+            self._undecodable.compact(target_bytes=target_bytes, say=say, files_min=files_min),
         )
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted:

@@ -203,18 +203,32 @@ def _searched(
     """Single records that differ: the first findings, how many there are, and how many were compacted
     away.
     """
+    differing = _differing(spark, suspects, parted, found).persist()
+    by_place = {(one.place.topic, one.place.partition): one for one in suspects}
+    try:
+        counts, compacted_away = _counted_differences(differing, by_place)
+        return _first_differences(differing, by_place), counts, compacted_away
+    finally:
+        differing.unpersist()
+
+
+def _differing(
+    spark: "SparkSession", suspects: list[Judged], parted: "DataFrame", found: "DataFrame"
+) -> "DataFrame":
     from pyspark.sql import functions
 
-    places = spark.createDataFrame(
-        [one.place for one in suspects], "topic string, topic_id string, partition int"
+    places = [one.place for one in suspects]
+    chosen = functions.broadcast(
+        spark.createDataFrame(places, "topic string, topic_id string, partition int")
     )
-    chosen = functions.broadcast(places)
-    archived = parted.where(functions.col("part") == KEPT).join(
-        chosen, ["topic", "topic_id", "partition"], "semi"
-    )
-    theirs = found.join(chosen, ["topic", "partition"], "semi")
-    differing = facts.differences(spark, archived, theirs).persist()
-    by_place = {(one.place.topic, one.place.partition): one for one in suspects}
+    kept = parted.where(functions.col("part") == KEPT)
+    archived = kept.join(chosen, ["topic", "topic_id", "partition"], "semi")
+    return facts.differences(spark, archived, found.join(chosen, ["topic", "partition"], "semi"))
+
+
+def _counted_differences(
+    differing: "DataFrame", by_place: Mapping[tuple[str, int], Judged]
+) -> tuple[dict[str, int], int]:
     counts: dict[str, int] = {}
     compacted_away = 0
     for row in differing.groupBy("topic", "partition", "kind").count().collect():
@@ -222,19 +236,20 @@ def _searched(
             compacted_away += row["count"]
         else:
             counts[row["kind"]] = counts.get(row["kind"], 0) + row["count"]
-    compacted = [list(key) for key, one in by_place.items() if one.now is not None and one.now.is_compacted]
+    return counts, compacted_away
+
+
+def _first_differences(differing: "DataFrame", by_place: Mapping[tuple[str, int], Judged]) -> list[Finding]:
     shown = differing
-    for topic, partition in compacted:
-        shown = shown.where(
-            ~((shown.topic == topic) & (shown.partition == partition) & (shown.kind == "unknown"))
-        )
+    for (topic, partition), one in by_place.items():
+        if _is_allowed(one, "unknown"):
+            allowed = (shown.topic == topic) & (shown.partition == partition) & (shown.kind == "unknown")
+            shown = shown.where(~allowed)
     first = shown.orderBy("topic", "partition", "offset").limit(FINDINGS_SHOWN).collect()
-    differing.unpersist()
-    findings = [
+    return [
         Finding(kind, *by_place[topic, partition].place, offset, _DETAILS[kind])
         for topic, partition, offset, kind in first
     ]
-    return findings, counts, compacted_away
 
 
 def _is_allowed(one: Judged, kind: str) -> bool:

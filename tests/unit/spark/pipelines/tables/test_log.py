@@ -164,6 +164,39 @@ def test_a_change_whose_staged_files_are_deleted_is_undone_or_complete(name: str
     assert undone
 
 
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("lost", ["_log", "the last entry"])
+def test_a_change_whose_entry_is_deleted_while_files_are_moved_is_finished_or_undone(
+    name: str, lost: str
+) -> None:
+    """By a user, who takes the log for damaged. What is in place is then all that tells the position."""
+    change, start = CHANGES[name], filled()
+    outcomes = set()
+    for operation in range(operations_of(start, change)):
+        contents = dict(start)
+        with pytest.raises(Died):
+            change(dying(contents, operation))
+        survivor = MemoryFiles(contents)
+        entries = [one.name for one in survivor.files("_log")]
+        beside = [one.name for one in survivor.files("_staging")]
+        if lost != "_log" and (len(entries) < 2 or not any(name.endswith(".change") for name in beside)):
+            continue  # One entry is the log. Two without a change are there for the moment of a deletion.
+        survivor.delete("_log" if lost == "_log" else entries[-1])
+        for again in range(40):
+            try:
+                Log(dying(contents, again)).recover()
+            except Died:
+                continue
+            break
+        rows = in_place(survivor)
+        assert rows == list(range(len(rows))) and len(rows) in (9, 13)
+        if lost != "_log":
+            assert rows == rows_seen(survivor) == list(range(9))
+        assert not survivor.exists("_staging")
+        outcomes.add(len(rows))
+    assert outcomes == ({9, 13} if (name, lost) == ("append", "_log") else {9})
+
+
 def test_a_first_change_whose_staged_files_are_deleted_is_undone() -> None:
     for operation in range(operations_of({}, CHANGES["append"])):
         contents: dict[str, bytes] = {}

@@ -27,7 +27,7 @@ from tidelog.spark.pipelines.tables import (
 )
 from tidelog.spark.pipelines.tables.filesystem import FileInfo, HadoopFiles, LocalFiles
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
-from tidelog.spark.pipelines.tables.merging import Group
+from tidelog.spark.pipelines.tables.merging import SmallFiles
 from tidelog.spark.pipelines.tables.parquet import ParquetTable
 from unit.spark.pipelines.tables.memory_files import Died, MemoryFiles, dying
 
@@ -234,14 +234,14 @@ class FakeTable(ParquetTable):
         return FakeRows(cast(MemoryFiles, self.files), names)
 
 
-def with_two_files() -> tuple[dict[str, bytes], Group]:
+def with_two_files() -> tuple[dict[str, bytes], SmallFiles]:
     files = MemoryFiles()
     for number in range(2):
         step = Run(files)
         step.stage(number)
         step.commit()
     found = Log(files).visible("records")
-    return files.contents, Group(DAY, [FileInfo(one.name, one.size) for one in found])
+    return files.contents, SmallFiles(DAY, [FileInfo(one.name, one.size) for one in found])
 
 
 def test_files_that_another_run_is_merging_are_not_merged_again() -> None:
