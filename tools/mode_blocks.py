@@ -9,8 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from tidelog.cli.modes import QUESTIONS
-from tidelog.config.promises import EXAMPLES, Terms, describe, may_lose, reads_continue, writes_continue
 from tidelog.controller.successions.mode_changes import STEPS
+from tidelog.planner.faults import Faults, Placement
+from tidelog.planner.model import outcome
+from tidelog.planner.promises import EXAMPLES, Terms, may_lose
+from tidelog.planner.table import describe
 from tidelog.replication.modes import MODES
 from tidelog.replication.progress import Progress
 
@@ -118,14 +121,9 @@ def _outcome(terms: Terms, dead: tuple[str, ...]) -> str:
     places = frozenset("ABC".index(name) for name in dead)
     if any(place >= terms.replicas for place in places):
         return "–"
-    going_on = [
-        word
-        for word, goes in (
-            ("writes", writes_continue(terms, places)),
-            ("reads", reads_continue(terms, places)),
-        )
-        if goes
-    ]
+    # With controllers on other machines.
+    found = outcome(terms, Placement(tuple(range(terms.replicas))), Faults(dead=places))
+    going_on = [word for word, goes in (("writes", found.writes), ("reads", found.reads)) if goes]
     lost = "; data loss possible if lost for good" if may_lose(terms, destroyed=places) else ""
     return (" and ".join(going_on) or "nothing") + lost
 

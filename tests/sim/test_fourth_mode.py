@@ -13,7 +13,6 @@ import pytest
 
 from tidelog.cli.app import app
 from tidelog.config import modes as settings
-from tidelog.config import promises
 from tidelog.config.modes import ISR
 from tidelog.controller import successions
 from tidelog.controller.availability import BrokerAvailability
@@ -22,6 +21,7 @@ from tidelog.controller.successions import Succession, isr, mode_changes
 from tidelog.controller.successions.mode_changes import Step
 from tidelog.controller.successions.steps import Rules, led_by
 from tidelog.errors import ErrorCode
+from tidelog.planner import promises
 from tidelog.replication import modes as replication
 from tidelog.replication.attachments.successors import Successors
 from tidelog.replication.modes import Mode

@@ -11,7 +11,8 @@ from tidelog.cli.tables import print_json, print_table
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.topic.mode_changes import print_change, print_unconfirmed
 from tidelog.config import TOPIC_SETTINGS
-from tidelog.config.promises import SYNC_EVERY_MESSAGE, Terms, describe, examples
+from tidelog.planner.promises import SYNC_EVERY_MESSAGE, Terms, examples
+from tidelog.planner.table import describe
 
 # Key of a promise → its row heading.
 QUESTIONS = {

@@ -1,14 +1,15 @@
 """What the faults of a round may cost a topic: said beforehand in sentences, and as bounds to judge by.
 
-Pure. Starts from the functions behind ``tidelog modes`` (:mod:`tidelog.config.promises`,
-:mod:`tidelog.config.outages`), and adds time: which faults overlap, how long a failover may take.
+Pure. Starts from the functions behind ``tidelog modes`` (:mod:`tidelog.planner.promises`,
+:mod:`tidelog.planner.outages`), and adds time: which faults overlap, how long a failover may take.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tidelog.config.outages import (
+from tidelog.lab.faults.catalog import ADMINISTRATION, FAULTS
+from tidelog.planner.outages import (
     CLIENTS,
     Line,
     Outage,
@@ -18,8 +19,7 @@ from tidelog.config.outages import (
     records_may_be_lost,
     writes_go_on,
 )
-from tidelog.config.promises import RULES, Terms, losses
-from tidelog.lab.faults.catalog import ADMINISTRATION, FAULTS
+from tidelog.planner.promises import RULES, Terms, losses
 
 MARGIN_S = 2.0
 """For an election and the clients' search for the new leader, on a busy machine."""
@@ -141,7 +141,7 @@ def _interruptions(setting: Setting, hits: Sequence[Hit], end_s: float) -> _Inte
         late = any(hit.fault in _SLOW | _CUT for hit in active) and leader_stays(setting.terms, now)
         found = _Interruptions(
             found.stops_s + (end - start if stops else 0.0),
-            found.reads_go_on and reads_go_on(now),
+            found.reads_go_on and reads_go_on(setting.terms, now),
             found.waits_for_late or late,
         )
     return found

@@ -2,15 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
+from tidelog.planner.faults import default_controllers
+
 
 def choose_voters(brokers: Iterable[int]) -> list[int]:
-    """The first three brokers, or five of five and more; fewer brokers all vote.
-
-    Three tolerate 1 failure and five tolerate 2. More voters would make every metadata change wait for more
-    disks, and an even number tolerates no more failures than the odd one below it.
-    """
-    ids = sorted(brokers)
-    return ids[:5] if len(ids) >= 5 else ids[:3]
+    return list(default_controllers(brokers))
 
 
 def quorum_voters(addresses: Mapping[int, str]) -> str:

@@ -21,7 +21,6 @@ Whether a decision is due follows from the losses that the checkers saw, not fro
 assumes (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
 """
 
-from tidelog.config.promises import by_hand
 from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller import configs, leadership, reassignment
 from tidelog.controller.image import ClusterImage
@@ -29,6 +28,7 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.successions import mode_changes
 from tidelog.errors import TidelogError
+from tidelog.planner.promises import by_hand
 from tidelog.sim import contradicted, hanging, stuck
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.promises.place import Key

@@ -7,7 +7,7 @@ import pytest
 from tidelog.cli.app import app
 from tidelog.cli.modes import QUESTIONS, terms_of
 from tidelog.config import TOPIC_SETTINGS
-from tidelog.config.promises import Terms
+from tidelog.planner.promises import Terms
 
 
 def run(*words: str) -> None:

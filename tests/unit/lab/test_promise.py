@@ -2,9 +2,9 @@
 
 import pytest
 
-from tidelog.config.outages import CLIENTS
-from tidelog.config.promises import EXAMPLES, Terms
 from tidelog.lab.promise import MARGIN_S, RECOVERY_S, RETURN_S, Hit, Promise, Setting, promise
+from tidelog.planner.outages import CLIENTS
+from tidelog.planner.promises import EXAMPLES, Terms
 
 MODES = ("isr", "async", "double", "quorum")
 A, B, C = 1, 2, 3
@@ -96,7 +96,11 @@ class TestTimes:
 
 class TestReads:
     def test_they_go_on_while_a_replica_lives(self) -> None:
-        assert [of(mode, hit("kill", A, B)).reads_go_on for mode in MODES] == [True, False, False, True]
+        assert all(of(mode, hit("kill", A)).reads_go_on for mode in MODES)
+        # Two of three take the controllers' majority with them.
+        assert not any(of(mode, hit("kill", A, B)).reads_go_on for mode in MODES)
+        apart = [promise(setting(mode, voters=(7, 8, 9)), [hit("kill", A, B)], 8.0) for mode in MODES]
+        assert [each.reads_go_on for each in apart] == [True, False, False, True]
 
 
 class TestLoss:

@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from tidelog.config.outages import CLIENTS
-from tidelog.config.promises import EXAMPLES
 from tidelog.lab.experiment.model import Checks
 from tidelog.lab.promise import UNTIL_DECIDED, Hit, Setting, promise
 from tidelog.lab.results import ALLOWED, BROKEN, KEPT, NOT_RUN, Figures, Latency, Round
 from tidelog.lab.verdict import Judgement, judge, overall
+from tidelog.planner.outages import CLIENTS
+from tidelog.planner.promises import EXAMPLES
 
 FINE = Figures(acknowledged=1000, received=1000, redundant_after_s=0.5, writes_stood_still_s=0.2)
 KILL = Hit("kill", (1,), (), 1, 0.0, 3.0)

@@ -12,7 +12,7 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.topic.recover import topic_mode
-from tidelog.config.promises import by_hand
+from tidelog.planner.promises import by_hand
 
 DESCRIBE_LOG_DIRS = 35
 NOT_NEEDED = "ELECTION_NOT_NEEDED"

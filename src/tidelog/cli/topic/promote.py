@@ -18,7 +18,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import count, print_json, print_table
-from tidelog.config.promises import by_hand
+from tidelog.planner.promises import by_hand
 
 LIST_OFFSETS, DESCRIBE_LOG_DIRS = 2, 35
 ANY_REPLICA = -2  # as replica id: any replica answers with its own log end offset

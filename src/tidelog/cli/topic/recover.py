@@ -17,7 +17,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import print_json, print_table
-from tidelog.config.promises import by_hand
+from tidelog.planner.promises import by_hand
 
 LIST_OFFSETS = 2
 ANY_REPLICA = -2  # as replica id: any replica answers with its own log end offset

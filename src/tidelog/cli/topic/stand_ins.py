@@ -6,7 +6,7 @@ from typing import Any
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.config.promises import RULES
+from tidelog.planner.promises import RULES
 
 
 def correct(description: dict[str, Any], bootstrap: str) -> None:

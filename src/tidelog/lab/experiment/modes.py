@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from tidelog.config import TOPIC_SETTINGS
 from tidelog.config.modes import DEFAULTS, WITHOUT_MEANING
-from tidelog.config.promises import EXAMPLES, SYNC_EVERY_MESSAGE, Terms, heading_of
 from tidelog.lab.experiment.checking import ExperimentError
 from tidelog.lab.experiment.model import Experiment, TopicSpec
+from tidelog.planner.promises import EXAMPLES, SYNC_EVERY_MESSAGE, Terms, heading_of
 
 CHOICES: dict[str, Terms] = {
     "isr": EXAMPLES["isr"],

@@ -6,12 +6,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidelog.config import BROKER_SETTINGS
-from tidelog.config.outages import CLIENTS
 from tidelog.lab.experiment.model import Experiment, FaultStep
 from tidelog.lab.experiment.parties import CLIENTS as CLIENTS_WORD
 from tidelog.lab.experiment.parties import Casting, Party, resolve, resolve_between
 from tidelog.lab.faults.catalog import FAULTS
 from tidelog.lab.promise import MARGIN_S, Hit
+from tidelog.planner.outages import CLIENTS
 
 OVERHEAD_S = 5.0  # of a round: topics, the start of the load, reading back
 START_S = 4.0  # of a cluster

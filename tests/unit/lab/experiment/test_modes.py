@@ -2,10 +2,10 @@
 
 import pytest
 
-from tidelog.config.promises import EXAMPLES, Terms
 from tidelog.lab.experiment.checking import ExperimentError
 from tidelog.lab.experiment.model import Experiment, LoadSpec, TopicSpec
 from tidelog.lab.experiment.modes import CHOICES, heading, terms_of, with_mode, with_modes
+from tidelog.planner.promises import EXAMPLES, Terms
 
 EXPERIMENT = Experiment(
     name="x",

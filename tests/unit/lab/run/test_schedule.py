@@ -1,10 +1,10 @@
 """What is done when."""
 
-from tidelog.config.outages import CLIENTS
 from tidelog.lab.experiment.model import Experiment, FaultStep, Phase
 from tidelog.lab.experiment.parties import Casting
 from tidelog.lab.promise import Hit
 from tidelog.lab.run.schedule import Action, actions, estimate_s, expanded, planned_hits, stretched
+from tidelog.planner.outages import CLIENTS
 
 NOW = Casting((1, 2, 3), 2, (3, 1), 1, (1, 2, 3))
 

@@ -1,6 +1,6 @@
 """What a topic promises while brokers are down, cut off from each other or unable to write.
 
-:mod:`tidelog.config.promises` counts replicas; here they are brokers, and the controllers count, too. Pure
+:mod:`tidelog.planner.promises` counts replicas; here they are brokers, and the controllers count, too. Pure
 arithmetic about one moment: what came before is not known, except who led when it began. All replicas were in
 sync before.
 
@@ -11,7 +11,7 @@ alive for some and dead for others, several outcomes are possible, and none is p
 from collections.abc import Iterable, Set
 from typing import NamedTuple
 
-from tidelog.config.promises import LEADER, RULES, Terms, may_lose, writes_continue
+from tidelog.planner.promises import LEADER, RULES, Terms, may_lose, writes_continue
 from tidelog.types import majority
 
 CLIENTS = -1
@@ -29,6 +29,8 @@ class Outage(NamedTuple):
     voters: tuple[int, ...]  # of the controllers' quorum; none: they are elsewhere, and alive
     dead: Set[int] = frozenset()  # down, frozen or without power
     unwritable: Set[int] = frozenset()  # up, but their disks refuse writes
+    slow: Set[int] = frozenset()  # do not keep up; as followers they are left out
+    controllers_lost: bool = False  # The majority of the controllers is gone for another reason.
     cut: Set[Line] = frozenset()  # lines that do not work
 
     def works(self, one: int, other: int) -> bool:
@@ -57,9 +59,43 @@ def leader_stays(terms: Terms, now: Outage) -> bool:
     return _leads(terms, now, now.leader)
 
 
-def reads_go_on(now: Outage) -> bool:
-    """Whether clients can read committed records: a replica is alive that they reach."""
-    return any(replica not in now.dead and now.works(replica, CLIENTS) for replica in now.replicas)
+def reads_go_on(terms: Terms, now: Outage) -> bool:
+    """Whether clients can read committed records: a replica serves them that they reach.
+
+    Where there is no leader, the controllers have to say who serves instead: a stand-in, or a new leader.
+    Voters also serve without them, but clients are sent to the leader that was last known.
+    :data:`READS_NEED_CONTROLLERS` is the place to change when followers serve without them.
+    """
+    rule = RULES[terms.mode]
+    there = [each for each in now.replicas if each not in now.dead and now.works(each, CLIENTS)]
+    if not READS_NEED_CONTROLLERS:
+        return bool(there)
+    if rule.elects_itself and writes_go_on(terms, now):
+        return True
+    if not rule.elects_itself and now.leader in there and _is_confirmed(terms, now):
+        return True
+    if rule.serves_without_leader:
+        return any(controllers_decide(now, each) for each in there)
+    # Below the minimum, the last ones that fell behind hold all that was committed, and may lead.
+    late = now.slow if terms.replicas - len(now.slow & {*now.replicas}) >= terms.copies else frozenset()
+    return _is_given_up(terms, now) and any(
+        controllers_decide(now, each) for each in there if each != now.leader and each not in late
+    )
+
+
+READS_NEED_CONTROLLERS = True
+
+
+def _is_confirmed(terms: Terms, now: Outage) -> bool:
+    """Whether the leader knows that there is no other one: the controllers say so, or every replica that
+    could have been appointed still follows it. A primary needs no confirmation: no other one is appointed.
+    """
+    if controllers_decide(now, now.leader) or not RULES[terms.mode].leader_can_be_replaced:
+        return True
+    others = [each for each in now.replicas if each != now.leader]
+    return all(
+        now.can_write(each) and now.works(each, now.leader) and each not in now.slow for each in others
+    )
 
 
 def records_may_be_lost(
@@ -70,7 +106,7 @@ def records_may_be_lost(
     destroyed: Set[int] = frozenset(),
     without_power: Set[int] = frozenset(),
 ) -> bool:
-    """:func:`tidelog.config.promises.may_lose` for brokers."""
+    """:func:`tidelog.planner.promises.may_lose` for brokers."""
     return may_lose(
         terms,
         destroyed=positions(destroyed, leader, replicas),
@@ -86,6 +122,8 @@ def positions(brokers: Iterable[int], leader: int, replicas: tuple[int, ...]) ->
 
 def controllers_decide(now: Outage, broker: int) -> bool:
     """Whether this broker reaches a controller that a majority of the controllers follows."""
+    if now.controllers_lost:
+        return False
     if not now.voters:
         return True
     alive = [voter for voter in now.voters if now.can_write(voter)]
@@ -101,7 +139,10 @@ def _leads(terms: Terms, now: Outage, leader: int) -> bool:
     rule = RULES[terms.mode]
     if leader not in now.replicas or not now.can_write(leader) or not now.works(leader, CLIENTS):
         return False
+    if leader != now.leader and leader in now.slow:
+        return False
     useless = {each for each in now.replicas if not (now.can_write(each) and now.works(leader, each))}
+    useless |= now.slow - {leader}
     if not writes_continue(terms, positions(useless, leader, now.replicas)):
         return False
     asks_controllers = rule.leader_can_be_replaced and not rule.elects_itself

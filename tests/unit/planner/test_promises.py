@@ -8,22 +8,36 @@ from pathlib import Path
 import pytest
 
 from tidelog.config.modes import ISR, MODES, PRIMARY_BACKUP, QUORUM
-from tidelog.config.promises import (
+from tidelog.planner.faults import Faults, Placement
+from tidelog.planner.model import outcome
+from tidelog.planner.promises import (
     DLEDGER_OF_FIVE,
     EXAMPLES,
     RULES,
     Terms,
-    describe,
     losses,
     may_lose,
-    reads_continue,
     survives_destruction,
-    survives_reading,
-    survives_writing,
     writes_continue,
 )
+from tidelog.planner.table import describe, failures_tolerated
 
 A, B, C = 0, 1, 2
+
+
+def elsewhere(terms: Terms) -> Placement:
+    """Controllers that no fault reaches."""
+    return Placement(tuple(range(terms.replicas)))
+
+
+def tolerated(terms: Terms) -> tuple[int, int]:
+    """Failures tolerated for writes and reads, with controllers elsewhere."""
+    return failures_tolerated(terms, elsewhere(terms))
+
+
+def reads_continue(terms: Terms, dead: frozenset[int]) -> bool:
+    return outcome(terms, elsewhere(terms), Faults(dead=dead)).reads
+
 
 ALL_TERMS = [
     Terms(mode, replicas, min_in_sync=minimum, synced=synced, degrades=degrades)
@@ -90,13 +104,12 @@ def test_the_numbers_hold_for_every_fault_set_of_their_size(terms: Terms) -> Non
     def sets(size: int) -> list[frozenset[int]]:
         return [frozenset(each) for each in combinations(places, size)]
 
-    writing, destroyed = survives_writing(terms), survives_destruction(terms)
+    (writing, reading), destroyed = tolerated(terms), survives_destruction(terms)
     assert all(writes_continue(terms, dead) for dead in sets(writing))
     assert not all(writes_continue(terms, dead) for dead in sets(writing + 1))
     assert not any(may_lose(terms, destroyed=gone) for gone in sets(destroyed))
     assert any(may_lose(terms, destroyed=gone) for gone in sets(destroyed + 1))
-    assert all(reads_continue(terms, dead) for dead in sets(survives_reading(terms)))
-    assert not reads_continue(terms, frozenset(places))
+    assert reading == terms.replicas - 1
 
 
 @pytest.mark.parametrize("failures", [1, 2, 3])
@@ -104,14 +117,14 @@ def test_2n_plus_1_against_n_plus_1(failures: int) -> None:
     quorum = Terms(QUORUM, RULES[QUORUM].nodes_for(failures))
     isr = Terms(ISR, RULES[ISR].nodes_for(failures), min_in_sync=1)
     assert (quorum.replicas, isr.replicas) == (2 * failures + 1, failures + 1)
-    assert survives_writing(quorum) == survives_writing(isr) == failures
-    assert survives_writing(quorum._replace(replicas=quorum.replicas - 1)) < failures
+    assert tolerated(quorum)[0] == tolerated(isr)[0] == failures
+    assert tolerated(quorum._replace(replicas=quorum.replicas - 1))[0] < failures
 
 
 def test_the_exercise_with_five_nodes() -> None:
     """Any two dead: both go on; three dead: both refuse; an acknowledged record has three copies in both."""
     for terms in DLEDGER_OF_FIVE:
-        assert (terms.copies, survives_writing(terms), survives_destruction(terms)) == (3, 2, 2)
+        assert (terms.copies, tolerated(terms)[0], survives_destruction(terms)) == (3, 2, 2)
 
 
 def test_what_is_said_follows_the_settings() -> None:
@@ -135,21 +148,25 @@ def test_what_is_said_follows_the_settings() -> None:
 # What an operator may have set → (copies before acknowledgement, failures tolerated for writes and for reads,
 # disks that may be lost, minimum replicas, when writes stop), by hand from the truth table of faults.
 SETTINGS = {
-    Terms(ISR, 3, min_in_sync=2): (2, 1, 2, 1, 2, "2 of 3 replicas are down"),
-    Terms(ISR, 3, min_in_sync=1): (1, 2, 2, 0, 1, "3 of 3 replicas are down"),
+    # The brokers are the controllers: with two of three dead, no leader is appointed.
+    Terms(ISR, 3, min_in_sync=2): (2, 1, 1, 1, 2, "2 of 3 replicas are down"),
+    Terms(ISR, 3, min_in_sync=1): (
+        *(1, 1, 1, 0, 1),
+        "2 of 3 replicas are down, and the controllers' majority with them",
+    ),
     Terms(ISR, 2, min_in_sync=2): (2, 0, 1, 1, 2, "1 of 2 replicas is down"),
     Terms(PRIMARY_BACKUP, 2, min_in_sync=1): (1, 0, 1, 0, 1, "the primary is down"),
     Terms(PRIMARY_BACKUP, 2, min_in_sync=2): (2, 0, 1, 1, 2, "the primary or its backup is down"),
-    Terms(PRIMARY_BACKUP, 3, min_in_sync=2): (2, 0, 2, 1, 2, "the primary is down, or 2 of its 2 backups"),
+    Terms(PRIMARY_BACKUP, 3, min_in_sync=2): (2, 0, 1, 1, 2, "the primary is down, or 2 of its 2 backups"),
     Terms(PRIMARY_BACKUP, 2, min_in_sync=2, degrades=True): (
         *(2, 0, 1, 0, 2),
         "the primary is down; without backups, writes pause for replication.degrade.after.ms",
     ),
-    Terms(QUORUM, 3, synced=True): (2, 1, 2, 1, 3, "2 of 3 replicas are down"),
-    Terms(QUORUM, 5, synced=True): (3, 2, 4, 2, 3, "3 of 5 replicas are down"),
+    Terms(QUORUM, 3, synced=True): (2, 1, 1, 1, 3, "2 of 3 replicas are down"),
+    Terms(QUORUM, 5, synced=True): (3, 2, 2, 2, 3, "3 of 5 replicas are down"),
     # One more copy to wait for, and nothing more survived.
-    Terms(QUORUM, 4, synced=True): (3, 1, 3, 1, 3, "2 of 4 replicas are down"),
-    Terms(QUORUM, 3, synced=False): (2, 1, 2, 1, 3, "2 of 3 replicas are down"),
+    Terms(QUORUM, 4, synced=True): (3, 1, 1, 1, 3, "2 of 4 replicas are down"),
+    Terms(QUORUM, 3, synced=False): (2, 1, 1, 1, 3, "2 of 3 replicas are down"),
 }
 
 

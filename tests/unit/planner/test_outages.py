@@ -7,8 +7,8 @@ from collections.abc import Set
 
 import pytest
 
-from tidelog.config.outages import CLIENTS, Outage, line, reads_go_on, records_may_be_lost, writes_go_on
-from tidelog.config.promises import EXAMPLES, Terms
+from tidelog.planner.outages import CLIENTS, Outage, line, reads_go_on, records_may_be_lost, writes_go_on
+from tidelog.planner.promises import EXAMPLES, Terms
 
 MODES = ("isr", "async", "double", "quorum")
 REPLICAS = {"isr": (1, 2, 3), "async": (1, 2), "double": (1, 2), "quorum": (1, 2, 3)}
@@ -54,12 +54,19 @@ def test_disks_that_refuse_writes_are_like_dead_brokers_for_writes(
     name: str, dead: set[int], expected: tuple[bool, ...]
 ) -> None:
     assert tuple(goes_on(mode, unwritable=dead) for mode in MODES) == expected
-    assert all(reads_go_on(outage(mode, unwritable=dead)) for mode in MODES)
 
 
 def test_committed_records_are_readable_while_a_replica_lives() -> None:
-    assert [reads_go_on(outage(mode, dead={1, 2})) for mode in MODES] == [True, False, False, True]
-    assert not any(reads_go_on(outage(mode, dead={1, 2, 3})) for mode in MODES)
+    """Where the controllers say who serves."""
+
+    def readable(mode: str, *dead: int, voters: tuple[int, ...] = ELSEWHERE) -> bool:
+        return reads_go_on(EXAMPLES[mode], outage(mode, voters, dead=set(dead)))
+
+    assert [readable(mode, 1, 2) for mode in MODES] == [True, False, False, True]
+    assert [readable(mode, 1) for mode in MODES] == [True] * 4
+    assert not any(readable(mode, 1, 2, 3) for mode in MODES)
+    # Two of three brokers that are the controllers take their majority with them.
+    assert not any(readable(mode, 1, 2, voters=(1, 2, 3)) for mode in MODES)
 
 
 class TestCuts:
@@ -83,8 +90,9 @@ class TestCuts:
         assert writes_go_on(EXAMPLES["quorum"], now)
 
     def test_a_replica_can_be_read_that_clients_reach(self) -> None:
-        assert reads_go_on(outage("isr")._replace(cut=cut(1, CLIENTS)))
-        assert not reads_go_on(outage("isr")._replace(cut=cut(CLIENTS, 1, 2, 3)))
+        assert reads_go_on(EXAMPLES["quorum"], outage("quorum")._replace(cut=cut(1, CLIENTS)))
+        for mode in MODES:
+            assert not reads_go_on(EXAMPLES[mode], outage(mode)._replace(cut=cut(CLIENTS, 1, 2, 3)))
 
 
 class TestControllersElsewhere:

@@ -1,11 +1,12 @@
 """What each replication mode promises, as data and as arithmetic over a topic's settings.
 
-``tidelog modes`` prints it, the documentation shows it, and a planner can call the same functions. Nothing
-here looks at a cluster: replicas are numbered by their position, 0 is the leader or primary, and all of them
-are alive before the faults.
+``tidelog modes`` prints it, the documentation shows it, and the rest of the planner asks the same functions.
+Nothing here looks at a cluster: replicas are numbered by their position, 0 is the leader or primary, and all
+of them are alive before the faults.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import combinations
 from typing import NamedTuple
 
 from tidelog.config.modes import COPIES, ISR, LEAST_REPLICAS, PRIMARY_BACKUP, QUORUM
@@ -24,6 +25,7 @@ class Terms(NamedTuple):
     synced: bool = False  # flush.messages=1
     unclean: bool = False  # unclean.leader.election.enable
     degrades: bool = False  # a late backup may be left out of the count
+    acks: str = "all"  # of producers: all, 1 or 0
 
     @property
     def copies(self) -> int:
@@ -40,8 +42,9 @@ class Rule(NamedTuple):
     """The part of a promise that differs from mode to mode."""
 
     writes_continue: Callable[[Terms, Set[int]], bool]
-    keeps: Callable[[Terms], int]  # how many replicas may lose their data without losing a record
-    leader_holds_all: bool  # The leader holds every acknowledged record.
+    # Whether these replicas may be the only ones with an acknowledged record, if those had faults.
+    may_hold_alone: Callable[[Terms, Set[int], Set[int]], bool]
+    decides: Callable[[Terms, Set[int]], bool]  # without an operator, when these replicas have lost data
     least_replicas: Callable[[Terms], int]  # with which these settings are accepted
     leader: str  # what users call it
     leader_can_be_replaced: bool  # when it is down
@@ -65,15 +68,34 @@ def _primary_and_enough_left(terms: Terms, dead: Set[int]) -> bool:
     return LEADER not in dead and (terms.may_degrade or _enough_left(terms, dead))
 
 
-def _all_but_one_copy(terms: Terms) -> int:
-    return 0 if terms.may_degrade else terms.copies - 1
+def _in_sync_set(terms: Terms, holders: Set[int], affected: Set[int]) -> bool:
+    """An acknowledged record is on all members, and a replica without a fault is a member."""
+    return len(holders) >= terms.copies and frozenset(range(terms.replicas)) - affected <= holders
 
 
-def _minority(terms: Terms) -> int:
+def _primary_and_copies(terms: Terms, holders: Set[int], affected: Set[int]) -> bool:
+    """Any backups complete the copies. Late ones are left out where the topic allows it."""
+    needed = terms.copies
+    if terms.may_degrade:
+        in_time = sum(place not in affected for place in range(LEADER + 1, terms.replicas))
+        needed = min(needed, 1 + in_time)
+    return LEADER in holders and len(holders) >= needed
+
+
+def _any_majority(terms: Terms, holders: Set[int], affected: Set[int]) -> bool:
+    return len(holders) >= terms.copies
+
+
+def _always(terms: Terms, lost: Set[int]) -> bool:
+    return True
+
+
+def _majority_remembers(terms: Terms, lost: Set[int]) -> bool:
     """A replica that lost its data does not vote. If the others are no majority, there is no leader until an
-    operator decides. With an even number of replicas that is one loss before all copies are gone.
+    operator chooses a log, which may lack records. With an even number of replicas that is one loss before
+    all copies are gone.
     """
-    return terms.replicas - terms.copies
+    return terms.replicas - len(lost) >= terms.copies
 
 
 def _as_many_as_copies(terms: Terms) -> int:
@@ -85,8 +107,8 @@ _STRICT = "strict within a partition"
 RULES: dict[str, Rule] = {
     ISR: Rule(
         writes_continue=_enough_left,
-        keeps=_all_but_one_copy,
-        leader_holds_all=True,
+        may_hold_alone=_in_sync_set,
+        decides=_always,
         least_replicas=_as_many_as_copies,
         leader="leader",
         leader_can_be_replaced=True,
@@ -103,8 +125,8 @@ RULES: dict[str, Rule] = {
     ),
     PRIMARY_BACKUP: Rule(
         writes_continue=_primary_and_enough_left,
-        keeps=_all_but_one_copy,
-        leader_holds_all=True,
+        may_hold_alone=_primary_and_copies,
+        decides=_always,
         least_replicas=_as_many_as_copies,
         leader="primary",
         leader_can_be_replaced=False,
@@ -119,8 +141,8 @@ RULES: dict[str, Rule] = {
     ),
     QUORUM: Rule(
         writes_continue=_enough_left,
-        keeps=_minority,
-        leader_holds_all=False,
+        may_hold_alone=_any_majority,
+        decides=_majority_remembers,
         least_replicas=lambda terms: LEAST_REPLICAS[QUORUM],
         leader="leader",
         leader_can_be_replaced=True,
@@ -141,38 +163,42 @@ RULES: dict[str, Rule] = {
 
 
 def writes_continue(terms: Terms, dead: Set[int]) -> bool:
-    """Whether acks=all writes are still acknowledged with these replicas dead, after a failover at most."""
+    """Whether acks=all writes are still acknowledged with these replicas dead, after a failover at most,
+    while the controllers decide.
+    """
     return RULES[terms.mode].writes_continue(terms, dead)
-
-
-def reads_continue(terms: Terms, dead: Set[int]) -> bool:
-    """Committed records can be read while any replica is alive."""
-    return len(dead) < terms.replicas
 
 
 def may_lose(
     terms: Terms, *, destroyed: Set[int] = frozenset(), without_power: Set[int] = frozenset()
 ) -> bool:
     """Whether an acknowledged record can be lost when these disks are destroyed and those machines lose
-    power, all at once. The worst case: only as many replicas hold it as required, and all of them are hit.
+    power, all at once. The worst case: all but the leader were late, so that only as many replicas hold the
+    record as required, and all of them are hit.
     """
     gone = destroyed | (frozenset() if terms.synced else without_power)
+    return holders_may_be_gone(terms, gone, frozenset(range(LEADER + 1, terms.replicas)) | gone)
+
+
+def holders_may_be_gone(terms: Terms, gone: Set[int], affected: Set[int]) -> bool:
+    """Whether all replicas with an acknowledged record may be among those whose data is gone."""
     rule = RULES[terms.mode]
-    return len(gone) > rule.keeps(terms) and (LEADER in gone or not rule.leader_holds_all)
+    return not rule.decides(terms, gone) or any(
+        rule.may_hold_alone(terms, holders, affected) for holders in subsets(gone)
+    )
 
 
-def survives_writing(terms: Terms) -> int:
-    """How many failures are tolerated for writes, whichever replicas fail."""
-    return _most(terms, lambda dead: writes_continue(terms, dead))
-
-
-def survives_reading(terms: Terms) -> int:
-    return terms.replicas - 1
+def subsets(places: Set[int]) -> Iterator[frozenset[int]]:
+    """All but the empty one."""
+    for size in range(1, len(places) + 1):
+        yield from map(frozenset, combinations(sorted(places), size))
 
 
 def survives_destruction(terms: Terms) -> int:
-    """How many destroyed disks lose no acknowledged record, whichever disks they are."""
-    return RULES[terms.mode].keeps(terms)
+    """How many destroyed disks lose no acknowledged record, whichever disks they are and however late the
+    others were.
+    """
+    return _most(terms, lambda gone: not may_lose(terms, destroyed=gone))
 
 
 def by_hand(mode: str | None) -> str:
@@ -214,47 +240,11 @@ def losses(terms: Terms) -> list[str]:
 
 def _holders(terms: Terms) -> str:
     """The replicas that hold an acknowledged record, if they are as few as allowed."""
-    if not RULES[terms.mode].leader_holds_all:
+    if RULES[terms.mode].elects_itself:
         return f"{survives_destruction(terms) + 1} of {terms.replicas} replicas"
     if terms.copies == terms.replicas:
         return "both replicas" if terms.replicas == 2 else f"all {terms.replicas} replicas"
     return f"all replicas that hold a record (at least {terms.copies} of {terms.replicas})"
-
-
-def describe(terms: Terms) -> dict[str, str | int | list[str]]:
-    """One row of the table of promises."""
-    rule = RULES[terms.mode]
-    backups = terms.replicas - 1
-    return {
-        "mode": terms.mode,
-        "replicas": terms.replicas,
-        "copies": terms.copies,
-        "survives_writing": survives_writing(terms),
-        "survives_reading": survives_reading(terms),
-        "survives_destruction": survives_destruction(terms),
-        "writes_stop_when": _stop(terms, backups),
-        "can_lose_when": losses(terms),
-        "order": rule.order,
-        "who_leads": rule.who_leads,
-        "leader_dead": rule.without_leader,
-        "needs_controllers": rule.needs_controllers,
-        "acks_1": rule.acks_1,
-        "least_replicas": rule.least_replicas(terms),
-    }
-
-
-def _stop(terms: Terms, backups: int) -> str:
-    if RULES[terms.mode].leader_can_be_replaced:
-        down = survives_writing(terms) + 1
-        return f"{down} of {terms.replicas} replicas {'is' if down == 1 else 'are'} down"
-    if terms.may_degrade:
-        return "the primary is down; without backups, writes pause for replication.degrade.after.ms"
-    spare = terms.replicas - terms.copies
-    if backups == 0 or spare >= backups:
-        return "the primary is down"
-    if backups == 1:
-        return "the primary or its backup is down"
-    return f"the primary is down, or {spare + 1} of its {backups} backups"
 
 
 EXAMPLES: dict[str, Terms] = {

@@ -1,0 +1,16 @@
+"""The one model of promises: settings and placement × faults → what goes on, what may be lost.
+
+Pure arithmetic without clocks, files, sockets or chance. ``tidelog modes``, the verdicts of the lab and
+``tidelog plan`` ask it.
+
+================================== ==========================================================================
+module                             owns
+================================== ==========================================================================
+``promises``                       what differs from mode to mode, as a table, and its words
+``faults``                         where replicas and controllers are; sets of faults
+``outages``                        one moment: who leads, who writes, who can be read
+``losses``                         which acknowledged records a set of faults may cost
+``model``                          :func:`~tidelog.planner.model.outcome`: all of it for one set of faults
+``fault_sets``                     the minimal sets that stop writes, stop reads or lose records
+================================== ==========================================================================
+"""

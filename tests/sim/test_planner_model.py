@@ -1,0 +1,31 @@
+"""The planner's model says what the simulator does: at least 2,000 random cases, both ways.
+
+``TIDELOG_TEST_PLANNER_CASES=100000`` runs more of them.
+"""
+
+import os
+
+import pytest
+from planner_worlds import TOPICS, PlannerWorld, draw
+
+CASES = int(os.environ.get("TIDELOG_TEST_PLANNER_CASES", "2000"))
+PARTS = 8
+WORLDS = -(-CASES // (TOPICS * PARTS))  # of each part
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_is_promised_holds_and_what_may_be_lost_can_be(part: int) -> None:
+    wrong: list[str] = []
+    shown = goes_on = stops = 0
+    for number in range(WORLDS):
+        plan = draw(part * 1_000_000 + number)
+        for found in PlannerWorld(plan).run():
+            wrong += found.wrong(plan)
+            shown += found.must_lose and bool(found.lost)
+            goes_on += found.writes
+            stops += not found.said.writes and not found.writes
+    assert not wrong, "\n".join(wrong)
+    # A test without losses and interruptions would show nothing.
+    assert min(shown, goes_on, stops) >= 3
