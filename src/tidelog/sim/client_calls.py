@@ -9,7 +9,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.delivery import deliver
 from tidelog.broker.handlers.fetch import READ_COMMITTED, PendingFetch
-from tidelog.broker.handlers.metadata import describe_topic
+from tidelog.broker.handlers.metadata import Absent, describe_topic
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.transactions.produce import when_admitted
@@ -194,6 +194,8 @@ def _look_up(broker: Broker, call: LookupCall, answer: Answer) -> None:
     if topic is None:
         answer(Reply(call.number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return
-    described = describe_topic(broker.newest(topic), broker.image, reads=call.reads)["partitions"]
+    orphaning = broker.partitions.orphaning
+    absent = Absent(orphaning, bool(orphaning))
+    described = describe_topic(broker.newest(topic), broker.image, absent, reads=call.reads)["partitions"]
     leaders = tuple((each["leader_id"], each["leader_epoch"]) for each in described)
     answer(Reply(call.number, ErrorCode.NONE, leaders=leaders))

@@ -42,6 +42,7 @@ FEW_CHORES = frozenset({"recovery points", "removal"})
 CHORES = FEW_CHORES | {"flush", "names", "retention", "new logs", "compaction"}
 LEAVE_MS = 2000.0  # for others to take over what a stopping broker leads
 LAST_WORDS_MS = 30.0
+CONFIRM_DEATHS_MS = 100.0  # between two attempts to connect
 CALLS = frozenset(get_args(Call))
 
 
@@ -205,6 +206,10 @@ class BrokerMachine(Machine):
             if self.links is not None:
                 self.links.lost(peer)
 
+    def peer_dead(self, peer: int) -> None:
+        if self.node is not None and self.services is not None and not self.services.paused:
+            self.node.peer_dead(peer)
+
     def drivers(self) -> Mapping[PartitionKey, ReplicaDriver]:
         return {} if self.node is None else self.node.host.drivers
 
@@ -318,6 +323,17 @@ class SimCluster:
     @property
     def config(self) -> BrokerConfig:
         return BrokerConfig.parse(self._settings)
+
+    def confirm_deaths(self) -> None:
+        """From now on nodes learn which processes have ended: connections to their addresses are refused. A
+        machine without power refuses nothing.
+        """
+        machines = self.machines.values()
+        for ended in [machine for machine in machines if machine.refuses]:
+            for machine in machines:
+                if self.network.reaches(machine.node_id, ended.node_id):
+                    machine.peer_dead(ended.node_id)
+        self.world.after(CONFIRM_DEATHS_MS, self.confirm_deaths)
 
     def settings_of(self, node_id: int) -> dict[str, Any]:
         roles = [

@@ -31,6 +31,7 @@ class Machine:
         self.disk.now_ms = self.clock.wall_ms
         self.disk_delay_ms = DISK_DELAY_MS
         self.services: SimServices | None = None  # None: no process runs
+        self.refuses = False  # connections: the process has ended, and the machine is on
         self.forgot = False  # unsynced data is lost, and not reported yet
         self.rebooted = False  # it was off, and some log was not checked since
         self.metadata_unchecked = False  # it was off, and its metadata log was not checked since
@@ -92,6 +93,7 @@ class Machine:
             self.world.note(f"node {self.node_id} cannot start: {error.message}")
             self._end_process()
             return
+        self.refuses = False
         self.network.join(self.node_id, self._deliver, self._peer_lost)
 
     def _deliver(self, message: Any) -> None:
@@ -133,6 +135,7 @@ class Machine:
         """The process dies; the machine, and with it everything written, stays."""
         if self.services is not None:
             self._end_process()
+            self.refuses = True
             self.network.leave(self.node_id, noticed=True)
 
     def lose_power(self, survive: Survive | None = None) -> None:
@@ -140,6 +143,7 @@ class Machine:
         if self.services is not None:
             self._end_process()
             self.network.leave(self.node_id, noticed=False)
+        self.refuses = False
         survive = survive or (lambda _, unsynced: self.world.chance.randint(0, unsynced))
         self.disk.crash(survive, survive)
         self.forgot = self.rebooted = self.metadata_unchecked = True

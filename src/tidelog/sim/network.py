@@ -104,6 +104,10 @@ class Network:
         self.slow.clear()
         self.slow_links.clear()
 
+    def reaches(self, one: int, other: int) -> bool:
+        """Whether messages get through in both directions."""
+        return (one, other) not in self._cuts and (other, one) not in self._cuts
+
     # --- messages -------------------------------------------------------------------------------------------
 
     def send(self, sender: int, receiver: int, message: Any, *, in_order: bool = False) -> None:

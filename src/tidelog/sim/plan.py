@@ -88,6 +88,7 @@ class Plan(NamedTuple):
     operations: tuple[str, ...] = ()  # what an operator does meanwhile
     settings: tuple[tuple[str, Any], ...] = ()  # of all nodes, where they differ from the defaults
     perturbed: tuple[str, ...] = ()  # active perturbation points
+    deaths_confirmed: bool = False  # connections to ended processes are refused
     load: LoadPlan = LoadPlan()
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
     without: tuple[str, ...] = ()  # none of these
@@ -221,6 +222,7 @@ def draw(mode: str, seed: int, wanted: Mapping[str, Any]) -> Plan:
         consumers=random.Random(f"consumers {seed}").random() < 0.5,
         old_transactors=random.Random(f"old transactors {seed}").random() < 0.5,
         pace_ms=random.Random(f"pace {seed}").choice(PACES_MS),
+        deaths_confirmed=random.Random(f"deaths confirmed {seed}").random() < 0.5,
     )
     return BY_MODE[mode].draw(chance, plan)._replace(**wanted)
 

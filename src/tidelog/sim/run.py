@@ -119,6 +119,8 @@ class Simulation:
         self.admin.on_created = self._serve_topic
         self.admin.on_deleted = self._leave_topic
         self.manager = Manager(self.cluster, self.admin, self.budget, TOPIC, seed, plan.operations)
+        if plan.deaths_confirmed:
+            self.cluster.confirm_deaths()
 
     def run(self) -> RunResult:
         self._begin()

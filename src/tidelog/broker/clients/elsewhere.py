@@ -38,7 +38,10 @@ def another_broker(broker: BrokerPorts, among: Iterable[int]) -> int:
 def without_me(broker: BrokerPorts, image: ClusterImage, fields: dict[str, Any]) -> Fields:
     """The Metadata response without this broker, if clients should ask others for leaders."""
     others = [each for each in fields["brokers"] if each["node_id"] != broker.broker_id]
-    if others and broker.partitions.may_be_fenced and _knows_less(broker, image, fields["topics"]):
+    table = broker.partitions
+    # If a majority of the controllers has ended, no other broker knows more.
+    may_be_succeeded = table.may_be_fenced and not table.orphaning
+    if others and may_be_succeeded and _knows_less(broker, image, fields["topics"]):
         fields["brokers"] = others
     return fields
 

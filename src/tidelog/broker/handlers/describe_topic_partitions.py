@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.metadata import describe_partition, why_unknown
+from tidelog.broker.handlers.metadata import Absent, describe_partition, why_unknown
 from tidelog.broker.requests.request import RequestContext
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.topics import INTERNAL_TOPICS
@@ -49,4 +49,4 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
 
 def _describe(broker: Broker, index: int, partition: PartitionImage) -> Fields:
     eligible = {"eligible_leader_replicas": partition.eligible, "last_known_elr": []}
-    return {**describe_partition(index, partition, broker.image, broker.lost_brokers), **eligible}
+    return {**describe_partition(index, partition, broker.image, Absent(broker.lost_brokers)), **eligible}

@@ -6,7 +6,7 @@ not retry. Ignored: authorized operations.
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
@@ -30,6 +30,16 @@ IDS_FROM_VERSION = 12  # versions 10 and 11 have topic ids in the request, but n
 
 
 DESCRIBED_PER_SLICE = 1500  # partitions: about 3 ms
+
+
+class Absent(NamedTuple):
+    """What a broker knows that the metadata do not say."""
+
+    lost: AbstractSet[int] = frozenset()  # no longer leaders, although the metadata may still list them
+    undecided: bool = False  # a majority of the controllers has ended
+
+
+ALL_PRESENT = Absent()
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
@@ -123,18 +133,19 @@ def _response(
     """All of it from one image, also where that takes several slices."""
     image = broker.image
     fields = _cluster(broker, image)
-    lost = frozenset(broker.lost_brokers)
+    lost, undecided = frozenset(broker.lost_brokers), bool(broker.partitions.orphaning)
+    absent = Absent(lost, undecided)
 
     def describe_each() -> Iterator[None]:
         for topic in image.topics.values() if wanted is None else ():
-            yield from _describe(broker.newest(topic), image, lost, fields["topics"], reads=reads)
+            yield from _describe(broker.newest(topic), image, absent, fields["topics"], reads=reads)
         for name in wanted or ():
             found = image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name)
             if found is None:
                 fields["topics"].append(_describe_missing(name, refused or {}))
                 yield
             else:
-                yield from _describe(broker.newest(found), image, lost, fields["topics"], reads=reads)
+                yield from _describe(broker.newest(found), image, absent, fields["topics"], reads=reads)
 
     return respond_in_slices(
         broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: without_me(broker, image, fields)
@@ -186,15 +197,17 @@ def why_unknown(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def describe_topic(topic: TopicImage, image: ClusterImage, *, reads: bool) -> Fields:
+def describe_topic(
+    topic: TopicImage, image: ClusterImage, absent: Absent = ALL_PRESENT, *, reads: bool
+) -> Fields:
     rows: list[Fields] = []
-    for _ in _describe(topic, image, frozenset(), rows, reads=reads):
+    for _ in _describe(topic, image, absent, rows, reads=reads):
         pass
     return rows[0]
 
 
 def _describe(
-    topic: TopicImage, image: ClusterImage, lost: AbstractSet[int], rows: list[Fields], *, reads: bool
+    topic: TopicImage, image: ClusterImage, absent: Absent, rows: list[Fields], *, reads: bool
 ) -> Iterator[None]:
     """A step for each partition."""
     partitions: list[Fields] = []
@@ -208,7 +221,7 @@ def _describe(
         }
     )
     for index, partition in enumerate(topic.partitions):
-        partitions.append(describe_partition(index, partition, image, lost, reads=reads))
+        partitions.append(describe_partition(index, partition, image, absent, reads=reads))
         yield
 
 
@@ -221,19 +234,17 @@ def describe_partition(
     index: int,
     partition: PartitionImage,
     image: ClusterImage,
-    lost: AbstractSet[int] = frozenset(),
+    absent: Absent = ALL_PRESENT,
     *,
     reads: bool = False,
 ) -> Fields:
-    """``lost``: brokers that are no longer leaders, although the metadata may still list them. ``reads``: the
-    client is a consumer, which may read from a backup while there is no leader.
-    """
+    """``reads``: the client is a consumer, which may read from a stand-in while there is no leader."""
     leader = acting_leader(partition)
-    if leader in lost:
+    if leader in absent.lost:
         leader = NO_BROKER
     if leader == NO_BROKER and reads:
         present = {replica for replica in partition.replicas if not _is_offline(image, replica)}
-        leader = stand_in(partition, present - lost)
+        leader = stand_in(partition, present - absent.lost, undecided=absent.undecided)
     return {
         "error_code": ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_BROKER else ErrorCode.NONE,
         "partition_index": index,

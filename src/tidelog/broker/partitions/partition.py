@@ -138,7 +138,11 @@ class Partition:
 
     @property
     def stands_in(self) -> bool:
-        """Whether this replica serves consumers while there is no leader."""
+        """Whether this replica serves consumers while there is no leader. A leader that may have a successor
+        is none for its clients, but what it knows to be committed stays committed.
+        """
+        if self.replica.role is Role.LEADER and not self._is_doubted():
+            return False
         return self.driver.stand_in.serves
 
     @property
@@ -355,7 +359,7 @@ class Partition:
         role = self.replica.role
         if role is Role.IDLE or (role is Role.FOLLOWER and not self._serves_beside(follower, rack)):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if role is Role.LEADER and self._is_doubted():
+        if role is Role.LEADER and self._is_doubted() and not self.driver.stand_in.serves:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.check_epoch(epoch)
 
@@ -373,8 +377,9 @@ class Partition:
 
         From this, a consumer that sends the epoch of its last record learns that the log was truncated.
         """
-        if last_epoch < 0 or self.replica.role is not Role.LEADER:
-            return None  # A follower that does not know the epoch may merely be behind.
+        if last_epoch < 0 or self.replica.role is not Role.LEADER or self.stands_in:
+            # A follower that does not know the epoch may merely be behind. So may a leader with a successor.
+            return None
         epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.end_offset)
         if epoch == NO_EPOCH:
             epoch, end_offset = self.log.epochs.latest, self.log.end_offset

@@ -27,7 +27,7 @@ from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.controller.successions import stand_in
+from tidelog.controller.successions import acting_leader, stand_in
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
@@ -244,14 +244,28 @@ class PartitionTable:
         complete = frozenset((*partition.in_sync, *partition.eligible))
         driver.successors.update(self._successors(mine.config, partition), complete)
 
+    @property
+    def orphaning(self) -> AbstractSet[int]:
+        """Brokers that have ended and cannot be fenced, because a majority of the controllers has ended, too.
+        Not empty: no leader is appointed by the controllers.
+        """
+        return self._orphaning
+
     def is_stand_in(self, partition: PartitionImage) -> bool:
+        """Whether this broker serves consumers without leading. A leader does so if it may have a successor
+        (:meth:`Partition.stands_in`).
+        """
+        undecided = bool(self._orphaning)
+        if acting_leader(partition) == self._me:
+            return undecided
         there = frozenset(partition.replicas) - self._orphaning
-        return partition.leader != self._me and stand_in(partition, there) != NO_BROKER
+        named = stand_in(partition, there, undecided=undecided)
+        return partition.leader != self._me and named != NO_BROKER
 
     def stand_in_for(self, orphaning: AbstractSet[int]) -> None:
-        """Some leaders have ended, and there is no majority of controllers to fence them. In modes with
-        stand-ins, backups then serve consumers without a decision of a controller. That is safe, because
-        they serve only confirmed records.
+        """Some leaders have ended, and there is no majority of controllers to fence them. Other replicas then
+        serve consumers without a decision of a controller. That is safe, because they serve only confirmed
+        records.
         """
         if orphaning == self._orphaning:
             return

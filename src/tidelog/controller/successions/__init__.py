@@ -32,7 +32,7 @@ class Succession(NamedTuple):
     is_led: Callable[[PartitionImage, BrokerAvailability], bool] = steps.is_led
     is_restoring: Callable[[PartitionImage], bool] = steps.is_restoring
     # The replica that serves readers while there is no leader.
-    stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.no_stand_in
+    stand_in: Callable[..., int] = steps.no_stand_in
     # How the controller moves leadership from one member to another; None: it cannot.
     hand_over: Callable[[PartitionImage, int], PartitionImage] | None = None
     lost: Callable[..., PartitionImage] = steps.lost
@@ -62,6 +62,7 @@ BY_MODE: dict[str, Succession] = {
         isr.next_state,
         isr.force,
         isr.with_members,
+        stand_in=isr.stand_in,
         hand_over=lambda partition, leader: led_by(partition, leader, partition.in_sync, partition.eligible),
     ),
     PRIMARY_BACKUP: Succession(
@@ -140,11 +141,13 @@ def is_restoring(partition: PartitionImage) -> bool:
     return BY_MODE[partition.mode].is_restoring(partition)
 
 
-def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
-    """Which of the ``present`` replicas serves readers while there is no leader; -1: none."""
+def stand_in(partition: PartitionImage, present: AbstractSet[int], *, undecided: bool = False) -> int:
+    """Which of the ``present`` replicas serves readers while there is no leader; -1: none. ``undecided``: a
+    majority of the controllers has ended, so no leader is appointed.
+    """
     if acting_leader(partition) in present:
         return NO_BROKER
-    return BY_MODE[partition.mode].stand_in(partition, present)
+    return BY_MODE[partition.mode].stand_in(partition, present, undecided=undecided)
 
 
 def can_hand_over(partition: PartitionImage) -> bool:

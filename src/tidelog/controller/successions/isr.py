@@ -15,6 +15,8 @@ Among equal candidates a broker that is shutting down or drained comes last, and
 as another one can lead.
 """
 
+from collections.abc import Set as AbstractSet
+
 import msgspec
 
 from tidelog.controller.availability import BrokerAvailability
@@ -69,6 +71,21 @@ def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules
     if forced.leader != NO_BROKER or not added:
         return forced
     return _look_for_the_end(_led_uncleanly(partition, available.best(added)), available)
+
+
+def stand_in(partition: PartitionImage, present: AbstractSet[int], *, undecided: bool) -> int:
+    """A replica that holds everything committed serves readers, while no controllers can appoint a leader.
+    The last leader comes first: it may know of more committed records than its followers.
+    """
+    if not undecided:
+        return NO_BROKER
+    complete = (*partition.in_sync, *partition.eligible)
+    able = [
+        replica
+        for replica in partition.replicas
+        if replica in present and replica in complete and replica not in partition.offline
+    ]
+    return min(able, key=lambda replica: replica != partition.last_leader, default=NO_BROKER)
 
 
 def _led_by_member(

@@ -61,7 +61,7 @@ def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules
     return msgspec.structs.replace(forced, leader_epoch=epoch, unclean_epoch=epoch)
 
 
-def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
+def stand_in(partition: PartitionImage, present: AbstractSet[int], *, undecided: bool) -> int:
     """The backup that serves readers: the first available one that has caught up, otherwise the first
     available one.
     """

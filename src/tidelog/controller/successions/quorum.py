@@ -216,7 +216,7 @@ def any_leader(partition: PartitionImage, leader: int, leader_epoch: int, partit
     """Any leader is accepted: the controllers may not know of the election yet."""
 
 
-def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
+def stand_in(partition: PartitionImage, present: AbstractSet[int], *, undecided: bool) -> int:
     """The replica that serves readers while there is no leader: any voter can serve what is known to be
     committed.
     """

@@ -152,7 +152,7 @@ def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
     return partition.leader in partition.in_sync
 
 
-def no_stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
+def no_stand_in(partition: PartitionImage, present: AbstractSet[int], *, undecided: bool) -> int:
     return NO_BROKER
 
 

@@ -14,9 +14,9 @@ seal        ``NoSeal``                                     ``Pausing``, ``Sealin
                                                            change of mode
 snapshots   ``NoSnapshots``                                ``ReplicaSnapshots``: replace the beginning of the
                                                            log
-stand_in    ``NoStandIn``                                  ``Backup``, ``AnyVoter``: serve readers while there
-                                                           is no leader; ``AnyMember``: a leader that lost
-                                                           records steps down
+stand_in    ``NoStandIn``                                  ``Backup``, ``AnyVoter``, ``AnyMember``: serve
+                                                           readers while there is no leader; ``AnyMember``: a
+                                                           leader that lost records steps down
 successors  ``NoSuccessors``                               ``Successors``: replicas that the controllers may
                                                            have appointed instead
 deletions   ``Deletions``: each replica deletes            ``MemberDeletions``: all members are waited for;

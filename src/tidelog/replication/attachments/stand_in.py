@@ -58,10 +58,38 @@ class NoStandIn(Attachment):
         return self._driver.replica.role is Role.LEADER and last_epoch >= self._driver.unclean_epoch
 
 
-class AnyMember(NoStandIn):
+class _Told(NoStandIn):
+    """The table of partitions says whether this replica serves readers."""
+
+    def __init__(self, driver: "ReplicaDriver") -> None:
+        super().__init__(driver)
+        self._serves = False
+
+    @property
+    def serves(self) -> bool:
+        return self._serves
+
+    def told(self, serves: bool) -> None:
+        self._serves = serves
+
+
+class AnyMember(_Told):
     """The controllers appoint a replica that is complete, as far as they know. One whose disk reports syncs
     that it has not done is not, and does not know either.
+
+    While a majority of the controllers has ended, members serve readers what they know to be committed: any
+    leader that is appointed later holds it, unless records are given up.
     """
+
+    @property
+    def is_outdated(self) -> bool:
+        """There was an unclean election, and no leader that came after it has confirmed our log: some of our
+        records may be given up. Only while there is no leader: with one, the next fetch drops them. Leaders
+        write no record of their epoch, so a restarted replica may not know that it was confirmed.
+        """
+        replica = self._driver.replica
+        confirmed = max(replica.last_epoch, replica.watermark.agreed[0])
+        return self._serves and confirmed < self._driver.unclean_epoch
 
     def is_behind(self, follower: int, last_epoch: int) -> bool:
         """Only if the controllers consider the follower complete, too: then it leads next, and nothing is
@@ -100,23 +128,12 @@ class AnyVoter(NoStandIn):
         return max(replica.last_epoch, replica.watermark.agreed[0]) < self._driver.unclean_epoch
 
 
-class Backup(NoStandIn):
+class Backup(_Told):
     """One backup serves readers, but no backup becomes leader instead of the primary. It holds what the
     primary has lost.
     """
 
     sends_readers_back = True
-
-    def __init__(self, driver: "ReplicaDriver") -> None:
-        super().__init__(driver)
-        self._serves = False
-
-    @property
-    def serves(self) -> bool:
-        return self._serves
-
-    def told(self, serves: bool) -> None:
-        self._serves = serves
 
     def stand_in(self, acted_epoch: int) -> None:
         if self._serves:

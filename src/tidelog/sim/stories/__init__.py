@@ -64,6 +64,7 @@ from tidelog.sim.stories import (
     stand_ins,
     two_damaged,
     unaware_leaders,
+    undecided,
     unrecorded_deletions,
     unwritten_entries,
     wholeness,
@@ -117,6 +118,7 @@ STORIES: dict[str, Told] = (
     | _named("moved_voters", moved_voters.STORIES)
     | _named("old_mail", old_mail.STORIES)
     | _named("stand_in", stand_ins.STORIES)
+    | _named("undecided", undecided.STORIES)
     | _named("chosen_log", chosen_logs.STORIES)
     | _named("proposal", proposals.STORIES)
     | _named("seam", (*seams.STORIES, *seams_two.STORIES))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tidelog.broker.clients.client_kinds import PRODUCES, READS, UNKNOWN, kind_of, only_produces
-from tidelog.broker.handlers.metadata import describe_partition
+from tidelog.broker.handlers.metadata import Absent, describe_partition
 from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage
 from tidelog.errors import ErrorCode
 
@@ -18,9 +18,15 @@ WAITING = PartitionImage((A, B), (B,), -1, 5, eligible=(A,), last_leader=A, mode
 GATHERING = PartitionImage((A, B), (B,), A, 6, last_leader=A, mode="primary-backup")
 
 
-def leader(partition: PartitionImage, brokers: dict[int, BrokerImage], *lost: int, reads: bool) -> int:
+def leader(
+    partition: PartitionImage,
+    brokers: dict[int, BrokerImage],
+    *lost: int,
+    reads: bool,
+    undecided: bool = False,
+) -> int:
     image = ClusterImage(brokers=brokers)
-    told = describe_partition(0, partition, image, frozenset(lost), reads=reads)
+    told = describe_partition(0, partition, image, Absent(frozenset(lost), undecided), reads=reads)
     assert (told["error_code"] == ErrorCode.NONE) == (told["leader_id"] >= 0)
     return int(told["leader_id"])
 
@@ -60,5 +66,14 @@ def test_a_primary_that_was_lost_a_moment_ago() -> None:
     assert leader(LED, BROKERS, A, reads=False) == -1
 
 
-def test_nobody_stands_in_where_leaders_are_elected() -> None:
+def test_no_member_stands_in_while_controllers_can_appoint_a_leader() -> None:
     assert leader(msgspec.structs.replace(WAITING, mode="isr"), AWAY, reads=True) == -1
+    assert leader(msgspec.structs.replace(LED, mode="isr"), BROKERS, A, reads=True) == -1
+
+
+def test_a_member_stands_in_when_the_controllers_have_ended() -> None:
+    led = msgspec.structs.replace(LED, mode="isr")
+    assert leader(led, BROKERS, A, reads=True, undecided=True) == B
+    assert leader(led, BROKERS, A, reads=False, undecided=True) == -1
+    behind = msgspec.structs.replace(led, in_sync=(A,))
+    assert leader(behind, BROKERS, A, reads=True, undecided=True) == -1

@@ -1,11 +1,11 @@
-"""A voter whose log may contain what an operator has given up."""
+"""Replicas whose logs may contain what was given up."""
 
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from tidelog.replication.attachments.stand_in import AnyVoter, NoStandIn
+from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, NoStandIn
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.types import NO_EPOCH
 
@@ -36,3 +36,17 @@ def test_a_record_of_a_later_leader_shows_it_after_a_restart() -> None:
 def test_only_where_leaders_write_a_record_of_their_epoch() -> None:
     """Elsewhere a log does not show whether a leader has confirmed it."""
     assert not NoStandIn(driver(unclean_epoch=1001, last_epoch=7)).is_outdated
+
+
+@pytest.mark.parametrize(
+    ("serves", "last_epoch", "agreed_epoch", "outdated"),
+    [(True, 7, 7, True), (True, 7, 9, False), (True, 9, NO_EPOCH, False), (False, 7, 7, False)],
+)
+def test_a_member_that_serves_without_a_leader(
+    serves: bool, last_epoch: int, agreed_epoch: int, outdated: bool
+) -> None:
+    """While there is a leader, the next fetch drops what was given up."""
+    member = AnyMember(driver(unclean_epoch=8, last_epoch=last_epoch, agreed_epoch=agreed_epoch))
+    member.told(serves)
+    assert member.serves is serves
+    assert member.is_outdated is outdated
