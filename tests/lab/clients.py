@@ -79,8 +79,9 @@ def _read_to(consumer: Consumer, end: int) -> list[bytes | None]:
         message = consumer.poll(1)
         if message is None:
             continue
-        if message.error() is None:
+        error = message.error()
+        if error is None:
             found.append(message.value())
-        elif message.error().code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= end:
+        elif error.code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= end:
             return found
     raise AssertionError(f"the end was not reached; {len(found)} records were read")

@@ -9,8 +9,8 @@ from tidelog.sim.telling import STEP_MS, expect
 
 
 class UndecidedStory(Story):
-    def __init__(self, **configs: str) -> None:
-        super().__init__(**configs)
+    def __init__(self, brokers: int = 3, **configs: str) -> None:
+        super().__init__(brokers, **configs)
         self.cluster.confirm_deaths()
 
     def named_to_readers(self, at: str) -> str:
