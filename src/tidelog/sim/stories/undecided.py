@@ -10,7 +10,7 @@ from tidelog.sim.telling import STEP_MS, expect
 
 class UndecidedStory(Story):
     def __init__(self, brokers: int = 3, **configs: str) -> None:
-        super().__init__(brokers, **configs)
+        super().__init__(brokers, 1, **configs)
         self.cluster.confirm_deaths()
 
     def named_to_readers(self, at: str) -> str:
