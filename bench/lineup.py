@@ -81,7 +81,7 @@ def work_directory(*, kept_after: type[Exception] | tuple[type[Exception], ...] 
     try:
         yield directory
     except kept_after as error:
-        raise BenchError(f"{error} Logs and data of the brokers are kept in {directory}.") from error
+        raise BenchError(f"{error}. Logs and data of the brokers are kept in {directory}.") from error
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise

@@ -171,7 +171,7 @@ class Series:
         """With the time in the format of the brokers' logs."""
         now = datetime.now(UTC)
         with self._journal.open("a") as file:
-            file.write(f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d} {event}\n")
+            file.write(f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z {event}\n")
 
     def _tell(self, kind: str, name: str) -> None:
         self._note(f"{kind}: {name}")

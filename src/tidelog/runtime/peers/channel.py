@@ -135,7 +135,8 @@ class Channel:
                 await self._around.loop.create_connection(lambda: connection, host, port)
         except (OSError, TimeoutError) as error:
             self._opening = None
-            self._unreachable(f"{host}:{port}", str(error) or "no response")
+            if not connection.abandon("opening it took too long"):
+                self._unreachable(f"{host}:{port}", str(error) or "no response")
         else:
             self._opening = None
 

@@ -54,10 +54,22 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._owner.connected(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._sender is not None:
-            self._sender.close()
+        if self._sender is None:
+            return  # It was abandoned.
+        self._sender.close()
         self._transport = self._sender = None
         self._owner.disconnected(self, str(error) if error else self._reason)
+
+    def abandon(self, reason: str) -> bool:
+        """The attempt to connect is over. Returns whether this connection was open already: on a busy machine
+        it may open and time out in the same turn of the event loop. uvloop then closes the transport without
+        telling its protocol, and the owner would wait for responses for ever.
+        """
+        if self._transport is None:
+            return False
+        self.close(reason)
+        self.connection_lost(None)
+        return True
 
     def close(self, reason: str) -> None:
         """Close the connection. The owner is notified when the transport is closed, never from this call."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import struct
+import time
 from collections.abc import Callable
 from uuid import UUID
 
@@ -37,6 +38,34 @@ async def ask_until_answered(node: LoopbackNode) -> None:
     while node.received.count(BEAT) == before:
         node.peers.send(2, HEARTBEAT)
         await asyncio.sleep(0.02)
+
+
+class TestTimeouts:
+    @on_loop
+    async def test_a_connection_that_opens_and_times_out_in_one_turn_is_replaced(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """uvloop tells its protocol that it is open, and not that it is closed: a follower on a busy machine
+        sent its fetches there for ever.
+        """
+        timeout_s = 0.05
+        monkeypatch.setattr(channel, "CONNECT_TIMEOUT_S", timeout_s)
+        async with LoopbackCluster(2) as (one, two):
+            beating(two)
+            opened, slow = one.peers.presence.opened, [True]
+
+            def opened_slowly(peer: int) -> None:
+                opened(peer)
+                if slow:
+                    slow.clear()
+                    time.sleep(2 * timeout_s)  # The loop is busy, and the timeout is over.
+
+            monkeypatch.setattr(one.peers.presence, "opened", opened_slowly)
+            one.peers.send(2, HEARTBEAT)
+            await until(lambda: not slow)
+            async with asyncio.timeout(20):
+                await ask_until_answered(one)
+            assert one.peers.presence._open == {2: 1}
 
 
 class TestLosingANode:
