@@ -78,6 +78,11 @@ def wait_for_the_number(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuorumPartitions, "_healed", lambda self, key: -1)
 
 
+def report_every_noted_loss(patch: pytest.MonkeyPatch) -> None:
+    """A voter reports what an earlier process noted, whatever its log says."""
+    patch.setattr(BallotBook, "lost_since", lambda self, key: -1)
+
+
 def believe_every_topic_id(patch: pytest.MonkeyPatch) -> None:
     """An id of a topic is a right one if it can be read."""
     original = checkpoints.decode_topic_id
@@ -111,6 +116,7 @@ MUTATIONS = (
     Mutation(wait_for_the_source, seams_two.one_of_two_sources_is_lost),
     Mutation(decide_for_one_epoch, seams_two.operator_has_decided),
     Mutation(wait_for_the_number, seams_two.loss_healed_before_it_was_heard_of),
+    Mutation(report_every_noted_loss, seams_two.killed_before_it_heard_of_its_readmission),
     Mutation(believe_every_topic_id, seams_two.wrong_topic_id),
 )
 

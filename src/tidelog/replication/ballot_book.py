@@ -11,7 +11,8 @@ long is rewritten.
 
 A replica that has a ballot here has had a log, too. If the log is missing anyway (its directory was removed),
 that is recorded here before a new log is created. The same is recorded before a log drops damaged records.
-Otherwise the next start would take the remaining log for a complete one.
+Otherwise the next start would take the remaining log for a complete one. The record contains the partition
+epoch in which the loss was found: a readmission for a later loss number, in the log, came after this loss.
 
 The id under which this broker votes on partitions is stored here as well, with the first ballot. The
 controllers' ballot file has an id, too, but that one changes when the metadata log is damaged. No partition
@@ -51,6 +52,8 @@ class _Line(msgspec.Struct, array_like=True):
     voted_for: int
     # Its log was missing or dropped records, and the controllers have not recorded it yet.
     lost: bool = False
+    # The partition epoch in which that was found; -1: unknown, an earlier version has written it.
+    since: int = -1
 
 
 class BallotBook:
@@ -72,7 +75,7 @@ class BallotBook:
         self._path = f"{directory}/{FILE_NAME}"
         self._services = services
         self._ballots: dict[Key, Ballot] = {}
-        self._lost: set[Key] = set()
+        self._lost: dict[Key, int] = {}  # the partition epoch in which the loss was found; -1: unknown
         self._logs_are_new = False  # Directories were created whose entries may not be synced.
         self._pending: list[tuple[Key, Ballot, Saved]] = []
         self._writing = False
@@ -91,7 +94,7 @@ class BallotBook:
     def forget(self, key: Key) -> None:
         """The partition is removed. Its lines disappear with the next rewrite of the file."""
         self._ballots.pop(key, None)
-        self._lost.discard(key)
+        self._lost.pop(key, None)
 
     def log_begun(self) -> None:
         """A replica without a ballot has a new log. Its directory entry is synced before its first ballot."""
@@ -100,15 +103,21 @@ class BallotBook:
     def is_lost(self, key: Key) -> bool:
         return key in self._lost
 
-    def note_lost(self, key: Key, saved: Saved) -> None:
-        """The log of a replica is missing, or is about to drop records that it had acknowledged."""
-        self._lost.add(key)
+    def lost_since(self, key: Key) -> int:
+        """The partition epoch in which its latest loss was found; -1: unknown."""
+        return self._lost.get(key, -1)
+
+    def note_lost(self, key: Key, since: int, saved: Saved) -> None:
+        """The log of a replica is missing, or is about to drop records that it had acknowledged. ``since``:
+        the partition epoch in which that was found.
+        """
+        self._lost[key] = since
         self.save(key, self._newest(key), saved)
 
     def confessed(self, key: Key) -> None:
         """The controllers have recorded the loss."""
         if key in self._lost:
-            self._lost.discard(key)
+            del self._lost[key]
             self.save(key, self._newest(key), lambda result: None)
 
     def _newest(self, key: Key) -> Ballot:
@@ -146,7 +155,9 @@ class BallotBook:
             return
         key = line.topic, line.partition
         self._ballots[key] = Ballot(line.epoch, line.voted_for)
-        (self._lost.add if line.lost else self._lost.discard)(key)
+        self._lost.pop(key, None)
+        if line.lost:
+            self._lost[key] = line.since
 
     def _damaged(self, position: int) -> StorageError:
         return StorageError(
@@ -204,7 +215,10 @@ class BallotBook:
         return b"" if self.name is None else self._line((self.name, _NAME), Ballot())
 
     def _line(self, key: Key, ballot: Ballot) -> bytes:
-        line = _Line(self._write, key[0], key[1], ballot.epoch, ballot.voted_for, key in self._lost)
+        line = _Line(
+            self._write, key[0], key[1], ballot.epoch, ballot.voted_for, key in self._lost,
+            self.lost_since(key),
+        )  # fmt: skip
         body = msgspec.json.encode(line)
         return b"%08x %b\n" % (crc32(body), body)
 

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, cast
 from uuid import UUID
+from zlib import crc32
 
+import msgspec
 import pytest
 
 from tidelog.errors import StorageError
@@ -180,7 +182,7 @@ def test_a_log_that_was_gone_is_remembered_until_the_controllers_know() -> None:
     book, services = opened(on)
     book.save(key, Ballot(3, 1), lambda result: None)
     noted: list[object] = []
-    book.note_lost(key, noted.append)
+    book.note_lost(key, 7, noted.append)
     services.run()
     assert noted == [None]
     on.crash()
@@ -189,12 +191,21 @@ def test_a_log_that_was_gone_is_remembered_until_the_controllers_know() -> None:
     assert book.of(key) == Ballot(3, 1)
     book.save(key, Ballot(4, 2), lambda result: None)
     services.run()
-    assert opened(on)[0].is_lost(key)
+    assert opened(on)[0].lost_since(key) == 7
     book.save(key, Ballot(5, 2), lambda result: None)
     book.confessed(key)
     services.run()
     assert not opened(on)[0].is_lost(key)
     assert opened(on)[0].of(key) == Ballot(5, 2)
+
+
+def test_a_loss_that_an_earlier_version_has_noted_has_no_epoch() -> None:
+    on, key = disk(), (TOPIC, 0)
+    body = msgspec.json.encode((1, TOPIC, 0, 3, 1, True))
+    on.open("data/ballots", create=True).write_at(0, b"%08x %b\n" % (crc32(body), body))
+    book, _ = opened(on)
+    assert book.is_lost(key)
+    assert book.lost_since(key) == -1
 
 
 def test_a_new_log_is_on_disk_before_its_first_ballot() -> None:

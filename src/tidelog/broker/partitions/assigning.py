@@ -39,7 +39,9 @@ class Assigner(Protocol):
         does not lead any more.
         """
 
-    def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
+    def awaits_note(
+        self, key: Key, partition: PartitionImage, has_log: Callable[[], bool], noted: Callable[[], None]
+    ) -> bool:
         """Whether a loss must be recorded on disk before the log may be opened; calls ``noted`` then."""
 
 
@@ -103,7 +105,9 @@ class AppointedAssigner:
             return msgspec.structs.replace(partition, leader=NO_BROKER)
         return partition
 
-    def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
+    def awaits_note(
+        self, key: Key, partition: PartitionImage, has_log: Callable[[], bool], noted: Callable[[], None]
+    ) -> bool:
         return False
 
 
@@ -143,7 +147,9 @@ class ElectedAssigner:
         """An election is added to the metadata log only afterwards, so other sources may be newer."""
         return self._quorum.view(key, partition)
 
-    def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
+    def awaits_note(
+        self, key: Key, partition: PartitionImage, has_log: Callable[[], bool], noted: Callable[[], None]
+    ) -> bool:
         """If the log of a voter is missing, the loss is recorded before the log is opened: afterwards there
         is an empty log, and the loss could not be detected any more.
         """
@@ -151,10 +157,10 @@ class ElectedAssigner:
             gone = self._quorum.has_voted(key) and not has_log()
         except StorageError:
             return False  # Opening the log will fail as well.
-        if not gone or self._quorum.is_lost(key):
+        if not gone or self._quorum.has_noted(key):
             return False
         logger.error("%s: its directory is missing; it does not vote until it is readmitted", key)
-        self._quorum.note_lost(key, noted)
+        self._quorum.note_missing(key, partition, noted)
         return True
 
 

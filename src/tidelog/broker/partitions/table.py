@@ -10,6 +10,7 @@ replica keeps its previous role and settings, as if the metadata had arrived lat
 import logging
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from functools import partial
 from operator import is_
 from typing import NamedTuple
 from uuid import UUID
@@ -331,8 +332,9 @@ class PartitionTable:
             self.queue.open(*key)
             self.queue.begin()
 
-        assigner = self._assigner(topic.partitions[index])
-        return assigner.awaits_note(key, lambda: self._logs.has_log(name, topic.topic_id), noted)
+        partition = topic.partitions[index]
+        has_log = partial(self._logs.has_log, name, topic.topic_id)
+        return self._assigner(partition).awaits_note(key, partition, has_log, noted)
 
     def _open(self, topic: TopicImage, index: int) -> None:
         name = TopicPartition(topic.name, index)

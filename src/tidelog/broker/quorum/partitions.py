@@ -89,6 +89,7 @@ class QuorumPartitions:
         ] = {}  # Voted in a higher epoch than the appointed one: when to report again.
         self._changing: dict[Key, None] = {}  # Led here, with pending changes of voters.
         self._lost: dict[Key, int] = {}  # Missing logs: the partition epoch in which that was found.
+        self._noted: set[Key] = set()  # Those that this process has noted.
         self._hand_overs: dict[Key, HandOver] = {}
         self._leaderless: dict[UUID, set[int]] = {}  # replicas of this broker without a known leader
         self._stepped_ms = 0
@@ -143,7 +144,7 @@ class QuorumPartitions:
             history = file.load() or VoterHistory(first)
         except DamagedVoters as error:
             history = VoterHistory(first)
-            self._replace_damaged(key, file, history, error)
+            self._replace_damaged(key, file, history, partition, error)
         if history.cut(log.end_offset):
             file.save(history.entries)
         saved = self._book.of(key)
@@ -151,9 +152,9 @@ class QuorumPartitions:
             self._book.log_begun()
             if _has_followed(driver, partition) and not self._book.is_lost(key):
                 logger.error("%s: its votes are missing; it does not vote until it is readmitted", key)
-                self._book.note_lost(key, lambda result: None)
+                self._book.note_lost(key, partition.partition_epoch, lambda result: None)
         if self._book.is_lost(key):
-            self._lost.setdefault(key, partition.partition_epoch)
+            self._recall_noted(key, history.latest, partition)
         ballot = saved or Ballot()
         if partition.leader_epoch > ballot.epoch:
             # This replica has not voted in that epoch. Starting there keeps epochs increasing after a change
@@ -199,12 +200,30 @@ class QuorumPartitions:
         if not is_new:
             self._name_leader(voter, partition)
 
+    def _recall_noted(self, key: Key, voters: VoterSet, partition: PartitionImage) -> None:
+        """An earlier process noted a loss. If the log has a readmission for a later one, it was healed and
+        that process did not hear of it. Reported again, it would cost a complete replica its vote. Loss
+        numbers in the metadata do not count here: the registration of this process may have added one for
+        its unsynced records, which says nothing about this loss.
+        """
+        since, mine = self._book.lost_since(key), voters.get(self._me)
+        if 0 <= since < (-1 if mine is None else mine.heals):
+            self._lost.pop(key, None)
+            self._book.confessed(key)
+        else:
+            self._lost.setdefault(key, partition.partition_epoch)
+
     def _has_unnumbered_loss(self, driver: ReplicaDriver) -> bool:
         """Whether the replica lost data, and the number of its latest loss in the metadata is not of that."""
         return driver.damage.is_cut or _key(driver) in self._lost
 
     def _replace_damaged(
-        self, key: Key, file: VoterFile, history: VoterHistory, error: DamagedVoters
+        self,
+        key: Key,
+        file: VoterFile,
+        history: VoterHistory,
+        partition: PartitionImage,
+        error: DamagedVoters,
     ) -> None:
         """The voter set is unknown, and the metadata may be out of date. So this counts as a loss: the
         replica votes again after a leader has readmitted it, and its log is complete from there on. The
@@ -222,7 +241,7 @@ class QuorumPartitions:
             except StorageError as failed:
                 logger.error("%s: %s", key, failed.message)
 
-        self._book.note_lost(key, noted)
+        self._book.note_lost(key, partition.partition_epoch, noted)
 
     def _first_delay_ms(self, partition: PartitionImage) -> int:
         """The previous leader, or else the first replica, starts the first election. The others wait longer,
@@ -262,6 +281,12 @@ class QuorumPartitions:
         """Whether the log was missing and the controllers have not numbered the loss yet."""
         return self._book.is_lost(key)
 
+    def has_noted(self, key: Key) -> bool:
+        """Whether this process has noted that the log is missing. A note of an earlier process does not
+        count: the log may be another one, and missing again.
+        """
+        return key in self._noted
+
     def note_drop(self, driver: ReplicaDriver, noted: Callable[[], None]) -> None:
         """A log is about to drop damaged records. For a voter, that is recorded first, because it could not
         be detected after a restart. From then on it counts as a loss.
@@ -272,12 +297,15 @@ class QuorumPartitions:
             return
         self._voters[key].lost_records()
         # If its metadata is late, the replica may have been readmitted for an earlier loss meanwhile.
-        self._lost[key] = max(self._images[key].partition_epoch, self._healed(key))
-        self.note_lost(key, noted)
+        since = self._lost[key] = max(self._images[key].partition_epoch, self._healed(key))
+        self._book.note_lost(key, since, lambda result: noted())
 
-    def note_lost(self, key: Key, noted: Callable[[], None]) -> None:
-        """Calls back when the loss is on disk, or cannot be written: then this broker stops voting anyway."""
-        self._book.note_lost(key, lambda result: noted())
+    def note_missing(self, key: Key, partition: PartitionImage, noted: Callable[[], None]) -> None:
+        """The log is missing. Calls back when that is on disk, or cannot be written: then this broker stops
+        voting anyway.
+        """
+        self._noted.add(key)
+        self._book.note_lost(key, partition.partition_epoch, lambda result: noted())
 
     def not_relied_on(self, key: Key) -> None:
         """The controllers appoint the leader, and do not rely on this replica: a leader of theirs lets it
@@ -337,6 +365,8 @@ class QuorumPartitions:
     def gone(self, driver: ReplicaDriver) -> None:
         """Forget a replica together with its votes: the topic was deleted, or the replica was moved away."""
         self.forget(driver)
+        self._lost.pop(_key(driver), None)  # The next replica of this partition here has lost nothing.
+        self._noted.discard(_key(driver))
         self._book.forget(_key(driver))
 
     # --- who leads ------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """More interactions of two rules: one relies on what the other does not check."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from tidelog.broker.quorum.voters import PartitionVoters
 from tidelog.config.modes import QUORUM
 from tidelog.controller.messages import OfflineAsk
 from tidelog.controller.successions import acting_leader
@@ -52,6 +53,15 @@ class DiskStory(SeamStory):
         machine = self.machine(letter)
         image = machine.node.image if machine.node is not None else None
         return image is not None and machine.node_id in image.topics[TOPIC].partitions[0].damaged
+
+    def is_readmitted_by_its_log(self, letter: str) -> bool:
+        voters = cast(PartitionVoters, self.driver(letter).voters).latest
+        voter = voters.get(self.machine(letter).node_id)
+        return voter is not None and voter.heals >= 0
+
+    def remembers(self, letter: str) -> bool:
+        """Whether the controllers count on what the replica acknowledged."""
+        return self.machine(letter).node_id in self.partition().remember
 
     def flip_in_metadata(self, letter: str) -> None:
         """While the process is dead: in the last batch that it knows."""
@@ -290,6 +300,31 @@ def loss_healed_before_it_was_heard_of() -> DiskStory:
     return story
 
 
+def killed_before_it_heard_of_its_readmission() -> DiskStory:
+    """The same, and the voter is killed as soon as it has the record that readmits it, together with the
+    leader. It has noted the loss on its disk, and finds the readmission in its log: it votes at once, and the
+    two that are there elect a leader.
+    """
+    story = DiskStory(replication_mode=QUORUM)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.drop("B", 1)
+    story.until(lambda: story.knows_of_damage("B"), "that B hears that it is known")
+    story.hold_metadata("B", after=0)
+    story.until(lambda: "B" not in story.in_sync(), "the number of the loss")
+    story.until(lambda: story.is_readmitted_by_its_log("B"), "the readmission in B's log")
+    story.kill("B")
+    story.network.withheld = None
+    story.until(lambda: story.remembers("B"), "that the controllers know of the readmission")
+    story.kill("A")
+    story.start("B")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    story.start("A")
+    story.await_return("A")
+    expect(story.read(at=story.elected()), ["r1", "r2"])
+    return story
+
+
 def wrong_topic_id() -> DiskStory:
     """A primary is killed soon after its topic was created, before any checkpoint names the topic, and one
     bit of the topic id beside its log is wrong at the next start. It does not treat its records as those of a
@@ -319,5 +354,6 @@ STORIES: list[Callable[[], DiskStory]] = [
     one_of_two_sources_is_lost,
     operator_has_decided,
     loss_healed_before_it_was_heard_of,
+    killed_before_it_heard_of_its_readmission,
     wrong_topic_id,
 ]
