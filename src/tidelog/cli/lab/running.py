@@ -51,7 +51,7 @@ def run_all(jobs: Sequence[Job], *, history: Path | None, directory: Path | None
     interrupted = False
     with _work_directory(directory) as work, Display() as display, _ended_in_order():
         machine = machine_of(work)
-        clock = Clock(total_estimate_s([job.experiment for job in jobs]))
+        clock = Clock(total_estimate_s([(job.experiment, job.target) for job in jobs]))
         for number, job in enumerate(jobs):
             runner = _runner(job, display, work / str(number), history, clock)
             try:

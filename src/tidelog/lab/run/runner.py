@@ -67,7 +67,7 @@ class ExperimentRunner:
         self._target, self._parts, self._observer = target, parts, observer
         self._experiment = experiment
         self._directory, self._kept = directory, history
-        self._clock = clock or Clock(estimate_s(experiment))
+        self._clock = clock or Clock(estimate_s(fitted(experiment, target)))
         self._command = command
         self._clusters = 0
         self._is_up = False
@@ -171,7 +171,7 @@ class ExperimentRunner:
 
     def _named(self, number: int) -> Experiment:
         """Topics and groups of their own for every round: an account begins with an empty topic."""
-        experiment = stretched(self._experiment, self._target.session_s)
+        experiment = self._stretched()
         return replace(
             experiment,
             topics=tuple(replace(each, name=f"{each.name}-{number}") for each in experiment.topics),
@@ -222,8 +222,11 @@ class ExperimentRunner:
 
     # --- words ----------------------------------------------------------------------------------------------
 
+    def _stretched(self) -> Experiment:
+        return fitted(self._experiment, self._target)
+
     def _estimate_s(self) -> float:
-        return estimate_s(self._experiment) / self._experiment.rounds
+        return estimate_s(self._stretched()) / self._experiment.rounds
 
     def _teller(self, number: int, experiment: Experiment) -> "_Teller":
         return _Teller(self, number, {topic.name: heading(topic) for topic in experiment.topics})
@@ -279,5 +282,9 @@ def _with_few_logs(spec: ClusterSpec) -> ClusterSpec:
     return replace(spec, settings=FEW_LOGS | spec.settings)
 
 
-def total_estimate_s(experiments: Sequence[Experiment]) -> float:
-    return sum(map(estimate_s, experiments))
+def fitted(experiment: Experiment, target: Target) -> Experiment:
+    return stretched(experiment, target.session_s, target.notices_ends)
+
+
+def total_estimate_s(parts: Sequence[tuple[Experiment, Target]]) -> float:
+    return sum(estimate_s(fitted(experiment, target)) for experiment, target in parts)
