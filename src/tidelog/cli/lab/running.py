@@ -106,7 +106,7 @@ def sentence_of(error: Exception, work: Path) -> str:
     if isinstance(error, BrokerError):
         return f"A broker failed: {str(error).partition(';')[0]}."
     if isinstance(error, LoadFailed):
-        return f"What was written could not be read back: {error}."
+        return f"What was written cannot be accounted for: {error}."
     if isinstance(error, ConnectionError):
         return f"The cluster does not answer: {error}."
     if isinstance(error, TargetError | FaultError | WorkloadFailed):
