@@ -79,8 +79,24 @@ def swapped(batch: bytearray) -> bytearray:
     for one, other in zip(found[::2], found[1::2], strict=False):
         if len(one[0]) == len(other[0]) and int(one[1]) % EVERY == 0:
             batch[slice(*one.span())], batch[slice(*other.span())] = other[0], one[0]
+    return with_checksum(batch)
+
+
+def with_checksum(batch: bytearray) -> bytearray:
     batch[CRC_AT:CRC_FROM] = crc32c.crc32c(bytes(batch[CRC_FROM:])).to_bytes(4, "big")
     return batch
+
+
+def damages() -> None:
+    """A byte of some records changes, and the checksum with it."""
+
+    def append(self: Partition, records: memoryview, *rest: Any, **more: Any) -> Appended:
+        if self.name.topic == TOPIC:
+            changed = re.sub(rb"(producer-\d-\d/\d*0/)x", rb"\1y", bytes(records))
+            records = memoryview(with_checksum(bytearray(changed)))
+        return _append(self, records, *rest, **more)
+
+    Partition.append = append  # type: ignore[method-assign]
 
 
 LIES: dict[str, Callable[[], None]] = {
@@ -89,6 +105,7 @@ LIES: dict[str, Callable[[], None]] = {
     "serves uncommitted": serves_uncommitted,
     "repeats": repeats,
     "reorders": reorders,
+    "damages": damages,
     "none": lambda: None,
 }
 

@@ -52,7 +52,11 @@ def test_a_one_way_cut_between_brokers(cluster: LabCluster) -> None:
     cluster.await_in_sync("records")
 
 
-def test_a_delay_and_a_loss_at_the_same_time(cluster: LabCluster) -> None:
+def test_a_delay_and_a_loss_at_the_same_time(make_cluster: MakeCluster) -> None:
+    try:
+        cluster = make_cluster("delay", brokers=1, namespaces=True)
+    except NetworkUnavailable as error:
+        pytest.skip(str(error))
     delay = inject(cluster, "delay", Parties(("clients",), (1,)), {"ms": 60})
     loss = inject(cluster, "loss", Parties(("clients",), (1,)), {"percent": 1})
     start = time.monotonic()

@@ -1,5 +1,5 @@
 """The instrument finds every lie: brokers that acknowledge too early, forget, serve what is not committed,
-repeat and reorder. An honest broker beside them is found to be honest.
+repeat, reorder and damage. An honest broker beside them is found to be honest.
 """
 
 import sys
@@ -137,6 +137,11 @@ def test_a_broker_that_serves_uncommitted_records(tmp_path: Path) -> None:
     events = change_leader(until_read_and_given_up)
     found = figures_with("serves uncommitted", tmp_path, 3, events, GIVES_UP)
     assert found.lost == 0 and found.vanished > 0
+
+
+def test_a_broker_that_damages(tmp_path: Path) -> None:
+    found = figures_with("damages", tmp_path, 1, write_some)
+    assert found.lost >= 20 and found.doubled == 0
 
 
 def test_a_broker_that_repeats(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ RETURN_S = 3.0
 """A broker that was started again is still missing for so long."""
 UNTIL_DECIDED = "Writes stop until an operator decides to give up what may be missing."
 
-_ENDED = frozenset({"kill", "stop", "restart", "wipe"})  # Their connections are closed.
+ENDED = frozenset({"kill", "stop", "restart", "wipe"})  # Their connections are closed.
 _DEAD = frozenset({"kill", "stop", "freeze", "restart", "power-failure", "wipe"})
 _RETURNING = _DEAD - {"freeze"}
 _UNWRITABLE = frozenset({"full-disk", "failing-disk", "flipped-bit"})
@@ -189,7 +189,7 @@ def _bound(setting: Setting, hits: Sequence[Hit], waits_for_late: bool) -> tuple
     """How long writes may pause although they go on, and what that consists of."""
     if any(FAULTS[hit.fault].group == ADMINISTRATION for hit in hits):
         return RECOVERY_S, "for a change by an operator"
-    if setting.notices_ends and all(hit.fault in _ENDED for hit in hits):
+    if setting.notices_ends and all(hit.fault in ENDED for hit in hits):
         return MARGIN_S, "for an election and the clients; closed connections show that a broker ended"
     shown, bound_s = "broker.session.timeout.ms", setting.session_s
     rule = RULES[setting.terms.mode]

@@ -9,23 +9,34 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+RETRY_S = 0.1
+
 
 class LoadFailed(Exception):
     """The load cannot say what it was asked."""
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: int, timeout_s: float) -> list[int]:
-    """Where each partition ends now."""
+    """Where each partition ends now. A broker may not know a new topic yet: it is asked again."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2})
+    deadline = time.monotonic() + timeout_s
     try:
         return [
-            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout_s)[1]
-            for number in range(partitions)
+            _end_offset(consumer, TopicPartition(topic, number), deadline) for number in range(partitions)
         ]
-    except KafkaException as error:
-        raise LoadFailed(f"the ends of {topic} are not known: {error}") from error
     finally:
         consumer.close()
+
+
+def _end_offset(consumer: Consumer, place: TopicPartition, deadline: float) -> int:
+    while True:
+        try:
+            left_s = max(deadline - time.monotonic(), 0.1)
+            return int(consumer.get_watermark_offsets(place, left_s)[1])
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise LoadFailed(f"the ends of {place.topic} are not known: {error.args[0].str()}") from error
+            time.sleep(RETRY_S)
 
 
 def read_back(

@@ -210,6 +210,7 @@ def compare(
 
     Example: tidelog lab compare --modes isr,quorum --report compare.html
     """
+    from tidelog.cli.lab.running import Job
     from tidelog.lab.experiment.catalog import COMPARED
     from tidelog.lab.experiment.modes import CHOICES
 
@@ -222,8 +223,7 @@ def compare(
     experiments = [_with_rounds(_find(each), rounds) for each in names]
     ours = _target(TargetName.TIDELOG, None, None, {}, namespaces)
     jobs = [
-        _job(ours, _in_modes(each, chosen), TargetName.TIDELOG, each.name, None, rounds)
-        for each in experiments
+        Job(ours, _in_modes(each, chosen), _compare_command(each.name, modes, rounds)) for each in experiments
     ]
     if target is TargetName.KAFKA:
         theirs = _target(TargetName.KAFKA, jars, None, {}, namespaces)
@@ -313,7 +313,15 @@ def _job(
     words += ["--mode", mode] if mode else []
     words += ["--rounds", str(rounds)] if rounds else []
     words += ["--target", target_name.value] if target_name is not TargetName.TIDELOG else []
+    words += ["--jars DIR"] if target_name is TargetName.KAFKA else []
     return Job(target, experiment, " ".join(words))
+
+
+def _compare_command(name: str, modes: str | None, rounds: int | None) -> str:
+    words = ["tidelog lab compare --faults", name]
+    words += ["--modes", modes] if modes else []
+    words += ["--rounds", str(rounds)] if rounds else []
+    return " ".join(words)
 
 
 def _finish(

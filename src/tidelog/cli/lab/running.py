@@ -51,7 +51,7 @@ def run_all(jobs: Sequence[Job], *, history: Path | None, directory: Path | None
     interrupted = False
     with _work_directory(directory) as work, Display() as display, _ended_in_order():
         machine = machine_of(work)
-        clock = Clock(total_estimate_s([job.experiment for job in jobs]))
+        clock = Clock(total_estimate_s([(job.experiment, job.target) for job in jobs]))
         for number, job in enumerate(jobs):
             runner = _runner(job, display, work / str(number), history, clock)
             try:
@@ -106,7 +106,7 @@ def sentence_of(error: Exception, work: Path) -> str:
     if isinstance(error, BrokerError):
         return f"A broker failed: {str(error).partition(';')[0]}."
     if isinstance(error, LoadFailed):
-        return f"What was written could not be read back: {error}."
+        return f"What was written cannot be accounted for: {error}."
     if isinstance(error, ConnectionError):
         return f"The cluster does not answer: {error}."
     if isinstance(error, TargetError | FaultError | WorkloadFailed):

@@ -221,7 +221,7 @@ class LabCluster:
 
     def _wire(self) -> Wiring | None:
         if self._hosts is not None:
-            return NamespaceWiring(self.cluster)
+            return NamespaceWiring(self.cluster, shaped=self.needs.shaped)
         return RelayWiring(self.cluster) if self.needs.network == RELAY else None
 
     def reap(self) -> None:

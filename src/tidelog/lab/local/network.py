@@ -108,6 +108,16 @@ class Network:
         for here, there in ((one, other), (other, one)):
             self._in(here, "neigh", "del", self.hosts[there].address, "dev", "eth0")
 
+    def lose(self, source: int | None, target: int | None, *, lost: bool) -> None:
+        """Whether all packets from one host to another are lost; None is the outside."""
+        place = [] if source is None else ["-n", self.hosts[source].name]
+        device = self._bridge if source is None else "eth0"
+        address = self.outside if target is None else self.hosts[target].address
+        if lost:
+            _ip(*place, "neigh", "replace", address, "lladdr", _NOWHERE, "dev", device)
+        else:
+            _ip(*place, "neigh", "del", address, "dev", device)
+
     @contextlib.contextmanager
     def unplugged(self, number: int) -> Iterator[None]:
         self.unplug(number)

@@ -1,7 +1,8 @@
-"""A cluster whose brokers run on hosts of their own, and whose lines have faults by netem. Needs root.
+"""A cluster whose brokers run on hosts of their own, and whose lines have faults by the kernel. Needs root.
 
-Every host has a queue for each other party, which netem delays, thins out or slows down. Clients are
-outside of all hosts, on the bridge between them.
+A cut sends packets to an address without a cable. For other faults every host has a queue for each other
+party, which netem delays, thins out or slows down; a kernel without netem can still cut. Clients are outside
+of all hosts, on the bridge between them.
 """
 
 import subprocess
@@ -19,18 +20,29 @@ CLIENTS = "clients"
 class NamespaceWiring(Wiring):
     kind = "namespaces"
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, shaped: bool = True) -> None:
+        """``shaped``: with the queues for lines that are slow or lossy; NetworkUnavailable without netem."""
         super().__init__()
         if cluster.network is None:
             raise ValueError("the cluster has no network")
         self._network: Network = cluster.network
         self.bootstrap = cluster.bootstrap
-        self._bands: dict[Direction, int] = {}
+        self._bands: dict[Direction, int] = {}  # empty: no queues
+        self._cut: set[Direction] = set()
+        self._shapes: dict[Direction, Shape] = {}
+        if shaped:
+            self._prepare()
+
+    def _prepare(self) -> None:
         try:
             for number in self._network.hosts:
                 self._sort(number)
+            for direction in self._bands:  # a kernel may have queues, but no netem
+                self._shape(direction, Shape(delay_ms=1))
+                self._shape(direction, Shape())
         except subprocess.CalledProcessError as error:
-            raise NetworkUnavailable(f"tc refused: {error.stderr.strip()}") from None
+            words = " ".join(error.stderr.split()).rstrip(".")
+            raise NetworkUnavailable(f"this kernel cannot shape packets (tc: {words})") from None
         except FileNotFoundError:
             raise NetworkUnavailable("the program tc is not installed") from None
 
@@ -67,6 +79,19 @@ class NamespaceWiring(Wiring):
         _tc(device, "filter", "add", "parent", "1:", "protocol", "ip", "prio", "1", *match)
 
     def _apply(self, direction: Direction, shape: Shape) -> None:
+        if shape.cut != (direction in self._cut):
+            self._network.lose(*_ends(direction), lost=shape.cut)
+            self._cut ^= {direction}
+        rest = shape._replace(cut=False)
+        if self._bands:
+            self._shape(direction, rest)
+        elif not rest.is_clear:
+            raise NetworkUnavailable("this cluster was made for cuts only")
+
+    def _shape(self, direction: Direction, shape: Shape) -> None:
+        if shape == self._shapes.get(direction, Shape()):
+            return
+        self._shapes[direction] = shape
         device = self._device(direction.source, direction.target)
         parent = ["parent", f"1:{self._bands[direction]:x}"]
         if shape.is_clear:
@@ -75,14 +100,20 @@ class NamespaceWiring(Wiring):
             _tc(device, "qdisc", "replace", *parent, "netem", *netem_words(shape))
 
 
+def _ends(direction: Direction) -> tuple[int | None, int | None]:
+    """None for the clients."""
+    source, target = direction
+    return (source if isinstance(source, int) else None, target if isinstance(target, int) else None)
+
+
 def netem_words(shape: Shape) -> list[str]:
     """The shape as ``tc … netem`` is told it."""
     words = ["limit", "100000"]
     if shape.delay_ms or shape.jitter_ms:
         words += ["delay", f"{shape.delay_ms:g}ms"]
         words += [f"{shape.jitter_ms:g}ms"] if shape.jitter_ms else []
-    if shape.cut or shape.loss_percent:
-        words += ["loss", "100%" if shape.cut else f"{shape.loss_percent:g}%"]
+    if shape.loss_percent:
+        words += ["loss", f"{shape.loss_percent:g}%"]
     if shape.kbytes_per_s:
         words += ["rate", f"{8 * shape.kbytes_per_s:g}kbit"]
     return words

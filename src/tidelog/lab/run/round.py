@@ -91,8 +91,8 @@ class RoundPlayer:
         try:
             self._tell()
             self._workload.start()
-            self._workload.wait_steady(STEADY_S)
             self._watcher.start()
+            self._workload.wait_steady(STEADY_S)
             self._lateness.start()
             steady_us, self._steady = now_us(), time.monotonic()
             self._wait_until(experiment.before, "before the fault")

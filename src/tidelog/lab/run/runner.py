@@ -67,7 +67,7 @@ class ExperimentRunner:
         self._target, self._parts, self._observer = target, parts, observer
         self._experiment = experiment
         self._directory, self._kept = directory, history
-        self._clock = clock or Clock(estimate_s(experiment))
+        self._clock = clock or Clock(estimate_s(fitted(experiment, target)))
         self._command = command
         self._clusters = 0
         self._is_up = False
@@ -80,10 +80,10 @@ class ExperimentRunner:
         return list(self._cells.values())
 
     def run(self) -> None:
-        refusal = self._refusal()
-        if refusal:
+        reason = refusal(self._experiment, self._target)
+        if reason:
             self._cells = {
-                name: replace(cell, verdict=NOT_RUN, sentence=f"Not run: {refusal}.")
+                name: replace(cell, verdict=NOT_RUN, sentence=f"Not run: {reason}.")
                 for name, cell in self._cells.items()
             }
             return
@@ -92,14 +92,6 @@ class ExperimentRunner:
                 self._round(number)
         finally:
             self._stop()
-
-    def _refusal(self) -> str:
-        """Why this target cannot run it; "": it can."""
-        missing = sorted({step.fault for step in self._experiment.timeline} - self._target.faults)
-        if missing:
-            return f"the fault {missing[0]} cannot be made on {self._target.name}"
-        foreign = sorted({topic.mode for topic in self._experiment.topics} - self._target.modes)
-        return f"{self._target.name} has no mode {foreign[0]}" if foreign else ""
 
     # --- a round --------------------------------------------------------------------------------------------
 
@@ -171,7 +163,7 @@ class ExperimentRunner:
 
     def _named(self, number: int) -> Experiment:
         """Topics and groups of their own for every round: an account begins with an empty topic."""
-        experiment = stretched(self._experiment, self._target.session_s)
+        experiment = self._stretched()
         return replace(
             experiment,
             topics=tuple(replace(each, name=f"{each.name}-{number}") for each in experiment.topics),
@@ -222,8 +214,11 @@ class ExperimentRunner:
 
     # --- words ----------------------------------------------------------------------------------------------
 
+    def _stretched(self) -> Experiment:
+        return fitted(self._experiment, self._target)
+
     def _estimate_s(self) -> float:
-        return estimate_s(self._experiment) / self._experiment.rounds
+        return estimate_s(self._stretched()) / self._experiment.rounds
 
     def _teller(self, number: int, experiment: Experiment) -> "_Teller":
         return _Teller(self, number, {topic.name: heading(topic) for topic in experiment.topics})
@@ -279,5 +274,22 @@ def _with_few_logs(spec: ClusterSpec) -> ClusterSpec:
     return replace(spec, settings=FEW_LOGS | spec.settings)
 
 
-def total_estimate_s(experiments: Sequence[Experiment]) -> float:
-    return sum(map(estimate_s, experiments))
+def refusal(experiment: Experiment, target: Target) -> str:
+    """Why this target cannot run it; "": it can."""
+    missing = sorted({step.fault for step in experiment.timeline} - target.faults)
+    if missing:
+        return f"the fault {missing[0]} cannot be made on {target.name}"
+    foreign = sorted({topic.mode for topic in experiment.topics} - target.modes)
+    return f"{target.name} has no mode {foreign[0]}" if foreign else ""
+
+
+def fitted(experiment: Experiment, target: Target) -> Experiment:
+    return stretched(experiment, target.session_s, target.notices_ends)
+
+
+def total_estimate_s(parts: Sequence[tuple[Experiment, Target]]) -> float:
+    return sum(
+        estimate_s(fitted(experiment, target))
+        for experiment, target in parts
+        if not refusal(experiment, target)
+    )

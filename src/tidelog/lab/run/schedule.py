@@ -10,7 +10,7 @@ from tidelog.lab.experiment.model import Experiment, FaultStep
 from tidelog.lab.experiment.parties import CLIENTS as CLIENTS_WORD
 from tidelog.lab.experiment.parties import Casting, Party, resolve, resolve_between
 from tidelog.lab.faults.catalog import FAULTS
-from tidelog.lab.promise import MARGIN_S, Hit
+from tidelog.lab.promise import ENDED, MARGIN_S, Hit
 from tidelog.planner.outages import CLIENTS
 
 OVERHEAD_S = 5.0  # of a round: topics, the start of the load, reading back
@@ -56,11 +56,14 @@ def expanded(experiment: Experiment) -> list[Experiment]:
     ]
 
 
-def stretched(experiment: Experiment, session_s: float) -> Experiment:
+def stretched(experiment: Experiment, session_s: float, notices_ends: bool = True) -> Experiment:
     """For a target that takes longer than Tidelog to notice a silent broker: all faults last longer by the
-    same factor, since otherwise they would be over before anything can be seen.
+    same factor, since otherwise they would be over before anything can be seen. ``notices_ends``: whether it
+    notices at once, as Tidelog does, that a process has ended.
     """
     usual_s = BROKER_SETTINGS["broker.session.timeout.ms"].default / 1000
+    if not notices_ends and all(step.fault in ENDED for step in experiment.timeline):
+        usual_s = 0.0
     factor = (session_s + MARGIN_S) / (usual_s + MARGIN_S)
     if factor <= 1:
         return experiment

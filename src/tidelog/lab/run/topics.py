@@ -46,15 +46,19 @@ class Topics:
             self._admin.delete_topics(self._names, operation_timeout=5)
 
     def is_in_sync(self) -> bool:
-        """Whether every replica of every partition is; no answer counts as no."""
+        """Whether every replica of every partition is; no answer counts as no. A broker that has just ended
+        may still be a member: it has to answer itself.
+        """
         try:
             found = self._target.view(*self._names).topics
         except OSError:
             return False
-        return len(found) == len(self._names) and all(
-            part.leader >= 0 and set(part.in_sync) == set(part.replicas)
-            for partitions in found.values()
-            for part in partitions
+        parts = [part for partitions in found.values() for part in partitions]
+        replicas = {number for part in parts for number in part.replicas}
+        return (
+            len(found) == len(self._names)
+            and all(part.leader >= 0 and set(part.in_sync) == set(part.replicas) for part in parts)
+            and replicas <= self._target.answering()
         )
 
     def await_in_sync(self, timeout_s: float) -> None:

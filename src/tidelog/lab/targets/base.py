@@ -79,6 +79,9 @@ class Target(Protocol):
     def view(self, *topics: str) -> ClusterView:
         """What the brokers report about these topics; OSError if none answers."""
 
+    def answering(self) -> frozenset[int]:
+        """The brokers that answer now."""
+
     def controller(self) -> int:
         """The active one; -1: none is known."""
 

@@ -4,11 +4,15 @@ Only faults that can be caused from outside are offered: those for which a comma
 left as it was found: a broker that the lab has ended is started again.
 """
 
+import contextlib
 import shlex
 import subprocess
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tidelog.client.cluster_view import ClusterView, view_cluster
 from tidelog.config import BROKER_SETTINGS, MODES
@@ -19,6 +23,7 @@ from tidelog.lab.faults.parties import Parties, brokers_of, words_of
 from tidelog.lab.targets.base import TargetError
 from tidelog.lab.targets.viewing import Viewer
 
+SESSION, LAG = "broker.session.timeout.ms", "replica.lag.time.max.ms"
 COMMAND_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 5.0
 PLACE = "{broker}"
@@ -43,9 +48,9 @@ class ExternalTarget:
         self._brokers = _find_brokers(bootstrap)
         self._ended: set[int] = set()
         self._frozen: set[int] = set()
-        default_s = BROKER_SETTINGS["broker.session.timeout.ms"].default / 1000
-        self.session_s = default_s if session_s is None else session_s
-        self.lag_s = BROKER_SETTINGS["replica.lag.time.max.ms"].default / 1000
+        known = _milliseconds(bootstrap, min(self._brokers, default=0), SESSION, LAG)
+        self.session_s = known[SESSION] / 1000 if session_s is None else session_s
+        self.lag_s = known[LAG] / 1000
         self._viewer = Viewer(lambda: self._brokers)
 
     @property
@@ -86,6 +91,9 @@ class ExternalTarget:
     def view(self, *topics: str) -> ClusterView:
         return self._viewer.view(*topics)
 
+    def answering(self) -> frozenset[int]:
+        return self._viewer.answering()
+
     def controller(self) -> int:
         return self._viewer.controller()
 
@@ -113,8 +121,8 @@ class ExternalTarget:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise FaultError(f"The command {text!r} failed: {error}.") from error
         if done.returncode:
-            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-            raise FaultError(f"The command {text!r} ended with code {done.returncode}: {' '.join(last)}")
+            last = (done.stderr or done.stdout).strip().splitlines() or ["it printed nothing."]
+            raise FaultError(f"The command {text!r} ended with code {done.returncode}: {last[-1]}")
 
 
 def _checked(commands: Mapping[str, str | None]) -> dict[str, str]:
@@ -128,6 +136,20 @@ def _checked(commands: Mapping[str, str | None]) -> dict[str, str]:
         for has, lacks in ((one, other), (other, one)):
             if has in found and lacks not in found:
                 raise TargetError(f"--{has} needs --{lacks}, too: the lab leaves the cluster as it found it.")
+    return found
+
+
+def _milliseconds(bootstrap: str, broker: int, *names: str) -> dict[str, float]:
+    """What the cluster says of these settings of a broker; Tidelog's defaults where it does not."""
+    found = {name: float(BROKER_SETTINGS[name].default) for name in names}
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+    # Not allowed to ask, or another kind of cluster: the defaults are the guess then.
+    with contextlib.suppress(KafkaException, TimeoutError):
+        (answer,) = admin.describe_configs([resource], request_timeout=CONNECT_TIMEOUT_S).values()
+        for name, entry in answer.result(CONNECT_TIMEOUT_S).items():
+            if name in found and str(entry.value).isdecimal():
+                found[name] = float(entry.value)
     return found
 
 

@@ -125,6 +125,9 @@ class KafkaTarget:
     def view(self, *topics: str) -> ClusterView:
         return self._viewer.view(*topics)
 
+    def answering(self) -> frozenset[int]:
+        return self._viewer.answering()
+
     def controller(self) -> int:
         return self._viewer.controller()
 

@@ -95,6 +95,9 @@ class TidelogTarget:
     def view(self, *topics: str) -> ClusterView:
         return self._viewer.view(*topics)
 
+    def answering(self) -> frozenset[int]:
+        return self._viewer.answering()
+
     def controller(self) -> int:
         return self._viewer.controller()
 
@@ -113,7 +116,7 @@ class TidelogTarget:
 def _why(error: Exception, directory: Path) -> str:
     """One sentence."""
     if isinstance(error, NetworkUnavailable):
-        return f"This experiment cannot be run with --namespaces: {error}. Without it, a relay is used."
+        return f"This experiment cannot be run with --namespaces: {error}; without it, a relay is used."
     if isinstance(error, OSError) and error.errno == 28:
         return f"There is no space left on the disk of {directory}."
     if isinstance(error, BrokerError):

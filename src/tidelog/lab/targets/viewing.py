@@ -40,6 +40,10 @@ class Viewer:
         fullest = max(views.values(), key=lambda view: (view.controller >= 0, len(view.brokers)))
         return ClusterView(fullest.brokers, fullest.controller, merged)
 
+    def answering(self) -> frozenset[int]:
+        """The brokers that answer now."""
+        return frozenset(self._ask(lambda host, port: view_cluster(host, port, timeout_s=TIMEOUT_S)))
+
     def controller(self) -> int:
         """What most brokers say; -1: none says anything."""
         said = [
@@ -77,6 +81,10 @@ class Viewer:
 def _newest(known: list[PartitionView], more: list[PartitionView]) -> list[PartitionView]:
     if len(known) != len(more):
         return max(known, more, key=len)
-    return [
-        max(pair, key=lambda view: (view.leader_epoch, view.leader)) for pair in zip(known, more, strict=True)
-    ]
+    return [max(pair, key=_age) for pair in zip(known, more, strict=True)]
+
+
+def _age(view: PartitionView) -> tuple[int, int]:
+    """In one epoch, a backup may serve readers that do not reach its primary: the earlier replica leads."""
+    led = view.leader in view.replicas
+    return view.leader_epoch, len(view.replicas) - view.replicas.index(view.leader) if led else 0

@@ -58,6 +58,8 @@ class Child:
 
     def await_end(self, timeout_s: float) -> None:
         """It ends by itself, or is killed then: what it wrote stays."""
+        if self._watcher.ident is None:
+            return  # never started
         self._watcher.join(timeout_s)
         if self._watcher.is_alive():
             self.kill()

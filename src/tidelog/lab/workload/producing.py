@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidelog.lab.experiment.model import LoadSpec
 from tidelog.lab.history import HistoryWriter, now_us
@@ -54,7 +54,7 @@ class Sender:
     def send(
         self, done: Callable[[KafkaError | None, Message, "Sent"], None], transaction: int | None
     ) -> bool:
-        """False: the client's queue is full."""
+        """False: the client's queue is full. KafkaException: the client is of no further use."""
         key, partition = self._next()
         sequence = self._sequences[partition]
         value = value_of(self._job.producer, sequence, self._load.size)
@@ -69,6 +69,10 @@ class Sender:
             return False
         self._sequences[partition] += 1
         return True
+
+    def use(self, producer: Producer) -> None:
+        """From now on, instead of one that is of no further use. Sequences go on."""
+        self._producer = producer
 
     def note(self, kind: str, sent: "Sent", offset: int | None, time_us: int) -> None:
         self._history.add(
@@ -130,13 +134,23 @@ def produce(job: Job, load: LoadSpec, history: HistoryWriter, reporter: Reporter
 
     pace = Pace(load)
     while not reporter.is_stopping:
-        for _ in range(pace.due()):
-            if not sender.send(done, None):
-                break
-            pace.sent()
+        try:
+            _send_due(sender, pace, done)
+        except KafkaException:
+            # Fatal for an idempotent client: the cluster has lost a record of its sequence.
+            settle(producer)
+            producer = Producer(client_settings(job, load))
+            sender.use(producer)
         producer.poll(TICK_S if load.rate else 0.001)
         reporter.tell()
     end(producer, reporter)
+
+
+def _send_due(sender: Sender, pace: Pace, done: Callable[[KafkaError | None, Message, Sent], None]) -> None:
+    for _ in range(pace.due()):
+        if not sender.send(done, None):
+            return
+        pace.sent()
 
 
 def end(producer: Producer, reporter: Reporter) -> None:
@@ -144,5 +158,10 @@ def end(producer: Producer, reporter: Reporter) -> None:
     deadline = time.monotonic() + FLUSH_S
     while producer.flush(0.1) and time.monotonic() < deadline:
         reporter.tell()
+    settle(producer)
+
+
+def settle(producer: Producer) -> None:
+    """Give up on what has no answer: without an event it would be in no figure, nor would its wait."""
     producer.purge()
     producer.flush(1.0)

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from tidelog.lab.experiment.model import LoadSpec
 from tidelog.lab.history import HistoryWriter, now_us
 from tidelog.lab.workload.jobs import Job
-from tidelog.lab.workload.producing import TICK_S, Pace, Sender, Sent, client_settings
+from tidelog.lab.workload.producing import TICK_S, Pace, Sender, Sent, client_settings, settle
 from tidelog.lab.workload.progress import Reporter
 
 CALL_S = 5.0  # one attempt; retried as long as the client says so
@@ -42,6 +42,15 @@ class Transactions:
     def _one(self, pace: Pace) -> None:
         self._open, self._failed = [], []
         self._producer.begin_transaction()
+        try:
+            self._send_all(pace)
+        except KafkaException:  # The next incarnation goes on; what this one sent must not be forgotten.
+            settle(self._producer)
+            self._note("failed")
+            raise
+        self._end()
+
+    def _send_all(self, pace: Pace) -> None:
         sent = 0
         while sent < self._load.transactional and not self._reporter.is_stopping:
             for _ in range(min(pace.due(), self._load.transactional - sent)):
@@ -51,7 +60,6 @@ class Transactions:
                 sent += 1
             self._producer.poll(TICK_S)
             self._reporter.tell()
-        self._end()
 
     def _end(self) -> None:
         try:

@@ -169,6 +169,8 @@ class Workload:
         for child in self._children:
             child.ask_to_stop()
             child.kill()
+        for child in self._children:
+            child.await_end(STOP_S)
         for history in self._histories.values():
             with contextlib.suppress(OSError):
                 history.close()

@@ -18,7 +18,7 @@ def experiment(*faults: str) -> Experiment:
         (("kill", "wipe", "flipped-bit", "drain"), Needs("none")),
         (("kill", "cut"), Needs("relay")),
         (("clock-jump",), Needs("none", disk=True)),
-        (("full-disk", "delay"), Needs("relay", disk=True)),
+        (("full-disk", "delay"), Needs("relay", disk=True, shaped=True)),
         (("power-failure",), Needs("none", disk=True, journal=True)),
     ],
 )
@@ -27,5 +27,6 @@ def test_hooks_follow_from_the_faults(faults: tuple[str, ...], needs: Needs) -> 
 
 
 def test_namespaces_replace_the_relay() -> None:
-    assert Needs.of(experiment("loss"), namespaces=True) == Needs("namespaces")
+    assert Needs.of(experiment("loss"), namespaces=True) == Needs("namespaces", shaped=True)
+    assert Needs.of(experiment("cut", "one-way-cut"), namespaces=True) == Needs("namespaces")
     assert Needs.of(experiment("kill"), namespaces=True) == Needs("none")

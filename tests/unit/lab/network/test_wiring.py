@@ -40,6 +40,6 @@ def test_nobody_is_cut_from_itself() -> None:
 
 
 def test_netem_is_told_the_same_shape() -> None:
-    assert netem_words(Shape(cut=True)) == ["limit", "100000", "loss", "100%"]
+    assert netem_words(Shape(loss_percent=2)) == ["limit", "100000", "loss", "2%"]
     words = " ".join(netem_words(Shape(delay_ms=50, jitter_ms=5, loss_percent=1, kbytes_per_s=125)))
     assert words == "limit 100000 delay 50ms 5ms loss 1% rate 1000kbit"

@@ -1,5 +1,8 @@
 """What is done when."""
 
+import pytest
+
+from tidelog.lab.experiment.catalog import builtin
 from tidelog.lab.experiment.model import Experiment, FaultStep, Phase
 from tidelog.lab.experiment.parties import Casting
 from tidelog.lab.promise import Hit
@@ -66,3 +69,11 @@ def test_planned_hits_name_brokers() -> None:
 
 def test_more_rounds_take_longer() -> None:
     assert estimate_s(experiment()) < estimate_s(Experiment(name="x", title="t", rounds=9))
+
+
+def test_a_target_that_does_not_notice_the_end_of_a_process_gets_time_for_it() -> None:
+    killed = builtin("leader-killed")
+    longer = stretched(killed, 9.0, notices_ends=False)
+    assert longer.lasts == pytest.approx(11.0)  # as long as the bound: session and margin
+    frozen = builtin("leader-frozen")
+    assert stretched(frozen, 9.0, notices_ends=False) == stretched(frozen, 9.0)

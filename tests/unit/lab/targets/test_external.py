@@ -11,12 +11,14 @@ from tidelog.lab.targets import external
 from tidelog.lab.targets.base import TargetError
 from tidelog.lab.targets.external import ExternalTarget
 
+SAID = {external.SESSION: 9000.0, external.LAG: 30_000.0}
 BROKERS = {1: ("h", 1), 2: ("h", 2), 3: ("h", 3)}
 
 
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external, "_find_brokers", lambda bootstrap: BROKERS)
+    monkeypatch.setattr(external, "_milliseconds", lambda bootstrap, broker, *names: SAID)
 
 
 def noting(file: Path, word: str) -> str:
@@ -28,6 +30,12 @@ def test_only_what_has_commands_is_offered() -> None:
     assert ExternalTarget("h:1", {}).faults == frozenset()
     both = {"kill": "a {broker}", "start": "b {broker}", "freeze": None, "thaw": None}
     assert ExternalTarget("h:1", both).faults == {"kill"}
+
+
+def test_bounds_follow_from_what_the_cluster_says() -> None:
+    target = ExternalTarget("h:1", {})
+    assert (target.session_s, target.lag_s) == (9.0, 30.0)
+    assert ExternalTarget("h:1", {}, session_s=6.0).session_s == 6.0
 
 
 def test_a_command_without_its_counterpart_is_refused() -> None:

@@ -35,6 +35,16 @@ def test_the_newest_epoch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (view.brokers, view.controller) == (ADDRESSES, 2)
 
 
+def test_in_one_epoch_the_earlier_replica_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup that readers may use while its primary is cut off from them."""
+    primary = ClusterView(ADDRESSES, 2, {"t": [part(1, 5)]})
+    others = ClusterView(ADDRESSES, 2, {"t": [part(3, 5)]})
+    none = ClusterView(ADDRESSES, 2, {"t": [part(-1, 5)]})
+    found = viewer(monkeypatch, {1: primary, 2: others, 3: none})
+    assert found.view("t").topics["t"] == [part(1, 5)]
+    assert found.answering() == frozenset(ADDRESSES)
+
+
 def test_no_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     found = viewer(monkeypatch, dict.fromkeys(ADDRESSES, ConnectionRefusedError()))
     with pytest.raises(OSError, match="no broker answers"):
