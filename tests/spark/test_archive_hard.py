@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Event, Thread
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -56,7 +57,7 @@ def test_a_field_that_is_added_on_the_same_day_survives_the_merge(
     topics = Topics(bootstrap, topic)
     produce(bootstrap, topic, '{"id": 1, "name": "a"}', "no json")
     archive(spark, Archive(topics, target, Decoding("json", "id int"), merge_bytes=0))
-    produce(bootstrap, topic, '{"id": 2, "name": "b"}', "nor this")
+    produce(bootstrap, topic, '{"id": 2, "name": "b"}', '{"id": "nor this"}')
     wider = Decoding("json", "id bigint, name string")
     archive(spark, Archive(topics, target, wider, merge_bytes=0))
 
@@ -65,13 +66,19 @@ def test_a_field_that_is_added_on_the_same_day_survives_the_merge(
         return sorted((row.id, row.name) for row in rows)
 
     assert found() == [(1, None), (2, "b")]
+    shutil.rmtree(tmp_path / "archive/_log")
+    archive(spark, Archive(topics, target, wider, merge_bytes=0))
+    assert found() == [(1, None), (2, "b")]
+    # What other programs see of undecodable records: nothing that looks decoded.
+    for file in (tmp_path / "archive/undecodable").rglob("*.parquet"):
+        assert pq.read_table(file, partitioning=None).column("decoded").to_pylist() == [None]
     merged = compact(spark, Compaction(target, 1 << 20))
     assert (merged.removed_files, merged.files) == (4, 2)  # of records and of undecodable ones
     assert found() == [(1, None), (2, "b")]
     apart = open_table(spark, target, "parquet").read_undecodable()
     assert apart is not None and sorted(bytes(row.value) for row in apart.collect()) == [
         b"no json",
-        b"nor this",
+        b'{"id": "nor this"}',
     ]
     with pytest.raises(Exception, match=r"decoded.id .* is bigint, and the new records have string"):
         produce(bootstrap, topic, "{}")

@@ -110,6 +110,8 @@ def test_a_lost_log_is_made_again_from_the_records(
     assert report.records == 1 and "has no log" in report.notes[0]
     assert offsets(spark, str(target)) == sorted([*range(9), *range(5)])
     assert run_verify(spark, Verify(str(target), bootstrap)).holds
+    shutil.rmtree(target / "_log")
+    assert compact(spark, Compaction(str(target))).records == 14  # It makes the log, too.
 
     # Of the first incarnation the archive is the only copy: a file that is gone is still missed.
     rows = read_archive(spark, str(target)).where("value = 'first'")

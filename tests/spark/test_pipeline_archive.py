@@ -3,6 +3,7 @@
 import datetime
 import io
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from threading import Event
@@ -24,6 +25,7 @@ from tidelog.spark.pipelines import (
     read_archive,
     restore,
 )
+from tidelog.spark.pipelines.tables.opening import open_table
 
 from .arrived import Message, consume
 from .conftest import CreateTopic
@@ -44,6 +46,12 @@ def produce(bootstrap: str, topic: str, values: list[bytes | None], partitions: 
 
 def content(message: Message) -> tuple[object, ...]:
     return message[:1] + message[2:4] + (tuple(message.headers), message.timestamp_ms)
+
+
+def undecodable_columns(spark: SparkSession, target: str) -> list[str]:
+    found = open_table(spark, target, "parquet").read_undecodable()
+    assert found is not None
+    return found.columns
 
 
 def test_an_archive_is_brought_up_to_date_and_restored(
@@ -151,3 +159,11 @@ def test_avro_becomes_columns(
     assert (
         spark.read.parquet(job.records).where("decoded.at = timestamp '2026-05-17 12:30:00Z'").count() == 10
     )
+    assert "decoded" not in undecodable_columns(spark, job.target)
+
+    # Without its log, it still has no values.
+    shutil.rmtree(tmp_path / "archive/_log")
+    produce(bootstrap, topic, values[-1:])
+    assert archive(spark, job).total == 13
+    assert "value" not in read_archive(spark, job.target).columns
+    assert "decoded" not in undecodable_columns(spark, job.target)

@@ -191,6 +191,8 @@ def test_options_of_other_formats_are_refused(spark: "SparkSession", tmp_path: P
     )
     assert "use --partition-by day" in refused("delta", here, **{"partition-by": "month"})
     assert "allowed: hour, day, month, year" in refused("iceberg", here, **{"partition-by": "week"})
+    for table_format in ("iceberg", "delta"):
+        assert "Only a Parquet archive has a lock" in refused(table_format, here, **{"break-lock": "true"})
     assert "name the catalog with --catalog" in refused("iceberg", here, uri="http://127.0.0.1:1")
     assert "needs a catalog" in refused("iceberg", "s3a://bucket/orders")
     assert "cannot be opened" in refused("iceberg", "raw.orders", catalog="nosuch")

@@ -5,6 +5,7 @@ sentence.
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event
@@ -96,6 +97,8 @@ def spark_session(
             f"This needs {error.name}, which is not installed: pip install 'tidelog[spark]'."
         ) from None
     chosen = pairs(settings, "--conf")
+    # What Spark thinks of the versions of its own packages is nothing that a user of a command can act on.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark\.")
     with explained():
         session = open_session(f"tidelog pipeline {name}", master=master, remote=remote, settings=chosen)
         if remote is None and "spark.log.level" not in chosen:

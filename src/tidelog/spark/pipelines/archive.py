@@ -193,8 +193,11 @@ def rows_of(
     if decoding is None:
         return Rows(dated, is_empty=not ids)
     everything = marked(decoding.apply(dated), MARK)
+    # One pass writes both tables. Their files have the same columns, and each value only where it belongs:
+    # of an undecodable record some fields may have been decoded.
+    decoded = functions.when(~functions.col(MARK), functions.col(DECODED))
+    everything = everything.withColumn(DECODED, decoded)
     if not keeps_value:
-        # One pass writes both tables: the value is there only where it is kept.
         kept = functions.when(functions.col(MARK), functions.col("value"))
         everything = everything.withColumn("value", kept)
     good = everything.where(~functions.col(MARK)).drop(MARK, *([] if keeps_value else ["value"]))

@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from tidelog.cli import main
 from tidelog.cli.failure import CommandFailed, ProblemFound
 from tidelog.cli.pipeline.auditing import _failure
 from tidelog.spark.pipelines import AuditReport, VerifyReport
@@ -32,3 +33,14 @@ def test_a_problem_in_the_data_is_told_from_a_check_that_could_not_be_made() -> 
     assert code(audited("differs"), verified()) == code(audited(), verified("missing")) == 3
     assert code(audited("unread"), None) == 1
     assert code(audited("unread", "corrupt"), None) == code(audited("unread"), verified("missing")) == 3
+
+
+@pytest.mark.parametrize(("failure", "expected"), [(CommandFailed("x"), 1), (ProblemFound("x"), 3)])
+def test_the_process_exits_with_it(
+    monkeypatch: pytest.MonkeyPatch, failure: CommandFailed, expected: int
+) -> None:
+    def failing(*_: object, **more: object) -> None:
+        raise failure
+
+    monkeypatch.setattr("tidelog.cli.pipeline.auditing.spark_session", failing)
+    assert main(["pipeline", "verify", "/data/orders"]) == expected

@@ -18,15 +18,18 @@ topics.
 import json
 from typing import TYPE_CHECKING, Any
 
+from tidelog.spark.pipelines.decoding import DECODED
 from tidelog.spark.pipelines.tables import Place, Position, Say, Span, Totals
 from tidelog.spark.pipelines.tables.filesystem import Files
 from tidelog.spark.pipelines.tables.log import Entry, Log
-from tidelog.spark.pipelines.tables.schemas import with_partition_columns
+from tidelog.spark.pipelines.tables.schemas import merged, with_partition_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-_PARTS = ("records", "undecodable")  # Of each micro-batch the undecodable records were added first.
+UNDECODABLE = "undecodable"
+_PARTS = ("records", UNDECODABLE)  # Of each micro-batch the undecodable records were added first.
 _LEFTOVERS = ("_batches", "_merges", "_staging")
 
 
@@ -38,6 +41,8 @@ def take_over(spark: "SparkSession", target: str, files: Files, log: Log, before
         _finish_merges(files, part)
     _remove_incomplete(files)
     tables = {part: found for part in _PARTS if (found := read_earlier(spark, target, files, part))}
+    if "records" in tables:
+        tables["records"] = _without_dropped_values(tables["records"])
     spans, counts = contents(tables)
     from_rows = len(spans)
     with_rows = {(place.topic, place.partition) for place in spans}
@@ -64,9 +69,38 @@ def read_earlier(spark: "SparkSession", target: str, files: Files, part: str) ->
     names = [f"{target}/{one.name}" for one in _data(files, part)]
     if not names:
         return None
+    schema = with_partition_columns(_schema_of(spark, f"{target}/{part}", names))
     reader = spark.read.option("basePath", f"{target}/{part}")
-    schema = with_partition_columns(reader.option("mergeSchema", "true").parquet(*names).schema)
-    return reader.schema(schema).parquet(*names)
+    # Files of both parts are written in one pass, so those of undecodable records have this column, too.
+    rows = reader.schema(schema).parquet(*names)
+    return rows.drop(DECODED) if part == UNDECODABLE else rows
+
+
+def _schema_of(spark: "SparkSession", base: str, names: list[str]) -> "StructType":
+    """All columns of all files. Spark does not merge a number with a wider one, which the table allows."""
+    from pyspark.errors import PySparkException
+
+    reader = spark.read.option("basePath", base)
+    try:
+        return reader.option("mergeSchema", "true").parquet(*names).schema
+    except PySparkException:
+        schema = None
+        for name in names:
+            schema = merged(schema, spark.read.option("basePath", base).parquet(name).schema, base)
+        if schema is None:
+            raise
+        return schema
+
+
+def _without_dropped_values(records: "DataFrame") -> "DataFrame":
+    """Files of records whose values were dropped have the column, too, for the same reason. It would seem to
+    hold tombstones.
+    """
+    if not {"value", DECODED} <= {*records.columns}:
+        return records
+    decoded = records.where(f"{DECODED} is not null")
+    is_dropped = not decoded.isEmpty() and decoded.where("value is not null").isEmpty()
+    return records.drop("value") if is_dropped else records
 
 
 def _data(files: Files, part: str) -> list[Any]:

@@ -133,10 +133,14 @@ class LocalFiles:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f"{_ASIDE}{uuid.uuid4().hex}")
-        with aside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with aside.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            aside.unlink(missing_ok=True)
+            raise
         return aside
 
 

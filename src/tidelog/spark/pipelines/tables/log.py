@@ -30,6 +30,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from tidelog.invariant import invariant
@@ -93,6 +94,16 @@ class Log:
         """Append a change to the state ``after`` and carry it out; :class:`PositionMoved` if there is a newer
         state.
         """
+        try:
+            return self._commit(after, change)
+        except Exception:
+            # A full disk must have room again, or the next run could not even take its lock.
+            with suppress(Exception):
+                if change.staging and self.last().staging != change.staging:
+                    self.discard(change.staging)
+            raise
+
+    def _commit(self, after: Entry, change: Entry) -> Entry:
         if after.number == 0 and not self._numbers():
             self._files.create(_name(0), after.to_json())  # to go back to
         # Only the last entry is ever carried out: what it says must be true before there is another.

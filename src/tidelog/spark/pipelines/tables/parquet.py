@@ -159,6 +159,8 @@ class ParquetTable:
         """Concatenated without sorting: the rows of each file are already in the order of their partition,
         and a sort would cost more than all the rest.
         """
+        if self.log.last().is_new:
+            self.prepare(say)
         done = Compacted()
         groups = [
             group
@@ -207,7 +209,7 @@ class ParquetTable:
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
         """Plain files have no snapshots: there is nothing but what killed runs left."""
-        self.log.recover()
+        self.prepare(say)
         return Compacted()
 
     # -- reading ---------------------------------------------------------------------------

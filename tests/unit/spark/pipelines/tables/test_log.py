@@ -2,7 +2,9 @@
 moment.
 """
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -235,6 +237,23 @@ def test_a_file_that_is_deleted_later_undoes_nothing() -> None:
     before = Log(files).last()
     files.delete("records/day=0")
     assert Log(files).recover() == before
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_that_the_disk_has_no_room_for_leaves_nothing_behind(name: str) -> None:
+    """Or the disk would stay full, and the next run could not even take its lock."""
+    files = MemoryFiles(filled())
+    entries = {one.name for one in files.files("_log")}
+
+    class FullDisk(MemoryFiles):
+        def create(self, name: str, content: bytes) -> bool:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+    with pytest.raises(OSError, match="No space left"):
+        CHANGES[name](FullDisk(files.contents))
+    assert {one.name for one in files.files("_log")} == entries and not files.exists("_staging")
+    CHANGES[name](files)
+    assert in_place(files) == rows_seen(files) == list(range(13 if name == "append" else 9))
 
 
 def test_of_two_changes_to_one_state_the_second_is_refused() -> None:
