@@ -72,7 +72,7 @@ def reads_go_on(terms: Terms, now: Outage) -> bool:
         return bool(there)
     if rule.elects_itself and writes_go_on(terms, now):
         return True
-    if not rule.elects_itself and now.leader in there and _is_confirmed(terms, now):
+    if now.leader in there and (rule.elects_itself or _is_confirmed(terms, now)):
         return True
     if rule.serves_without_leader:
         return any(controllers_decide(now, each) for each in there)
