@@ -90,7 +90,7 @@ def search(needs: Needs) -> Found:
         if any(each.family == family for each in good):
             continue
         own = [each for each in every if each.family == family]
-        best = min(own, key=lambda each: (len(unmet(each, needs)), _shortfall(each, needs), each.cost))
+        best = min(own, key=lambda each: _distance(each, needs))
         rejected.append(Rejected(family, reason(best, needs)))
     return Found(tuple(good), tuple(rejected), () if good else tuple(relaxations(needs)))
 
@@ -173,6 +173,12 @@ _KINDS: dict[str, tuple[Callable[[Terms, Placement], list[Pattern]], str, str]] 
     "reads": (stopping_reads, "nothing can be read", "dead broker"),
     "data": (losing, "a record may be lost", "lost disk"),
 }
+
+
+def _distance(candidate: Candidate, needs: Needs) -> tuple[object, ...]:
+    """How far from the needs. A single replica is no example of a family."""
+    alone = candidate.terms.replicas == 1
+    return len(unmet(candidate, needs)), _shortfall(candidate, needs), alone, candidate.cost
 
 
 def _shortfall(candidate: Candidate, needs: Needs) -> int:

@@ -62,7 +62,7 @@ class Years(NamedTuple):
 
 def years(terms: Terms, where: Placement, rates: Rates) -> Years:
     chain = _Chain(terms, where, rates)
-    weighted = list(zip(stationary(chain.matrix()), chain.states, strict=False))
+    weighted = list(zip(stationary(chain.matrix()), chain.states, strict=True))
     return Years(
         sum(weight * chain.losing(state) for weight, state in weighted),
         MINUTES_PER_YEAR * sum(weight for weight, state in weighted if not chain.writes(state)),
@@ -74,31 +74,34 @@ class _Chain:
     def __init__(self, terms: Terms, where: Placement, rates: Rates) -> None:
         self.terms, self.where, self.rates = terms, where, rates
         others = terms.replicas - 1
-        every = [
+        self.states: list[State] = [
             (leader, _counted(rest))
             for leader in (UP, DOWN, EMPTY)
             for rest in combinations_with_replacement((UP, DOWN, EMPTY), others)
         ]
-        self._outcomes = {state: outcome(terms, where, self._faults(state)) for state in every}
-        self.states = [state for state in every if not self._outcomes[state].loss]
         self._number = {state: number for number, state in enumerate(self.states)}
+        self._outcomes = [outcome(terms, where, self._faults(state)) for state in self.states]
 
     def writes(self, state: State) -> bool:
-        return self._outcomes[state].writes
+        return self._outcomes[self._number[state]].writes
 
     def reads(self, state: State) -> bool:
-        return self._outcomes[state].reads
+        return self._outcomes[self._number[state]].reads
+
+    def _loses(self, state: State) -> bool:
+        return bool(self._outcomes[self._number[state]].loss)
 
     def _faults(self, state: State, *, without_power: bool = False) -> Faults:
         leader, rest = state
         kinds = [leader, *Counter(dict(enumerate(rest))).elements()]
-        dead = {broker for broker, kind in zip(self.where.replicas, kinds, strict=True) if kind == DOWN}
-        lost = {broker for broker, kind in zip(self.where.replicas, kinds, strict=True) if kind == EMPTY}
+        placed = list(zip(self.where.replicas, kinds, strict=True))
+        dead = frozenset(broker for broker, kind in placed if kind == DOWN)
+        lost = frozenset(broker for broker, kind in placed if kind == EMPTY)
         struck = frozenset(self.where.replicas) - lost - dead if without_power else frozenset()
-        return Faults(dead=frozenset(dead), disk_lost=frozenset(lost), power_lost=struck)
+        return Faults(dead=dead, disk_lost=lost, power_lost=struck)
 
-    def rates_from(self, state: State) -> list[tuple[float, State | None]]:
-        """(per year, next state); None: a record may be lost."""
+    def rates_from(self, state: State) -> list[tuple[float, State]]:
+        """(per year, next state), without the power failures of all."""
         rates = self.rates
         change = {
             (UP, DOWN): rates.broker_failures + (0 if rates.one_rack else rates.rack_failures),
@@ -108,31 +111,37 @@ class _Chain:
             (EMPTY, UP): HOURS_PER_YEAR / rates.disk_repair_h,
         }
         leader, rest = state
-        found: list[tuple[float, State | None]] = []
+        found: list[tuple[float, State]] = []
         for (before, after), rate in change.items():
             if leader == before:
                 found.append((rate, (after, rest)))
             if rest[before]:
                 found.append((rate * rest[before], (leader, _moved(rest, before, after))))
-        at_once = rates.site_failures + (rates.rack_failures if rates.one_rack else 0)
-        if at_once:
-            lost = outcome(self.terms, self.where, self._faults(state, without_power=True)).loss
-            down = (DOWN if leader == UP else leader, _moved(rest, UP, DOWN, rest[UP]))
-            found.append((at_once, None if lost else down))
-        return [(rate, target if target in self._number else None) for rate, target in found]
+        return found
+
+    @property
+    def at_once(self) -> float:
+        """Power failures per year that hit all replicas."""
+        return self.rates.site_failures + (self.rates.rack_failures if self.rates.one_rack else 0)
 
     def losing(self, state: State) -> float:
-        return sum(rate for rate, target in self.rates_from(state) if target is None)
+        """How often per year, in this state, a record may be lost that was not lost before."""
+        if self._loses(state):
+            return 0.0
+        struck = outcome(self.terms, self.where, self._faults(state, without_power=True)).loss
+        entered = sum(rate for rate, target in self.rates_from(state) if self._loses(target))
+        return entered + (self.at_once if struck else 0.0)
 
     def matrix(self) -> list[list[float]]:
-        """Rates between the states; the last one is the loss, after which all are up again."""
-        size = len(self.states) + 1
+        """Rates between the states."""
+        size = len(self.states)
         found = [[0.0] * size for _ in range(size)]
         for number, state in enumerate(self.states):
-            for rate, target in self.rates_from(state):
-                found[number][size - 1 if target is None else self._number[target]] += rate
-        healthy = self._number.get((UP, _counted((UP,) * (self.terms.replicas - 1))), 0)
-        found[size - 1][healthy] = HOURS_PER_YEAR
+            leader, rest = state
+            off = (DOWN if leader == UP else leader, _moved(rest, UP, DOWN, rest[UP]))
+            for rate, target in [*self.rates_from(state), (self.at_once, off)]:
+                if target != state:
+                    found[number][self._number[target]] += rate
         return found
 
 
