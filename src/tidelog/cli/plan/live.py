@@ -32,8 +32,7 @@ class Live(NamedTuple):
 def look(client: ClusterClient, terms: Mapping[str, Terms]) -> Live:
     """``terms``: of the topics that matter."""
     cluster = cluster_admin.look(client)
-    quorum = cluster_admin.quorum(client)
-    controllers = tuple(each["controller"] for each in quorum["controllers"] if each["role"] != "observer")
+    controllers = cluster_admin.controllers_of(client)
     racks = tuple((each.broker, each.rack or "") for each in cluster.brokers.values() if each.rack)
     places = tuple(
         Place(
@@ -85,7 +84,7 @@ def check_known(live: Live, faults: Faults) -> None:
     unknown = sorted(faults.affected - known)
     if unknown:
         raise CommandFailed(
-            f"There is no {brokers_named(unknown)} in this cluster; its brokers are {listed(live.brokers)}."
+            f"The cluster does not have {brokers_named(unknown)}; its brokers are {listed(live.brokers)}."
         )
 
 
