@@ -6,7 +6,17 @@ import pytest
 
 from tidelog.planner.faults import Placement
 from tidelog.planner.promises import Terms
-from tidelog.planner.years import DOWN, HOURS_PER_YEAR, MINUTES_PER_YEAR, UP, Rates, _Chain, stationary, years
+from tidelog.planner.years import (
+    DOWN,
+    HOURS_PER_YEAR,
+    MINUTES_PER_YEAR,
+    UP,
+    Rates,
+    State,
+    _Chain,
+    stationary,
+    years,
+)
 
 NONE = Rates(0, 1, 0, 1, 0, 0)
 
@@ -49,7 +59,7 @@ def test_rare_events_keep_their_digits() -> None:
 def simulated(chain: _Chain, steps: int, seed: int) -> tuple[float, float]:
     """(losses per year, minutes per year without writes), by chance."""
     chance = Random(seed)
-    state = (UP, (chain.terms.replicas - 1, 0, 0))
+    state: State = (UP, (chain.terms.replicas - 1, 0, 0))
     at, stopped, losses = 0.0, 0.0, 0.0
     for _ in range(steps):
         leader, rest = state

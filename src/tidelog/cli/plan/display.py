@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidelog.cli.plan.report import Report
-from tidelog.cli.tables import print_table
+from tidelog.cli.tables import count, print_table
 from tidelog.planner.faults import listed
 
 _QUESTIONS = (
@@ -104,9 +104,9 @@ def _promise(answer: Report) -> Iterable[str]:
     yield (
         f"{answer['copies']} of {answer['replicas']} replicas have a record before it is acknowledged. "
         f"Tolerated: "
-        f"{found['dead_brokers_for_writes']} dead brokers for writes, {found['dead_brokers_for_reads']} for "
+        f"{count(found['dead_brokers_for_writes'], 'dead broker')} for writes, {found['dead_brokers_for_reads']} for "
         f"reads, "
-        f"{found['lost_disks']} lost disks. Lost in a power failure of all brokers: {power}."
+        f"{count(found['lost_disks'], 'lost disk')}. Lost in a power failure of all brokers: {power}."
     )
     for key, words in _QUESTIONS:
         if answer[key]:
