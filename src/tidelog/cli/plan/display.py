@@ -101,12 +101,12 @@ def _equivalent(report: Report) -> Iterable[str]:
 def _promise(answer: Report) -> Iterable[str]:
     found = answer["tolerates"]
     power = "nothing" if found["power_failure_of_all"] else "the newest records may be lost"
+    writes = count(found["dead_brokers_for_writes"], "dead broker")
+    disks = count(found["lost_disks"], "lost disk")
     yield (
         f"{answer['copies']} of {answer['replicas']} replicas have a record before it is acknowledged. "
-        f"Tolerated: "
-        f"{count(found['dead_brokers_for_writes'], 'dead broker')} for writes, {found['dead_brokers_for_reads']} for "
-        f"reads, "
-        f"{count(found['lost_disks'], 'lost disk')}. Lost in a power failure of all brokers: {power}."
+        f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. Lost in a "
+        f"power failure of all brokers: {power}."
     )
     for key, words in _QUESTIONS:
         if answer[key]:
