@@ -159,7 +159,8 @@ def _check_tidelog(words: list[str]) -> Iterator[str]:
         command = command.commands[rest.pop(0)]
     if "--help" in rest:
         return
-    if hasattr(command, "commands") and rest:
+    works_alone = getattr(command, "invoke_without_command", False) and rest and rest[0].startswith("-")
+    if hasattr(command, "commands") and rest and not works_alone:
         yield f"example `tidelog {shlex.join(words)}` names no command: {rest[0]}"
         return
     try:

@@ -235,6 +235,7 @@ class PlannerWorld:
     def _begin(self) -> None:
         cluster = self.cluster
         cluster.start()
+        cluster.confirm_deaths()
         for case in self.plan.cases:
             replicas = list(case.where.replicas)
             cluster.create_topic(NewTopic(case.name, -1, -1, {0: replicas}, case.configs()))

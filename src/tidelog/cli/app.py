@@ -23,6 +23,7 @@ from tidelog.cli.local.up import up
 from tidelog.cli.log import dump as log_dump
 from tidelog.cli.options import Settings, flag
 from tidelog.cli.pipeline import commands as pipeline
+from tidelog.cli.plan import commands as plan
 from tidelog.cli.records import consume, produce
 from tidelog.cli.sim.command import sim
 from tidelog.cli.topic import commands as topics
@@ -39,6 +40,7 @@ class _Commands(TyperGroup):
             "demo",
             "topic",
             "modes",
+            "plan",
             "produce",
             "consume",
             "group",
@@ -151,6 +153,7 @@ app.command("up")(up)
 app.command("demo")(demo)
 app.add_typer(topics.app, name="topic")
 app.command("modes")(modes.modes)
+app.add_typer(plan.app, name="plan")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(groups.app, name="group")

@@ -68,6 +68,8 @@ def _sections(command: Any, path: str) -> Iterator[str]:
     for name in command.list_commands(context):
         child = command.get_command(context, name)
         if hasattr(child, "commands"):
+            if child.invoke_without_command and child.params:
+                yield _section(child, f"{path} {name}")
             yield from _sections(child, f"{path} {name}")
         else:
             yield _section(child, f"{path} {name}")

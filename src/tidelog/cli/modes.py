@@ -6,11 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from tidelog.cli.client import connect_admin
+from tidelog.cli.cluster.admin import controllers_of
+from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import print_json, print_table
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.topic.mode_changes import print_change, print_unconfirmed
 from tidelog.config import TOPIC_SETTINGS
+from tidelog.planner.faults import Placement
 from tidelog.planner.promises import SYNC_EVERY_MESSAGE, Terms, examples
 from tidelog.planner.table import describe
 
@@ -45,7 +48,8 @@ def modes(
     """Show what the replication modes promise: copies, failures tolerated, possible loss, order, elections.
 
     Without --topic, this compares the modes with their usual settings and needs no cluster. With --topic, it
-    shows the promises of one topic, computed from its replicas and settings.
+    shows the promises of one topic, computed from its replicas, its settings and where the controllers are.
+    `tidelog plan topic` says more, also about brokers that are down now.
 
     Example: tidelog modes --topic orders
     """
@@ -53,7 +57,7 @@ def modes(
         columns = {heading: describe(terms) for heading, terms in examples().items()}
     else:
         description = topic_admin.describe(connect_admin(bootstrap), topic)
-        columns = {topic: describe(terms_of(description))}
+        columns = {topic: describe(terms_of(description), _placement(description, bootstrap))}
     if json:
         print_json([{"name": name, **promise} for name, promise in columns.items()])
         return
@@ -67,6 +71,14 @@ def modes(
     if topic is not None:
         print_change(description["mode"], description["mode_change"])
         print_unconfirmed(description["unconfirmed"])
+
+
+def _placement(description: Mapping[str, Any], bootstrap: str) -> Placement:
+    """Of the partition with the fewest replicas, with the controllers of this cluster."""
+    with ClusterClient(bootstrap) as client:
+        controllers = controllers_of(client)
+    fewest = min(description["partitions"], key=lambda each: len(each["replicas"]))
+    return Placement(tuple(fewest["replicas"]), controllers)
 
 
 def _cell(value: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
 SLOW = "slow"  # does not keep up, or was away and has not caught up
-DEAD = "dead"  # the process is down or frozen; its disk is intact
+DEAD = "dead"  # the process has ended; its machine and its disk are intact
 CUT_OFF = "cut off"  # reaches no other node; clients may still reach it
 POWER_LOST = "power lost"  # what was not synced is gone; several are without power at once
 DISK_LOST = "disk lost"  # everything on it is gone

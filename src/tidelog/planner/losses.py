@@ -65,7 +65,7 @@ def _unclean_loses(terms: Terms, where: Placement, faults: Faults) -> bool:
     """All holders are away at a time when another replica is there, or one that lost its data returns."""
     rule = RULES[terms.mode]
     away, affected = _places(where, faults.away), _places(where, faults.affected)
-    emptied = _places(where, faults.disk_lost)
+    emptied = _places(where, faults.disk_lost if terms.synced else faults.disk_lost | faults.power_lost)
     return any(
         rule.may_hold_alone(terms, holders, affected)
         and _could_shrink(terms, where, faults, holders)

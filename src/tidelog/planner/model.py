@@ -39,6 +39,7 @@ def moment(where: Placement, faults: Faults) -> Outage:
         where.replicas[LEADER],
         where.controllers,
         dead=faults.down,
+        ended=faults.dead,
         slow=faults.slow,
         controllers_lost=faults.controllers_lost,
         cut=_lines(where, faults.cut_off),

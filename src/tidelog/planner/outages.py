@@ -32,6 +32,7 @@ class Outage(NamedTuple):
     slow: Set[int] = frozenset()  # do not keep up; as followers they are left out
     controllers_lost: bool = False  # The majority of the controllers is gone for another reason.
     cut: Set[Line] = frozenset()  # lines that do not work
+    ended: Set[int] = frozenset()  # the dead whose machines are up: connections to them are refused
 
     def works(self, one: int, other: int) -> bool:
         return one == other or frozenset((one, other)) not in self.cut
@@ -62,17 +63,17 @@ def leader_stays(terms: Terms, now: Outage) -> bool:
 def reads_go_on(terms: Terms, now: Outage) -> bool:
     """Whether clients can read committed records: a replica serves them that they reach.
 
-    Where there is no leader, the controllers have to say who serves instead: a stand-in, or a new leader.
-    Voters also serve without them, but clients are sent to the leader that was last known.
-    :data:`READS_NEED_CONTROLLERS` is the place to change when followers serve without them.
+    Where there is no leader, the controllers say who serves instead: a stand-in, or a new leader. Where
+    there are no controllers either, a replica serves on its own that knows of both that they have ended.
     """
     rule = RULES[terms.mode]
     there = [each for each in now.replicas if each not in now.dead and now.works(each, CLIENTS)]
-    if not READS_NEED_CONTROLLERS:
-        return bool(there)
     if rule.elects_itself and writes_go_on(terms, now):
         return True
-    if not rule.elects_itself and now.leader in there and _is_confirmed(terms, now):
+    if now.leader in there and (rule.elects_itself or _is_confirmed(terms, now)):
+        return True
+    members = [each for each in there if each == now.leader or each not in now.slow]
+    if any(_knows_of_the_end(now, each) for each in members):
         return True
     if rule.serves_without_leader:
         return any(controllers_decide(now, each) for each in there)
@@ -83,7 +84,16 @@ def reads_go_on(terms: Terms, now: Outage) -> bool:
     )
 
 
-READS_NEED_CONTROLLERS = True
+def _knows_of_the_end(now: Outage, replica: int) -> bool:
+    """Whether it is known there that a majority of the controllers has ended, and the leader, if it is
+    another one. Machines without power and lines that are cut tell nothing.
+    """
+    if replica != now.leader and not (now.leader in now.ended and now.works(replica, now.leader)):
+        return False
+    if now.controllers_lost:
+        return all(now.works(replica, voter) for voter in now.voters)
+    known = [voter for voter in now.voters if voter in now.ended and now.works(replica, voter)]
+    return bool(now.voters) and len(now.voters) - len(known) < majority(len(now.voters))
 
 
 def _is_confirmed(terms: Terms, now: Outage) -> bool:

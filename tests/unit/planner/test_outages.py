@@ -66,7 +66,11 @@ def test_committed_records_are_readable_while_a_replica_lives() -> None:
     assert [readable(mode, 1) for mode in MODES] == [True] * 4
     assert not any(readable(mode, 1, 2, 3) for mode in MODES)
     # Two of three brokers that are the controllers take their majority with them.
+    # A replica that does not know that they have ended serves nothing; one that knows does.
     assert not any(readable(mode, 1, 2, voters=(1, 2, 3)) for mode in MODES)
+    ended = [outage(mode, dead={1, 2})._replace(ended={1, 2}) for mode in MODES]
+    found = [reads_go_on(EXAMPLES[mode], now) for mode, now in zip(MODES, ended, strict=True)]
+    assert found == [True, False, False, True]
 
 
 class TestCuts:

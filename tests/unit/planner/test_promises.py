@@ -149,24 +149,24 @@ def test_what_is_said_follows_the_settings() -> None:
 # disks that may be lost, minimum replicas, when writes stop), by hand from the truth table of faults.
 SETTINGS = {
     # The brokers are the controllers: with two of three dead, no leader is appointed.
-    Terms(ISR, 3, min_in_sync=2): (2, 1, 1, 1, 2, "2 of 3 replicas are down"),
+    Terms(ISR, 3, min_in_sync=2): (2, 1, 2, 1, 2, "2 of 3 replicas are down"),
     Terms(ISR, 3, min_in_sync=1): (
-        *(1, 1, 1, 0, 1),
+        *(1, 1, 2, 0, 1),
         "2 of 3 replicas are down, and the controllers' majority with them",
     ),
     Terms(ISR, 2, min_in_sync=2): (2, 0, 1, 1, 2, "1 of 2 replicas is down"),
     Terms(PRIMARY_BACKUP, 2, min_in_sync=1): (1, 0, 1, 0, 1, "the primary is down"),
     Terms(PRIMARY_BACKUP, 2, min_in_sync=2): (2, 0, 1, 1, 2, "the primary or its backup is down"),
-    Terms(PRIMARY_BACKUP, 3, min_in_sync=2): (2, 0, 1, 1, 2, "the primary is down, or 2 of its 2 backups"),
+    Terms(PRIMARY_BACKUP, 3, min_in_sync=2): (2, 0, 2, 1, 2, "the primary is down, or 2 of its 2 backups"),
     Terms(PRIMARY_BACKUP, 2, min_in_sync=2, degrades=True): (
         *(2, 0, 1, 0, 2),
         "the primary is down; without backups, writes pause for replication.degrade.after.ms",
     ),
-    Terms(QUORUM, 3, synced=True): (2, 1, 1, 1, 3, "2 of 3 replicas are down"),
-    Terms(QUORUM, 5, synced=True): (3, 2, 2, 2, 3, "3 of 5 replicas are down"),
+    Terms(QUORUM, 3, synced=True): (2, 1, 2, 1, 3, "2 of 3 replicas are down"),
+    Terms(QUORUM, 5, synced=True): (3, 2, 4, 2, 3, "3 of 5 replicas are down"),
     # One more copy to wait for, and nothing more survived.
-    Terms(QUORUM, 4, synced=True): (3, 1, 1, 1, 3, "2 of 4 replicas are down"),
-    Terms(QUORUM, 3, synced=False): (2, 1, 1, 1, 3, "2 of 3 replicas are down"),
+    Terms(QUORUM, 4, synced=True): (3, 1, 3, 1, 3, "2 of 4 replicas are down"),
+    Terms(QUORUM, 3, synced=False): (2, 1, 2, 1, 3, "2 of 3 replicas are down"),
 }
 
 

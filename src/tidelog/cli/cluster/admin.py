@@ -175,6 +175,11 @@ def quorum(client: ClusterClient) -> dict[str, Any]:
     }
 
 
+def controllers_of(client: ClusterClient) -> tuple[int, ...]:
+    """The voters of the metadata log."""
+    return tuple(each["controller"] for each in quorum(client)["controllers"] if each["role"] != "observer")
+
+
 def status(client: ClusterClient) -> dict[str, Any]:
     """The state of the cluster, in numbers."""
     cluster = look(client)

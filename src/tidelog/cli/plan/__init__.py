@@ -1,0 +1,1 @@
+"""``tidelog plan``: needs in, settings and their exact faults out."""

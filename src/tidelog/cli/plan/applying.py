@@ -1,0 +1,43 @@
+"""``--apply``: a topic gets the settings of a plan, with consent."""
+
+import typer
+
+from tidelog.cli.client import connect_admin
+from tidelog.cli.config import admin as setting_admin
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.plan.settings import create_command, topic_settings
+from tidelog.cli.topic import admin as topic_admin
+from tidelog.cli.topic.mode_changes import MODE_TIMEOUT_S, follow_change, unset_for
+from tidelog.planner.promises import Terms
+
+
+def apply(bootstrap: str, topic: str, terms: Terms, partitions: int, *, ask: bool) -> None:
+    """Create the topic, or change the settings of one that has as many replicas."""
+    admin = connect_admin(bootstrap)
+    rows = [each for each in topic_admin.list_topics(admin, internal=False) if each["name"] == topic]
+    settings = topic_settings(terms)
+    if not rows:
+        _consent(f"\nCreate topic {topic}: {create_command(topic, terms, partitions)}", ask)
+        topic_admin.create(admin, topic, partitions or topic_admin.BROKER_DEFAULT, terms.replicas, settings)
+        print(f"Created topic {topic}.")
+        return
+    if rows[0]["replicas"] != terms.replicas:
+        raise CommandFailed(
+            f"Topic {topic} has {rows[0]['replicas']} replicas, and the plan has {terms.replicas}; `tidelog "
+            f"topic "
+            "reassign` adds or removes replicas first."
+        )
+    shown = " ".join(f"{name}={value}" for name, value in settings.items())
+    _consent(f"\nChange topic {topic}: {shown}", ask)
+    mode = terms.mode
+    unset = list(unset_for(admin, topic, mode, settings, [], yes=not ask)) if rows[0]["mode"] != mode else []
+    setting_admin.change(admin, "TOPIC", topic, settings, unset)
+    if rows[0]["mode"] != mode:
+        follow_change(admin, topic, mode, MODE_TIMEOUT_S)
+    print(f"Changed topic {topic}.")
+
+
+def _consent(what: str, ask: bool) -> None:
+    print(what)
+    if ask and not typer.confirm("Do it?"):
+        raise CommandFailed("Nothing was changed.")

@@ -1,0 +1,249 @@
+"""A report as text and as Markdown."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tidelog.cli.plan.report import Report
+from tidelog.cli.tables import count, print_table
+from tidelog.planner.faults import listed
+
+_QUESTIONS = (
+    ("may_lose_when", "An acknowledged record may be lost only if"),
+    ("writes_stop_when", "Writes stop if"),
+    ("writes_wait_when", "Writes wait if"),
+    ("reads_stop_when", "Reads stop if"),
+)
+_COLUMNS = {
+    "settings": "settings",
+    "writes": "dead, writes go on",
+    "reads": "dead, reads go on",
+    "data": "lost disks",
+    "power": "power of all",
+    "waits": "an acknowledgement waits for",
+}
+CANDIDATES_SHOWN = 4
+
+
+def lines_of(report: Report) -> list[str]:
+    """The text of a report in Markdown, without its tables."""
+    if "from" in report:
+        return [*_translation(report)]
+    return [*_answer(report)]
+
+
+def _answer(report: Report) -> Iterable[str]:
+    answer = report["answer"]
+    if answer is None:
+        yield "## No settings satisfy these needs"
+        yield ""
+        yield from _rejected(report)
+        if report["give_up"]:
+            yield ""
+            yield "What could be given up, the smallest first (each alone is enough):"
+            yield ""
+            yield from (f"- {each}" for each in report["give_up"])
+        return
+    yield f"## Use {answer['settings_in_words']}"
+    yield ""
+    yield from _promise(answer)
+    yield ""
+    yield f"    {report['command']}"
+    yield ""
+    yield from _producers(answer)
+    if report["rejected"]:
+        yield ""
+        yield "## Why not another mode"
+        yield ""
+        yield from _rejected(report)
+    yield from _in_kafka(report)
+
+
+def _translation(report: Report) -> Iterable[str]:
+    today = report["today"]
+    yield f"## {report['from']}: this is {today['settings_in_words']}"
+    yield ""
+    yield from _promise(today)
+    yield ""
+    yield f"    {report['command']}"
+    for title, key in (("Notes", "notes"), ("Settings that are not translated", "not_translated")):
+        if report[key]:
+            yield ""
+            yield f"{title}:"
+            yield ""
+            yield from (f"- {each}" for each in report[key])
+    if report["isr_equivalent"]:
+        yield from _equivalent(report)
+    yield from _in_kafka(report)
+
+
+def _equivalent(report: Report) -> Iterable[str]:
+    other = report["isr_equivalent"]
+    yield ""
+    yield f"## The same with in-sync replicas: {other['settings_in_words']}"
+    yield ""
+    yield f"    {report['isr_command']}"
+    yield ""
+    yield from _producers(other)
+    if report["partitions"]:
+        brokers = max(other["replicas"], 1)
+        each = f"{report['partitions'] // brokers} led by each broker"
+        yield ""
+        yield f"{report['partitions']} partitions, {each} when the leaders are spread evenly."
+    for title, key in (("Same", "same"), ("Different", "different")):
+        yield ""
+        yield f"{title}:"
+        yield ""
+        yield from (f"- {sentence}" for sentence in report[key])
+    yield ""
+    yield from _promise(other)
+
+
+def _promise(answer: Report) -> Iterable[str]:
+    found = answer["tolerates"]
+    power = "nothing" if found["power_failure_of_all"] else "the newest records may be lost"
+    writes = count(found["dead_brokers_for_writes"], "dead broker")
+    disks = count(found["lost_disks"], "lost disk")
+    yield (
+        f"{answer['copies']} of {answer['replicas']} replicas have a record before it is acknowledged. "
+        f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. Lost in a "
+        f"power failure of all brokers: {power}."
+    )
+    for key, words in _QUESTIONS:
+        if answer[key]:
+            yield ""
+            yield f"{words}:"
+            yield ""
+            yield from (f"- {sentence}" for sentence in answer[key])
+
+
+def _producers(answer: Report) -> Iterable[str]:
+    settings = [f"{name}={value}" for name, value in answer["producer_settings"].items()]
+    yield f"Producers: {listed(settings)}. Order: {answer['order']}."
+
+
+def _rejected(report: Report) -> Iterable[str]:
+    yield from (f"- {each['family']}: {each['reason']}" for each in report["rejected"])
+
+
+def _in_kafka(report: Report) -> Iterable[str]:
+    if not report["kafka"] or report.get("from") == "kafka":
+        return
+    yield ""
+    yield "## In Kafka"
+    yield ""
+    yield "    " + " ".join(f"{name}={value}" for name, value in report["kafka"]["settings"].items())
+    for each in report["kafka"]["differences"]:
+        yield ""
+        yield f"- {each}"
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+def tables_of(report: Report) -> list[tuple[str, dict[str, str], list[dict[str, Any]]]]:
+    """(title, columns, rows)."""
+    found = []
+    if report.get("candidates"):
+        rows = report["candidates"][:CANDIDATES_SHOWN]
+        left = len(report["candidates"]) - len(rows)
+        more = f" ({left} more with --json)" if left else ""
+        found.append((f"Settings that satisfy the needs, the cheapest first{more}", _COLUMNS, rows))
+    if report["years"]:
+        columns = {
+            "settings": "settings",
+            "loss": "loss per year",
+            "writes": "min/year without writes",
+            "reads": "without reads",
+        }
+        found.append(("In a year", columns, [_year(each) for each in report["years"]]))
+    return found
+
+
+def _year(row: Report) -> dict[str, Any]:
+    return {
+        "settings": row["settings"],
+        "loss": _chance(row["loss_probability_per_year"]),
+        "writes": f"{row['minutes_without_writes_per_year']:.1f}",
+        "reads": f"{row['minutes_without_reads_per_year']:.1f}",
+    }
+
+
+def _chance(probability: float) -> str:
+    if probability >= 0.001:
+        return f"{probability:.1%}"
+    return f"1 in {1 / probability:,.0f}" if probability > 0 else "never"
+
+
+def rates_line(report: Report) -> str:
+    return "Rates: " + "; ".join(
+        f"{each['rate']} {each['value']:g} ({each['source']})" for each in report["rates"]
+    )
+
+
+def print_report(report: Report) -> None:
+    for line in lines_of(report):
+        print(line.removeprefix("## "))
+    _print_tables(report)
+
+
+def _print_tables(report: Report) -> None:
+    for title, columns, rows in tables_of(report):
+        print(f"\n{title}:\n")
+        print_table(rows, columns)
+    if report["years"]:
+        print("\nThe loss is an upper bound. --json shows the rates and their sources.")
+
+
+def markdown(report: Report, title: str) -> str:
+    return _with_tables([f"# {title}", "", *lines_of(report)], report)
+
+
+def _with_tables(text: list[str], report: Report) -> str:
+    for heading, columns, rows in tables_of(report):
+        text += ["", f"## {heading}", "", "| " + " | ".join(columns.values()) + " |"]
+        text.append("|" + "---|" * len(columns))
+        text += ["| " + " | ".join(_cell(row[key]) for key in columns) + " |" for row in rows]
+    if report["years"]:
+        text += ["", "The loss is an upper bound.", "", rates_line(report) + "."]
+    return "\n".join(text) + "\n"
+
+
+def _cell(value: Any) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+# --- a topic that exists ------------------------------------------------------------------------------------
+
+
+def _topic_lines(result: Report) -> Iterable[str]:
+    promise = result["promise"]
+    yield f"## Topic {result['topic']}: {promise['settings_in_words']}"
+    yield ""
+    yield f"As partition {result['partition']} has it, which has the fewest replicas."
+    yield ""
+    yield from _promise(promise)
+    yield ""
+    yield from _producers(promise)
+    yield ""
+    yield "## Now"
+    yield ""
+    if result["away_now"]:
+        yield f"- Down: brokers {listed(result['away_now'])}."
+    if not result["troubled_now"]:
+        yield "- All partitions have enough replicas for writes."
+    for row in result["troubled_now"]:
+        state = "writes have stopped" if row["writes"] != "go on" else "below its minimum of replicas"
+        yield f"- Partition {row['partition']}: {state}."
+    yield f"- The worst single broker: {result['worst_single']}."
+    if result["worst_pair"]:
+        yield f"- The worst pair: {result['worst_pair']}."
+
+
+def print_topic(result: Report) -> None:
+    for line in _topic_lines(result):
+        print(line.removeprefix("## "))
+    _print_tables(result)
+
+
+def topic_markdown(result: Report) -> str:
+    return _with_tables([f"# Plan: topic {result['topic']}", "", *_topic_lines(result)], result)

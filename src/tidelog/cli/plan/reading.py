@@ -1,0 +1,64 @@
+"""Values of options: lists of brokers, rates, properties files."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.planner.years import SOURCES, Rates
+
+
+def brokers_in(text: str) -> frozenset[int]:
+    """``2,3``."""
+    try:
+        return frozenset(int(each) for each in text.split(",") if each.strip())
+    except ValueError:
+        raise CommandFailed(f"{text!r} is not a list of broker numbers such as 2,3.") from None
+
+
+def rates_with(assignments: Sequence[str]) -> Rates:
+    rates = Rates()
+    for each in assignments:
+        name, _, value = each.partition("=")
+        if name not in SOURCES:
+            raise CommandFailed(f"There is no rate {name!r}; known are {', '.join(SOURCES)}.")
+        try:
+            number = float(value)
+        except ValueError:
+            raise CommandFailed(f"--rate {each}: {value!r} is not a number.") from None
+        if number < 0 or (number == 0 and name.endswith("_h")):
+            raise CommandFailed(f"--rate {each}: the value must be positive.")
+        rates = Rates(**{**rates._asdict(), name: number})
+    return rates
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """A Java properties file, as far as server configurations use the format."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{path} is not a text file.") from None
+    found = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise CommandFailed(f"{path}, line {number}: {text!r} is not NAME=VALUE.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def options_of(
+    named: Mapping[str, object], file: Mapping[str, str], assignments: Sequence[str]
+) -> dict[str, str]:
+    """The file first, then ``--set``, then the options of the command line."""
+    found = dict(file)
+    for each in assignments:
+        name, sign, value = each.partition("=")
+        if not sign:
+            raise CommandFailed(f"--set {each}: expected KEY=VALUE.")
+        found[name.strip()] = value.strip()
+    return found | {name: str(value) for name, value in named.items() if value is not None}

@@ -1,0 +1,174 @@
+"""What ``tidelog plan`` says, as plain data: the same for a terminal, for JSON and for Markdown."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidelog.cli.plan.settings import create_command, topic_settings
+from tidelog.planner.fault_sets import losing, sentence, slowing_writes, stopping_reads, stopping_writes
+from tidelog.planner.faults import Placement
+from tidelog.planner.needs import Candidate, Found, Needs, in_words
+from tidelog.planner.promises import RULES, Terms
+from tidelog.planner.translation import Translated
+from tidelog.planner.translation.kafka import to_kafka
+from tidelog.planner.years import SOURCES, Rates, years
+
+SHOWN = 4  # candidates in the table
+
+Report = dict[str, Any]
+
+
+def promise_of(candidate: Candidate) -> Report:
+    """One candidate: its settings, what it tolerates, and the faults that it does not."""
+    terms, where = candidate.terms, candidate.where
+    rule = RULES[terms.mode]
+    return {
+        "settings_in_words": in_words(terms),
+        "mode": terms.mode,
+        "replicas": terms.replicas,
+        "copies": terms.copies,
+        "topic_settings": topic_settings(terms),
+        "producer_settings": producer_settings(terms),
+        "tolerates": {
+            "dead_brokers_for_writes": candidate.writes,
+            "dead_brokers_for_reads": candidate.reads,
+            "lost_disks": candidate.data,
+            "power_failure_of_all": candidate.power,
+        },
+        "may_lose_when": _loss(terms, where),
+        "writes_stop_when": [sentence(terms, where, each) for each in stopping_writes(terms, where)],
+        "writes_wait_when": [sentence(terms, where, each) for each in slowing_writes(terms, where)],
+        "reads_stop_when": [sentence(terms, where, each) for each in stopping_reads(terms, where)],
+        "order": rule.order,
+        "when_the_leader_fails": rule.without_leader,
+    }
+
+
+def _loss(terms: Terms, where: Placement) -> list[str]:
+    if terms.acks == "0":
+        return ["Always: with acks=0, nothing is acknowledged."]
+    return [sentence(terms, where, each) for each in losing(terms, where)]
+
+
+def producer_settings(terms: Terms) -> dict[str, str]:
+    if terms.acks != "all":
+        return {"acks": terms.acks}
+    return {"acks": "all", "enable.idempotence": "true"}
+
+
+def years_of(candidates: Sequence[Candidate], rates: Rates) -> list[Report]:
+    rows = []
+    for each in candidates:
+        found = years(each.terms, each.where, rates)
+        rows.append(
+            {
+                "settings": in_words(each.terms),
+                "loss_probability_per_year": found.loss_probability,
+                "minutes_without_writes_per_year": found.write_minutes,
+                "minutes_without_reads_per_year": found.read_minutes,
+            }
+        )
+    return rows
+
+
+def rates_of(rates: Rates) -> list[Report]:
+    return [
+        {"rate": name, "value": value, "source": SOURCES[name]}
+        for name, value in rates._asdict().items()
+        if name in SOURCES
+    ]
+
+
+def of_needs(needs: Needs, found: Found, rates: Rates) -> Report:
+    best = found.candidates[0] if found.candidates else None
+    shown = found.candidates[:SHOWN]
+    return {
+        "needs": needs._asdict(),
+        "answer": promise_of(best) if best else None,
+        "command": create_command("NAME", best.terms) if best else None,
+        "candidates": [
+            {"settings": in_words(each.terms), **promise_numbers(each)} for each in found.candidates
+        ],
+        "rejected": [each._asdict() for each in found.rejected],
+        "give_up": list(found.give_up),
+        "years": years_of(shown, rates),
+        "rates": rates_of(rates),
+        "kafka": _kafka(best.terms) if best else None,
+    }
+
+
+def promise_numbers(candidate: Candidate) -> Report:
+    return {
+        "replicas": candidate.terms.replicas,
+        "writes": candidate.writes,
+        "reads": candidate.reads,
+        "data": candidate.data,
+        "power": candidate.power,
+        "waits": waits_for(candidate.terms),
+    }
+
+
+def waits_for(terms: Terms) -> str:
+    """What an acknowledgement waits for, which decides about latency."""
+    rule = RULES[terms.mode]
+    if rule.elects_itself:
+        words = f"the fastest {terms.copies} of {terms.replicas}"
+    elif rule.leader_can_be_replaced:
+        words = f"all in-sync replicas, at least {terms.copies} of {terms.replicas}"
+    elif terms.copies == 1:
+        words = "the primary"
+    else:
+        words = f"the primary and the fastest {terms.copies - 1} of {terms.replicas - 1} backups"
+    return f"{words}, each synced" if terms.synced else words
+
+
+def _kafka(terms: Terms) -> Report:
+    settings, notes = to_kafka(terms)
+    return {"settings": settings, "differences": notes}
+
+
+def of_translation(
+    translated: Translated, mine: Candidate, same_in_isr: Candidate | None, rates: Rates
+) -> Report:
+    compared = [mine] if same_in_isr is None else [mine, same_in_isr]
+    return {
+        "from": translated.system,
+        "today": promise_of(mine),
+        "command": create_command("NAME", mine.terms, translated.partitions),
+        "notes": list(translated.notes),
+        "not_translated": list(translated.unknown),
+        "isr_equivalent": promise_of(same_in_isr) if same_in_isr else None,
+        "isr_command": create_command("NAME", same_in_isr.terms, translated.partitions)
+        if same_in_isr
+        else None,
+        "same": _same(mine, same_in_isr) if same_in_isr else [],
+        "different": _different(mine.terms, same_in_isr.terms) if same_in_isr else [],
+        "partitions": translated.partitions,
+        "years": years_of(compared, rates),
+        "rates": rates_of(rates),
+        "kafka": _kafka(same_in_isr.terms if same_in_isr else mine.terms),
+    }
+
+
+def _same(mine: Candidate, other: Candidate) -> list[str]:
+    said = []
+    if mine.terms.copies == other.terms.copies:
+        said.append(f"An acknowledgement means at least {mine.terms.copies} copies.")
+    if mine.writes == other.writes:
+        said.append(f"Any {mine.writes} dead: writes go on. One more: writes may be refused.")
+    if mine.data == other.data:
+        said.append(f"Any {mine.data} lost disks: no acknowledged record is lost, and the order is kept.")
+    return said
+
+
+def _different(mine: Terms, isr: Terms) -> list[str]:
+    if not RULES[mine.mode].elects_itself:
+        return ["isr appoints another leader when the leader is down; a primary is waited for."]
+    return [
+        f"isr waits for every member of the in-sync set: a slow one costs latency until it is left out. "
+        f"quorum waits "
+        f"for the fastest {mine.copies} of {mine.replicas}.",
+        f"isr holds every committed record on every member: the last one of {isr.replicas} still has all of "
+        f"them, and "
+        "with min.insync.replicas=1 it could go on. quorum needs a majority (n of n+1 against n of 2n+1).",
+        "isr needs the controllers to appoint a leader; the replicas of quorum elect one themselves.",
+    ]

@@ -1,0 +1,329 @@
+"""The minimal sets of faults that stop writes, stop reads or lose an acknowledged record. Exact, not sampled.
+
+A set is minimal if every fault in it is needed. Brokers that are the same for the model are tried once for
+all of them, and so are faults with the same effect: seven replicas with five kinds of faults are a few
+hundred sets instead of 280,000. Sets that differ only in the kind of one fault become one :class:`Pattern`,
+and a pattern is one sentence.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations_with_replacement, product
+from typing import NamedTuple
+
+from tidelog.planner.faults import (
+    CUT_OFF,
+    DEAD,
+    DISK_LOST,
+    EVENTS,
+    POWER_LOST,
+    SLOW,
+    Faults,
+    Placement,
+    listed,
+)
+from tidelog.planner.model import Outcome, outcome
+from tidelog.planner.promises import LEADER, RULES, Terms
+
+REPLICAS_MAX = 7
+
+
+class Slot(NamedTuple):
+    """One broker of a group with one of these faults."""
+
+    group: tuple[int, ...]  # brokers that are the same for the model
+    events: frozenset[str]
+
+
+class Pattern(NamedTuple):
+    """Fault sets: for every slot one broker of its group, no broker twice, and one of the slot's faults."""
+
+    slots: tuple[Slot, ...]
+    controllers_lost: bool = False
+
+    @property
+    def size(self) -> int:
+        return len(self.slots) + self.controllers_lost
+
+    def example(self) -> Faults:
+        """One set of the pattern."""
+        free: dict[tuple[int, ...], list[int]] = {}
+        events = {}
+        for slot in self.slots:
+            brokers = free.setdefault(slot.group, list(slot.group))
+            events[brokers.pop(0)] = min(slot.events, key=EVENTS.index)
+        return Faults.of(events, controllers_lost=self.controllers_lost)
+
+
+Question = Callable[[Outcome], bool]
+"""Whether the outcome is the bad one."""
+
+
+Kinds = Sequence[frozenset[str]]
+"""Faults with the same effect are one kind."""
+
+
+def losing(terms: Terms, where: Placement) -> list[Pattern]:
+    """What may lose an acknowledged record."""
+    spared = frozenset({POWER_LOST} if terms.synced else ())
+    kinds = [
+        frozenset({SLOW}),
+        frozenset({DEAD, CUT_OFF}) | spared,
+        frozenset({DISK_LOST, POWER_LOST}) - spared,
+    ]
+    return minimal(terms, where, lambda found: bool(found.loss), kinds, controllers=False)
+
+
+def stopping_writes(terms: Terms, where: Placement) -> list[Pattern]:
+    return minimal(terms, where, lambda found: not found.writes, [frozenset({DEAD}), frozenset({CUT_OFF})])
+
+
+def slowing_writes(terms: Terms, where: Placement) -> list[Pattern]:
+    """Which slow followers stop writes."""
+    return [
+        each
+        for each in minimal(terms, where, lambda found: not found.writes, [frozenset({SLOW})])
+        if not each.controllers_lost
+    ]
+
+
+def stopping_reads(terms: Terms, where: Placement) -> list[Pattern]:
+    return minimal(terms, where, lambda found: not found.reads, [frozenset({DEAD}), frozenset({CUT_OFF})])
+
+
+def minimal(
+    terms: Terms, where: Placement, is_bad: Question, kinds: Kinds, *, controllers: bool = True
+) -> list[Pattern]:
+    """All minimal fault sets of this question, as patterns, the smallest first."""
+
+    def bad(faults: Faults) -> bool:
+        return is_bad(outcome(terms, where, faults))
+
+    groups = _groups(where, bad, kinds)
+    found: list[_Counts] = []
+    for counts in sorted(_all_counts(where, groups, kinds, controllers), key=lambda each: each.size):
+        if any(smaller.is_within(counts) for smaller in found):
+            continue
+        if bad(counts.faults()):
+            found.append(counts)
+    return _merged([each.pattern() for each in found])
+
+
+# --- all sets, by groups of brokers -------------------------------------------------------------------------
+
+
+class _Counts(NamedTuple):
+    """How many brokers of each group have which fault."""
+
+    groups: tuple[tuple[int, ...], ...]
+    events: tuple[tuple[frozenset[str], ...], ...]  # kinds of each group, in order
+    controllers_lost: bool
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.events)) + self.controllers_lost
+
+    def faults(self) -> Faults:
+        chosen = {
+            broker: min(kind, key=EVENTS.index)
+            for group, kinds in zip(self.groups, self.events, strict=True)
+            for broker, kind in zip(group, kinds, strict=False)
+        }
+        return Faults.of(chosen, controllers_lost=self.controllers_lost)
+
+    def is_within(self, other: "_Counts") -> bool:
+        """Whether the other set has all of these faults."""
+        if self.controllers_lost > other.controllers_lost:
+            return False
+        return all(
+            mine.count(event) <= others.count(event)
+            for mine, others in zip(self.events, other.events, strict=True)
+            for event in set(mine)
+        )
+
+    def pattern(self) -> Pattern:
+        slots = [
+            Slot(group, kind) for group, kinds in zip(self.groups, self.events, strict=True) for kind in kinds
+        ]
+        return Pattern(_sorted(slots), self.controllers_lost)
+
+
+def _all_counts(
+    where: Placement, groups: Sequence[tuple[int, ...]], kinds: Kinds, controllers: bool
+) -> Iterator[_Counts]:
+    choices = [
+        [chosen for size in range(len(group) + 1) for chosen in combinations_with_replacement(kinds, size)]
+        for group in groups
+    ]
+    apart = bool(where.separate_controllers) or not where.controllers
+    for chosen, lost in product(product(*choices), (False, True) if controllers and apart else (False,)):
+        yield _Counts(tuple(groups), chosen, lost)
+
+
+def _groups(where: Placement, bad: Callable[[Faults], bool], kinds: Kinds) -> list[tuple[int, ...]]:
+    """Replicas that are the same for the question."""
+    found: dict[bool, list[int]] = {}
+    for broker in where.replicas:
+        found.setdefault(broker in where.controllers, []).append(broker)
+    leader = where.replicas[LEADER]
+    groups = [tuple(group) for group in found.values()]
+    if all(_is_symmetric(group, leader, groups, bad, kinds) for group in groups if leader in group):
+        return [tuple(sorted(group)) for group in groups]
+    others = [tuple(sorted(each for each in group if each != leader)) for group in groups]
+    return [(leader,), *(group for group in others if group)]
+
+
+def _is_symmetric(
+    group: tuple[int, ...],
+    leader: int,
+    groups: Sequence[tuple[int, ...]],
+    bad: Callable[[Faults], bool],
+    kinds: Kinds,
+) -> bool:
+    """Whether it makes no difference which fault of a set hits the leader."""
+    others = [each for each in group if each != leader]
+    rest = [broker for each in groups if each != group for broker in each]
+    for size in range(1, len(group) + 1):
+        for chosen in combinations_with_replacement(kinds, size):
+            for more in range(len(rest) + 1):
+                base = dict.fromkeys(rest[:more], DEAD)
+                found = {
+                    bad(Faults.of(base | _placed(kind, chosen, leader, others)))
+                    for kind in {*chosen, *((None,) if size < len(group) else ())}
+                }
+                if len(found) > 1:
+                    return False
+    return True
+
+
+def _placed(
+    leaders: frozenset[str] | None, chosen: Sequence[frozenset[str]], leader: int, others: Sequence[int]
+) -> dict[int, str]:
+    """The leader has this kind of fault, the others have what is left."""
+    left = list(chosen)
+    if leaders is not None:
+        left.remove(leaders)
+    events = {broker: min(kind, key=EVENTS.index) for broker, kind in zip(others, left, strict=False)}
+    return events if leaders is None else events | {leader: min(leaders, key=EVENTS.index)}
+
+
+# --- patterns -----------------------------------------------------------------------------------------------
+
+
+def _sorted(slots: Sequence[Slot]) -> tuple[Slot, ...]:
+    return tuple(sorted(slots, key=lambda slot: (slot.group, sorted(slot.events))))
+
+
+def _merged(patterns: list[Pattern]) -> list[Pattern]:
+    """Patterns that differ in one slot only become one. What another pattern covers is dropped."""
+    known = list(dict.fromkeys(patterns))
+    fresh = known
+    while fresh:
+        merged = [_merge(one, other) for one in known for other in fresh]
+        fresh = [each for each in dict.fromkeys(merged) if each is not None and each not in known]
+        known = [*known, *fresh]
+    kept = [each for each in known if not any(_covers(other, each) for other in known if other != each)]
+    return sorted(kept, key=lambda each: (each.size, each.controllers_lost, [s.group for s in each.slots]))
+
+
+def _merge(one: Pattern, other: Pattern) -> Pattern | None:
+    if len(one.slots) != len(other.slots) or one.controllers_lost != other.controllers_lost:
+        return None
+    mine, others = list(one.slots), list(other.slots)
+    for slot in one.slots:
+        if slot in others:
+            others.remove(slot)
+            mine.remove(slot)
+    if len(mine) != 1 or mine[0].group != others[0].group:
+        return None
+    merged = Slot(mine[0].group, mine[0].events | others[0].events)
+    kept = list(one.slots)
+    kept.remove(mine[0])
+    return Pattern(_sorted([*kept, merged]), one.controllers_lost)
+
+
+def _covers(one: Pattern, other: Pattern) -> bool:
+    """Whether every fault set of the other pattern is one of this."""
+    if one.controllers_lost != other.controllers_lost or len(one.slots) != len(other.slots):
+        return False
+    return _fits(list(one.slots), list(other.slots))
+
+
+def _fits(wide: list[Slot], narrow: list[Slot]) -> bool:
+    if not narrow:
+        return True
+    first, rest = narrow[0], narrow[1:]
+    return any(
+        slot.group == first.group and slot.events >= first.events and _fits(wide[:at] + wide[at + 1 :], rest)
+        for at, slot in enumerate(wide)
+    )
+
+
+# --- in words -----------------------------------------------------------------------------------------------
+
+_ONE = {
+    SLOW: "is slow",
+    DEAD: "is down",
+    CUT_OFF: "is cut off",
+    POWER_LOST: "loses power",
+    DISK_LOST: "loses its disk",
+}
+_MANY = {
+    SLOW: "are slow",
+    DEAD: "are down",
+    CUT_OFF: "are cut off",
+    POWER_LOST: "lose power",
+    DISK_LOST: "lose their disks",
+}
+
+
+def sentence(terms: Terms, where: Placement, pattern: Pattern) -> str:
+    """One fault set, or a family of them, with the names of the brokers."""
+    parts: dict[tuple[tuple[int, ...], frozenset[str]], int] = {}
+    for slot in sorted(pattern.slots, key=_mildest_last):
+        parts[slot.group, slot.events] = parts.get((slot.group, slot.events), 0) + 1
+    clauses, named = [], dict[tuple[int, ...], int]()
+    for (group, events), count in parts.items():
+        before = named.get(group, 0)
+        named[group] = before + count
+        who = _others(group, count, before) if before else _who(terms, where, group, count)
+        clauses.append(f"{who} {_does(events, count)}")
+    if pattern.controllers_lost:
+        clauses.append("a majority of the controllers is down")
+    text = ", and ".join(clauses)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _mildest_last(slot: Slot) -> tuple[int, int, tuple[int, ...]]:
+    return len(slot.events), -max(map(EVENTS.index, slot.events)), slot.group
+
+
+def _does(events: frozenset[str], count: int) -> str:
+    if len(events) == len(EVENTS):
+        return f"{'has' if count == 1 else 'have'} any fault, even if only slow"
+    words = _ONE if count == 1 else _MANY
+    verbs = [words[event] for event in sorted(events, key=EVENTS.index, reverse=True)]
+    together = count > 1 and POWER_LOST in events and not events & {SLOW, DEAD, CUT_OFF}
+    return f"{_alternatives(verbs)}{' at once' if together else ''}"
+
+
+def _others(group: tuple[int, ...], count: int, named: int) -> str:
+    """More brokers of a group that a clause before has named."""
+    if len(group) == named + count:
+        return "the other one" if count == 1 else "the others"
+    return "another one of them" if count == 1 else f"{count} others of them"
+
+
+def _alternatives(verbs: list[str]) -> str:
+    """``is slow, down or cut off``."""
+    for shared in ("is ", "are "):
+        if len(verbs) > 1 and all(verb.startswith(shared) for verb in verbs):
+            return shared + listed([verb.removeprefix(shared) for verb in verbs], "or")
+    return listed(verbs, "or")
+
+
+def _who(terms: Terms, where: Placement, group: tuple[int, ...], count: int) -> str:
+    if len(group) > count:
+        return f"{f'any {count}' if count > 1 else 'one'} of the brokers {listed(group)}"
+    named = f"broker{'s' if count > 1 else ''} {listed(group)}"
+    is_leader = group == (where.replicas[LEADER],) and len(where.replicas) > 1
+    return f"{named} (the {RULES[terms.mode].leader})" if is_leader else named

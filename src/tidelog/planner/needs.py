@@ -1,0 +1,228 @@
+"""What a team must survive, and which settings satisfy it: search over modes, replicas, copies and
+flushing.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import combinations
+from typing import NamedTuple
+
+from tidelog.config.modes import ISR, LEAST_REPLICAS, MODES, PRIMARY_BACKUP, QUORUM
+from tidelog.planner.fault_sets import (
+    REPLICAS_MAX,
+    Pattern,
+    losing,
+    sentence,
+    stopping_reads,
+    stopping_writes,
+)
+from tidelog.planner.faults import Faults, Placement, default_controllers
+from tidelog.planner.losses import loss
+from tidelog.planner.model import moment
+from tidelog.planner.outages import writes_go_on
+from tidelog.planner.promises import RULES, Terms, survives_destruction
+from tidelog.planner.table import failures_tolerated
+
+STRICT = "strict"  # Every producer stays with its partition.
+ANY = "any"  # Producers may move to another partition.
+
+
+class Needs(NamedTuple):
+    brokers: int = 3
+    writes: int = 0  # dead brokers during which writes go on
+    reads: int = 0  # dead brokers during which committed records can be read
+    data: int = 0  # disks lost for good without losing an acknowledged record
+    power: bool = False  # a power failure of all brokers loses nothing
+    order: str = STRICT
+    replicas_max: int = 0  # disk budget: copies of each record; 0: as many as there are brokers
+    mode: str = ""  # only this one; empty: any
+    separate_controllers: bool = False  # on machines of their own
+
+    @property
+    def most_replicas(self) -> int:
+        return min(self.brokers, REPLICAS_MAX, self.replicas_max or self.brokers)
+
+    def placement(self, replicas: int) -> Placement:
+        brokers = range(1, self.brokers + 1)
+        controllers = () if self.separate_controllers else default_controllers(brokers)
+        return Placement(tuple(range(1, replicas + 1)), controllers)
+
+
+class Candidate(NamedTuple):
+    terms: Terms
+    where: Placement
+    writes: int  # dead brokers tolerated
+    reads: int
+    data: int  # lost disks tolerated
+    power: bool  # survives a power failure of all
+
+    @property
+    def cost(self) -> tuple[int, ...]:
+        """Disks first, then what a write waits for: a sync, and how many replicas."""
+        terms = self.terms
+        waits = terms.replicas if terms.mode == ISR else terms.copies
+        return terms.replicas, terms.synced, waits, [ISR, QUORUM, PRIMARY_BACKUP].index(terms.mode)
+
+    @property
+    def family(self) -> str:
+        if self.terms.mode != PRIMARY_BACKUP:
+            return self.terms.mode
+        return f"{PRIMARY_BACKUP}, {'1 copy' if self.terms.copies == 1 else 'double write'}"
+
+
+class Rejected(NamedTuple):
+    family: str
+    reason: str
+
+
+class Found(NamedTuple):
+    candidates: tuple[Candidate, ...]  # that satisfy the needs, the cheapest first
+    rejected: tuple[Rejected, ...]
+    give_up: tuple[str, ...]  # where there are none: needs that could be given up, the smallest first
+
+
+def search(needs: Needs) -> Found:
+    every = sorted(candidates(needs), key=lambda each: each.cost)
+    good = [each for each in every if not unmet(each, needs)]
+    families = dict.fromkeys(each.family for each in every)
+    rejected = []
+    for family in families:
+        if any(each.family == family for each in good):
+            continue
+        own = [each for each in every if each.family == family]
+        best = min(own, key=lambda each: _distance(each, needs))
+        rejected.append(Rejected(family, reason(best, needs)))
+    return Found(tuple(good), tuple(rejected), () if good else tuple(relaxations(needs)))
+
+
+def candidates(needs: Needs) -> Iterator[Candidate]:
+    for mode in MODES:
+        if needs.mode and mode != needs.mode:
+            continue
+        for replicas in range(LEAST_REPLICAS.get(mode, 1), needs.most_replicas + 1):
+            if mode == QUORUM and replicas % 2 == 0:
+                continue  # One more copy, and nothing more survived.
+            for minimum in range(1, replicas + 1) if mode != QUORUM else (1,):
+                # A majority that does not sync can forget what it acknowledged: its default is to sync.
+                for synced in (False, True) if mode != QUORUM else (True,):
+                    terms = Terms(mode, replicas, min_in_sync=minimum, synced=synced)
+                    yield assess(terms, needs.placement(replicas), needs.order, needs.brokers)
+
+
+def assess(terms: Terms, where: Placement, order: str = STRICT, brokers: int = 0) -> Candidate:
+    writes, reads = _tolerated(terms._replace(synced=False), where)
+    if order == ANY and not RULES[terms.mode].leader_can_be_replaced:
+        writes = max(writes, _tolerated_by_moving(terms._replace(synced=False), brokers))
+    everything = Faults(power_lost=frozenset(where.replicas))
+    keeps = not loss(terms, where, everything)
+    return Candidate(terms, where, writes, reads, survives_destruction(terms), keeps)
+
+
+@cache
+def _tolerated(terms: Terms, where: Placement) -> tuple[int, int]:
+    return failures_tolerated(terms, where)
+
+
+@cache
+def _tolerated_by_moving(terms: Terms, brokers: int) -> int:
+    """Dead brokers with which some partition of the topic takes writes: every broker is the primary of some,
+    and the next ones are its backups.
+    """
+    groups = [
+        Placement(tuple((first + place) % brokers + 1 for place in range(terms.replicas)))
+        for first in range(brokers)
+    ]
+    for size in range(1, brokers + 1):
+        for dead in combinations(range(1, brokers + 1), size):
+            faults = Faults(dead=frozenset(dead))
+            if not any(writes_go_on(terms, moment(where, faults)) for where in groups):
+                return size - 1
+    return brokers
+
+
+# --- reasons ------------------------------------------------------------------------------------------------
+
+
+def unmet(candidate: Candidate, needs: Needs) -> list[str]:
+    """The needs that these settings do not satisfy, as names of fields."""
+    rows = (
+        ("writes", candidate.writes < needs.writes),
+        ("reads", candidate.reads < needs.reads),
+        ("data", candidate.data < needs.data),
+        ("power", needs.power and not candidate.power),
+    )
+    return [name for name, fails in rows if fails]
+
+
+def reason(best: Candidate, needs: Needs) -> str:
+    """Why the best settings of a family are not enough: the fault that stops them."""
+    terms, where = best.terms, best.where
+    settings = in_words(terms)
+    name = unmet(best, needs)[0]
+    if name == "power":
+        return f"{settings} may lose records in a power failure of all brokers."
+    patterns, does, counted = _KINDS[name]
+    found = patterns(terms, where)
+    fault = sentence(terms, where, found[0]).rstrip(".") if found else "a broker fails"
+    wanted = f"{getattr(needs, name)} {counted}{'' if getattr(needs, name) == 1 else 's'} asked for"
+    return f"{settings}: {does} when {fault[:1].lower()}{fault[1:]} ({wanted})."
+
+
+_KINDS: dict[str, tuple[Callable[[Terms, Placement], list[Pattern]], str, str]] = {
+    "writes": (stopping_writes, "no write is acknowledged", "dead broker"),
+    "reads": (stopping_reads, "nothing can be read", "dead broker"),
+    "data": (losing, "a record may be lost", "lost disk"),
+}
+
+
+def _distance(candidate: Candidate, needs: Needs) -> tuple[object, ...]:
+    """How far from the needs. A single replica is no example of a family."""
+    alone = candidate.terms.replicas == 1
+    return len(unmet(candidate, needs)), _shortfall(candidate, needs), alone, candidate.cost
+
+
+def _shortfall(candidate: Candidate, needs: Needs) -> int:
+    pairs = ((needs.writes, candidate.writes), (needs.reads, candidate.reads), (needs.data, candidate.data))
+    return sum(max(0, wanted - found) for wanted, found in pairs)
+
+
+def in_words(terms: Terms) -> str:
+    count = f"{terms.replicas} replica{'s' if terms.replicas > 1 else ''}"
+    minimum = f", min.insync.replicas={terms.min_in_sync}" if terms.mode != QUORUM else ""
+    return f"{terms.mode} with {count}{minimum}{', flushed' if terms.synced else ''}"
+
+
+def relaxations(needs: Needs) -> Iterator[str]:
+    """Single needs that could be given up or made smaller so that settings exist; the smallest first."""
+    seen: set[str] = set()
+    for _, name, words, other in sorted(_weaker(needs), key=lambda each: each[0]):
+        if name not in seen and any(not unmet(each, other) for each in candidates(other)):
+            seen.add(name)
+            yield words
+
+
+def _weaker(needs: Needs) -> Iterator[tuple[int, str, str, Needs]]:
+    """(size of the step, what is given up, in words, the needs without it)."""
+    options = {"writes": "--survive-writes", "reads": "--survive-reads", "data": "--survive-data"}
+    for name, option in options.items():
+        wanted = getattr(needs, name)
+        for less in range(wanted):
+            words = f"{option} {less} instead of {wanted}"
+            yield wanted - less, name, words, Needs(**{**needs._asdict(), name: less})
+    for more in range(needs.brokers + 1, REPLICAS_MAX + 1):
+        words = f"--brokers {more} instead of {needs.brokers}"
+        yield more - needs.brokers, "brokers", words, needs._replace(brokers=more)
+    power = "without --power: a power failure of all brokers may lose records"
+    apart = "--separate-controllers: controllers on machines of their own"
+    moving = "--order any: producers may move to other partitions"
+    if needs.order == STRICT:
+        yield 1, "order", moving, needs._replace(order=ANY)
+    if needs.mode:
+        yield 1, "mode", f"another mode than {needs.mode}", needs._replace(mode="")
+    if needs.replicas_max:
+        words = f"more than {needs.replicas_max} copies of each record"
+        yield 1, "replicas", words, needs._replace(replicas_max=0)
+    if needs.power:
+        yield 1, "power", power, needs._replace(power=False)
+    if not needs.separate_controllers:
+        yield 1, "controllers", apart, needs._replace(separate_controllers=True)

@@ -1,0 +1,154 @@
+"""Kafka: broker properties, topic settings and producer settings to a topic of Tidelog, and back."""
+
+from collections.abc import Iterator, Mapping
+
+from tidelog.config.modes import ISR
+from tidelog.planner.promises import RULES, SYNC_EVERY_MESSAGE, Terms
+from tidelog.planner.translation import Translated
+
+# Names of broker-wide and topic settings that decide about a promise → the topic's name for it.
+_DECIDING = {
+    "default.replication.factor": "replication.factor",
+    "replication.factor": "replication.factor",
+    "min.insync.replicas": "min.insync.replicas",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+    "log.flush.interval.messages": "flush.messages",
+    "flush.messages": "flush.messages",
+    "num.partitions": "num.partitions",
+    "acks": "acks",
+    "enable.idempotence": "enable.idempotence",
+}
+# Known, and without influence on what is lost or stops; by the beginning of their names.
+_HARMLESS = (
+    *(
+        "advertised.",
+        "auth",
+        "auto.create",
+        "background.",
+        "batch.size",
+        "bootstrap.servers",
+        "buffer.memory",
+    ),
+    *(
+        "cleanup.policy",
+        "client.",
+        "compression",
+        "connections.",
+        "delete.",
+        "fetch.",
+        "file.delete",
+        "group.",
+    ),
+    *(
+        "index.",
+        "inter.",
+        "key.",
+        "linger.ms",
+        "listener",
+        "log.cleaner",
+        "log.cleanup",
+        "log.dir",
+        "log.index",
+    ),
+    *(
+        "log.message",
+        "log.preallocate",
+        "log.retention",
+        "log.roll",
+        "log.segment",
+        "max.message",
+        "message.",
+    ),
+    *("metric", "num.", "offsets.", "preallocate", "queued.", "quota", "request.", "retention.", "sasl."),
+    *("security.", "segment.", "socket.", "ssl.", "super.users", "transaction.", "value."),
+)
+# Known, and of influence on how long something takes, not on whether it happens.
+_TIMES = ("replica.", "leader.", "broker.session.", "broker.heartbeat.", "zookeeper.session.")
+_ELSEWHERE = {
+    "broker.rack": "placement over racks",
+    "broker.id": "identity of the broker",
+    "node.id": "identity of the broker",
+    "process.roles": "whether the brokers are the controllers; see --separate-controllers",
+    "controller.": "the controllers; see --separate-controllers",
+    "zookeeper.": "ZooKeeper appoints the leaders there, the controllers do so here",
+}
+
+
+def from_kafka(settings: Mapping[str, str]) -> Translated:
+    """``settings``: of brokers, topic and producer in one table."""
+    known = {_DECIDING[name]: value.strip() for name, value in settings.items() if name in _DECIDING}
+    acks = known.get("acks", "all")
+    terms = Terms(
+        ISR,
+        int(known.get("replication.factor", "1")),
+        min_in_sync=int(known.get("min.insync.replicas", "1")),
+        synced=known.get("flush.messages") == str(SYNC_EVERY_MESSAGE),
+        unclean=known.get("unclean.leader.election.enable", "false").lower() == "true",
+        acks="all" if acks == "-1" else acks,
+    )
+    partitions = int(known.get("num.partitions", "0"))
+    return Translated("kafka", terms, partitions, tuple(_notes(terms, known)), tuple(_others(settings)))
+
+
+def _notes(terms: Terms, known: Mapping[str, str]) -> Iterator[str]:
+    if "replication.factor" not in known:
+        yield "No replication factor was given: Kafka's default is 1."
+    if "min.insync.replicas" not in known:
+        yield "No min.insync.replicas was given: Kafka's default is 1."
+    if terms.acks == "1":
+        yield f"acks=1: {RULES[ISR].acks_1}."
+    if terms.acks == "0":
+        yield "acks=0: the producer does not learn whether a record was written."
+    if known.get("enable.idempotence", "true").lower() == "false":
+        yield "Without enable.idempotence, retries can write a record twice or out of order."
+    if terms.min_in_sync > terms.replicas:
+        yield (
+            f"min.insync.replicas={terms.min_in_sync} with {terms.replicas} replicas: Kafka refuses every "
+            f"write with "
+            f"acks=all; Tidelog waits for {terms.copies}."
+        )
+
+
+def _others(settings: Mapping[str, str]) -> Iterator[str]:
+    """Settings that are not translated, and whether they matter."""
+    for name in settings:
+        if name in _DECIDING:
+            continue
+        where = next((words for begin, words in _ELSEWHERE.items() if name.startswith(begin)), "")
+        if name.startswith(_TIMES):
+            yield f"{name}: changes how long a failover takes, not what is lost."
+        elif where:
+            yield f"{name}: not translated ({where})."
+        elif not name.startswith(_HARMLESS):
+            yield f"{name}: not known. It is not taken into account, and may matter."
+
+
+def to_kafka(terms: Terms) -> tuple[dict[str, str], list[str]]:
+    """Topic and producer settings with the closest promise, and what Kafka does not have."""
+    settings = {
+        "replication.factor": str(terms.replicas),
+        "min.insync.replicas": str(terms.copies),
+        "unclean.leader.election.enable": str(terms.unclean).lower(),
+        "acks": "all" if RULES[terms.mode].acks_1_is_all else terms.acks,
+        "enable.idempotence": "true",
+    }
+    if terms.synced:
+        settings["flush.messages"] = "1"
+    return settings, list(_missing_in_kafka(terms))
+
+
+def _missing_in_kafka(terms: Terms) -> Iterator[str]:
+    rule = RULES[terms.mode]
+    if rule.elects_itself:
+        yield (
+            "Kafka waits for every member of the in-sync set, quorum for the fastest majority: a slow "
+            "replica costs "
+            "latency there until it is left out."
+        )
+        yield "Kafka's leaders are appointed by the controllers: without their majority there is no failover."
+    if not rule.leader_can_be_replaced:
+        yield "Kafka has no fixed primary: another leader is appointed, so writes go on."
+        if terms.copies == 1:
+            yield "With min.insync.replicas=1, a failover there can give up what a slow follower lacks."
+    if terms.may_degrade:
+        yield "Kafka does not degrade to fewer copies: below min.insync.replicas it refuses acks=all."

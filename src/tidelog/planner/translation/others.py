@@ -1,0 +1,112 @@
+"""RocketMQ master-slave, DLedger, NATS JetStream and RabbitMQ quorum queues.
+
+Options have the names that the system gives them; ``replicas`` and ``queues`` are ours.
+"""
+
+from collections.abc import Callable, Mapping
+
+from tidelog.config.modes import LEAST_REPLICAS, PRIMARY_BACKUP, QUORUM
+from tidelog.planner.promises import Terms
+from tidelog.planner.translation import Translated
+
+Options = Mapping[str, str]
+_ONCE = "Producers are idempotent here: a retry does not write a record twice."
+
+
+def _is(options: Options, name: str, wanted: str) -> bool:
+    return options.get(name, "").lower() == wanted.lower()
+
+
+def _unknown(options: Options, *known: str) -> tuple[str, ...]:
+    left = [name for name in options if name not in ("replicas", "queues", *known)]
+    return tuple(f"{name}: not known. It is not taken into account, and may matter." for name in left)
+
+
+def from_rocketmq(options: Options) -> Translated:
+    """A master with slaves: synchronous or not, flushed or not, degrading or not."""
+    synchronous = _is(options, "brokerRole", "SYNC_MASTER")
+    copies = int(options.get("inSyncReplicas", "2" if synchronous else "1"))
+    terms = Terms(
+        PRIMARY_BACKUP,
+        int(options.get("replicas", "2")),
+        min_in_sync=copies,
+        synced=_is(options, "flushDiskType", "SYNC_FLUSH"),
+        degrades=_is(options, "enableAutoInSyncReplicas", "true") and copies > 1,
+    )
+    notes = [
+        "RocketMQ replicates a group of brokers, Tidelog a partition: a topic with a partition per group "
+        "has the "
+        "same layout.",
+        "A slave that is late gives FLUSH_SLAVE_TIMEOUT there although the message is written. Here the "
+        "write fails "
+        "with NOT_ENOUGH_REPLICAS_AFTER_APPEND and is retried.",
+        _ONCE,
+    ]
+    if terms.may_degrade:
+        notes.append("enableAutoInSyncReplicas is replication.degrade.after.ms here.")
+    known = ("brokerRole", "flushDiskType", "inSyncReplicas", "enableAutoInSyncReplicas")
+    queues = int(options.get("queues", "0"))
+    return Translated("rocketmq", terms, queues, tuple(notes), _unknown(options, *known))
+
+
+def from_dledger(options: Options) -> Translated:
+    terms = Terms(
+        QUORUM, int(options.get("replicas", "3")), synced=_is(options, "flushDiskType", "SYNC_FLUSH")
+    )
+    notes = [
+        "DLedger replicates a whole broker: all of its queues get a new leader together. Here every "
+        "partition has "
+        "its own leader, and leaders are spread over the brokers.",
+        _ONCE,
+    ]
+    if not terms.synced:
+        notes.append(
+            "DLedger does not flush before it acknowledges unless flushDiskType=SYNC_FLUSH: a power failure"
+            " of a "
+            "majority may lose records. The default of quorum topics here is flush.messages=1."
+        )
+    queues = int(options.get("queues", "0"))
+    return Translated("dledger", terms, queues, tuple(notes), _unknown(options, "flushDiskType"))
+
+
+def from_nats(options: Options) -> Translated:
+    """A JetStream stream."""
+    wanted = int(options.get("replicas", "3"))
+    terms = Terms(QUORUM, max(LEAST_REPLICAS[QUORUM], wanted), synced=_is(options, "sync_interval", "always"))
+    notes = [
+        "A stream is one partition here; subjects become keys or topics.",
+        "A publish that does not wait for its PubAck is acks=0.",
+    ]
+    if not terms.synced:
+        notes.append(
+            "JetStream syncs to disk every two minutes unless sync_interval=always: a power failure of a "
+            "majority may "
+            "lose records."
+        )
+    if wanted < terms.replicas:
+        notes.append(f"quorum needs {terms.replicas} replicas; {wanted} would not survive anything.")
+    queues = int(options.get("queues", "1"))
+    return Translated("nats", terms, queues, tuple(notes), _unknown(options, "sync_interval"))
+
+
+def from_rabbitmq(options: Options) -> Translated:
+    """A quorum queue."""
+    size = options.get("x-quorum-initial-group-size", "3")
+    terms = Terms(QUORUM, int(options.get("replicas", size)), synced=True)
+    notes = (
+        "A queue is empty when it has been consumed; a topic keeps its records, and every group has a "
+        "position.",
+        "Without publisher confirms it is acks=0.",
+        "Delivery limits and dead-letter exchanges have no equivalent in a broker; pipelines have dead "
+        "letters.",
+    )
+    queues = int(options.get("queues", "1"))
+    return Translated("rabbitmq", terms, queues, notes, _unknown(options, "x-quorum-initial-group-size"))
+
+
+SYSTEMS: dict[str, Callable[[Options], Translated]] = {
+    "rocketmq": from_rocketmq,
+    "dledger": from_dledger,
+    "nats": from_nats,
+    "rabbitmq": from_rabbitmq,
+}

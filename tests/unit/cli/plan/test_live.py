@@ -1,0 +1,55 @@
+"""A cluster as it is, and what faults would add."""
+
+import pytest
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.plan.live import Live, Place, changes, check_known, worst
+from tidelog.planner.faults import Faults, Placement
+from tidelog.planner.promises import Terms
+
+ALL = frozenset({1, 2, 3})
+
+
+def place(topic: str, terms: Terms, replicas: tuple[int, ...], in_sync: frozenset[int] = ALL) -> Place:
+    return Place(topic, 0, terms, Placement(replicas, (1, 2, 3)), replicas[0], in_sync)
+
+
+def cluster(*places: Place, away: frozenset[int] = frozenset()) -> Live:
+    return Live((1, 2, 3), away, (1, 2, 3), places)
+
+
+def test_brokers_that_are_down_already_count() -> None:
+    orders = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3), frozenset({1, 2}))
+    [change] = changes(cluster(orders, away=frozenset({3})), Faults(dead=frozenset({2})))
+    assert change.row()["writes"] == "stop"
+    assert change.below_minimum
+    [now] = changes(cluster(orders, away=frozenset({3})), Faults())
+    assert now.row()["writes"] == "go on"
+
+
+def test_what_has_stopped_already_is_said() -> None:
+    double = place("double", Terms("primary-backup", 2, min_in_sync=2), (1, 2), frozenset({2}))
+    [change] = changes(cluster(double, away=frozenset({1})), Faults(dead=frozenset({3})))
+    assert change.row()["writes"] == "stopped already"
+
+
+def test_a_disk_that_is_the_only_one_with_a_record() -> None:
+    log = place("log", Terms("primary-backup", 2, min_in_sync=1), (1, 2))
+    [change] = changes(cluster(log), Faults(disk_lost=frozenset({1})))
+    assert change.row()["loss"] != "none"
+
+
+def test_the_worst_broker_and_the_worst_pair() -> None:
+    places = [place(f"t{n}", Terms("primary-backup", 2, min_in_sync=1), (2, 3)) for n in range(3)]
+    places.append(place("u", Terms("primary-backup", 2, min_in_sync=1), (1, 3)))
+    single, pair = worst(cluster(*places), 1), worst(cluster(*places), 2)
+    assert single is not None
+    assert (single.brokers, single.writes) == ((2,), 3)
+    assert pair is not None
+    assert (pair.brokers, pair.writes) == ((1, 2), 4)
+    assert single.words().startswith("broker 2 down: writes stop in 3 partitions")
+
+
+def test_unknown_brokers_are_refused() -> None:
+    with pytest.raises(CommandFailed, match="does not have brokers 7 and 8"):
+        check_known(cluster(), Faults(dead=frozenset({7, 8})))

@@ -1,0 +1,100 @@
+"""Minimal fault sets: exact against all sets, and as sentences."""
+
+from itertools import product
+
+import pytest
+
+from tidelog.planner.fault_sets import Pattern, losing, sentence, stopping_reads, stopping_writes
+from tidelog.planner.faults import EVENTS, Faults, Placement, usual_placement
+from tidelog.planner.model import outcome
+from tidelog.planner.promises import Terms
+
+TERMS = [
+    Terms("isr", 3, min_in_sync=2),
+    Terms("isr", 3, min_in_sync=1, unclean=True),
+    Terms("isr", 3, min_in_sync=1, acks="1"),
+    Terms("isr", 4, min_in_sync=2, synced=True),
+    Terms("primary-backup", 2, min_in_sync=1),
+    Terms("primary-backup", 3, min_in_sync=2, degrades=True),
+    Terms("quorum", 3, synced=True),
+    Terms("quorum", 3),
+]
+WHERE = [usual_placement(4), Placement((1, 2, 3, 4)), Placement((3, 4, 1, 2), (1, 2, 3))]
+
+
+def minimal_by_trying(terms: Terms, where: Placement) -> set[frozenset[tuple[int, str]]]:
+    """Every assignment of faults to brokers, without any shortcut."""
+    bad: list[dict[int, str]] = []
+    for events in product((None, *EVENTS), repeat=terms.replicas):
+        chosen = {broker: event for broker, event in zip(where.replicas, events, strict=True) if event}
+        if outcome(terms, where, Faults.of(chosen)).loss:
+            bad.append(chosen)
+    sets = [frozenset(each.items()) for each in bad]
+    return {each for each in sets if not any(other < each for other in sets)}
+
+
+def expanded(pattern: Pattern) -> set[frozenset[tuple[int, str]]]:
+    """All fault sets of a pattern."""
+    found: set[frozenset[tuple[int, str]]] = {frozenset()}
+    for slot in pattern.slots:
+        found = {
+            each | {(broker, event)}
+            for each in found
+            for broker in slot.group
+            if broker not in dict(each)
+            for event in slot.events
+        }
+    return found
+
+
+@pytest.mark.parametrize("where", WHERE, ids=["controllers", "elsewhere", "some"])
+@pytest.mark.parametrize("terms", TERMS, ids=str)
+def test_they_are_all_minimal_sets_and_only_those(terms: Terms, where: Placement) -> None:
+    placed = where._replace(replicas=where.replicas[: terms.replicas])
+    found = {each for pattern in losing(terms, placed) for each in expanded(pattern)}
+    assert found == minimal_by_trying(terms, placed)
+
+
+@pytest.mark.parametrize("terms", TERMS, ids=str)
+def test_the_example_of_a_pattern_is_bad(terms: Terms) -> None:
+    where = usual_placement(terms.replicas)
+    assert all(outcome(terms, where, each.example()).loss for each in losing(terms, where))
+    assert not any(outcome(terms, where, each.example()).writes for each in stopping_writes(terms, where))
+    assert not any(outcome(terms, where, each.example()).reads for each in stopping_reads(terms, where))
+
+
+SENTENCES = {
+    Terms("quorum", 3, synced=True): ["Any 2 of the brokers 1, 2 and 3 lose their disks."],
+    Terms("isr", 3, min_in_sync=2): [
+        "Any 2 of the brokers 1, 2 and 3 lose their disks or lose power at once, and the other one has any "
+        "fault, even if only slow."
+    ],
+    Terms("primary-backup", 2, min_in_sync=1): ["Broker 1 (the primary) loses its disk or loses power."],
+    Terms("primary-backup", 2, min_in_sync=2, synced=True): ["Brokers 1 and 2 lose their disks."],
+    Terms("primary-backup", 2, min_in_sync=2, degrades=True): [
+        "Broker 1 (the primary) loses its disk or loses power, and broker 2 has any fault, even if only slow."
+    ],
+}
+
+
+@pytest.mark.parametrize(("terms", "expected"), SENTENCES.items(), ids=str)
+def test_sentences(terms: Terms, expected: list[str]) -> None:
+    where = usual_placement(terms.replicas)
+    assert [sentence(terms, where, each) for each in losing(terms, where)] == expected
+
+
+def test_seven_replicas_are_not_too_many() -> None:
+    terms = Terms("quorum", 7, synced=True)
+    assert [
+        sentence(terms, Placement(tuple(range(1, 8))), each)
+        for each in losing(terms, Placement(tuple(range(1, 8))))
+    ] == ["Any 4 of the brokers 1, 2, 3, 4, 5, 6 and 7 lose their disks."]
+
+
+def test_controllers_elsewhere_can_be_lost_as_well() -> None:
+    terms, where = Terms("isr", 3), Placement((1, 2, 3), (7, 8, 9))
+    found = [sentence(terms, where, each) for each in stopping_writes(terms, where)]
+    assert (
+        "One of the brokers 1, 2 and 3 is cut off or down, and a majority of the controllers is down."
+        in found
+    )

@@ -1,0 +1,80 @@
+"""Search over settings: what satisfies needs, why others do not, and what could be given up."""
+
+from tidelog.planner.needs import ANY, Needs, in_words, search
+from tidelog.planner.promises import Terms
+
+
+def found(needs: Needs) -> list[str]:
+    return [in_words(each.terms) for each in search(needs).candidates]
+
+
+def test_the_exercise() -> None:
+    """Five brokers, any two dead for writes and data: five replicas with three copies in both modes."""
+    result = search(Needs(5, writes=2, data=2))
+    assert [(each.terms.mode, each.terms.replicas, each.terms.copies) for each in result.candidates] == [
+        ("isr", 5, 3),
+        ("quorum", 5, 3),
+        ("isr", 5, 3),
+    ]
+    assert {each.family for each in result.rejected} == {
+        "primary-backup, 1 copy",
+        "primary-backup, double write",
+    }
+
+
+def test_every_candidate_satisfies_the_needs_and_the_cheapest_is_first() -> None:
+    needs = Needs(5, writes=1, reads=1, data=1, power=True)
+    every = search(needs).candidates
+    assert every
+    assert all(each.writes >= 1 and each.reads >= 1 and each.data >= 1 and each.power for each in every)
+    assert [each.cost for each in every] == sorted(each.cost for each in every)
+    assert every[0].terms.replicas == 3
+    assert every[0].terms.synced
+
+
+def test_a_power_failure_of_all_needs_a_flush() -> None:
+    assert all("flushed" in each for each in found(Needs(3, writes=1, data=1, power=True)))
+    assert not all("flushed" in each for each in found(Needs(3, writes=1, data=1)))
+
+
+def test_a_rejected_family_names_the_fault_that_stops_it() -> None:
+    [reason] = [
+        each.reason for each in search(Needs(3, writes=1, data=1)).rejected if "double" in each.family
+    ]
+    assert "no write is acknowledged when one of the brokers 1 and 2 is cut off or down" in reason
+
+
+def test_impossible_needs_say_what_to_give_up() -> None:
+    result = search(Needs(3, writes=2, data=2))
+    assert not result.candidates
+    assert "--survive-writes 0 instead of 2" in result.give_up
+    assert "--brokers 5 instead of 3" in result.give_up
+
+
+def test_with_two_brokers_nothing_elects_without_the_other() -> None:
+    """Both are controllers: without one of them there is no majority."""
+    assert not search(Needs(2, writes=1)).candidates
+    assert "--brokers 3 instead of 2" in search(Needs(2, writes=1)).give_up
+
+
+def test_controllers_elsewhere_let_the_last_replica_go_on() -> None:
+    assert not found(Needs(3, writes=2))
+    assert (
+        found(Needs(3, writes=2, separate_controllers=True))[0]
+        == "isr with 3 replicas, min.insync.replicas=1"
+    )
+
+
+def test_producers_that_may_move_can_use_primary_backup() -> None:
+    strict = {each.terms.mode for each in search(Needs(3, writes=1, data=1)).candidates}
+    moving = {each.terms.mode for each in search(Needs(3, writes=1, data=1, order=ANY)).candidates}
+    assert "primary-backup" not in strict
+    assert "primary-backup" in moving
+
+
+def test_a_disk_budget() -> None:
+    assert all(each.terms.replicas <= 3 for each in search(Needs(5, writes=1, replicas_max=3)).candidates)
+
+
+def test_words() -> None:
+    assert in_words(Terms("quorum", 3, synced=True)) == "quorum with 3 replicas, flushed"

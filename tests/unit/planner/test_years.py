@@ -1,0 +1,98 @@
+"""Years: the chain solved exactly, against Monte-Carlo and against what can be computed by hand."""
+
+from random import Random
+
+import pytest
+
+from tidelog.planner.faults import Placement
+from tidelog.planner.promises import Terms
+from tidelog.planner.years import (
+    DOWN,
+    HOURS_PER_YEAR,
+    MINUTES_PER_YEAR,
+    UP,
+    Rates,
+    State,
+    _Chain,
+    stationary,
+    years,
+)
+
+NONE = Rates(0, 1, 0, 1, 0, 0)
+
+
+def test_a_single_replica_is_down_as_long_as_its_broker() -> None:
+    rates = NONE._replace(broker_failures=10.0, broker_repair_h=2.0)
+    found = years(Terms("isr", 1, min_in_sync=1), Placement((1,)), rates)
+    down = 10.0 / (10.0 + HOURS_PER_YEAR / 2.0)
+    assert found.write_minutes == pytest.approx(down * MINUTES_PER_YEAR)
+    assert found.losses == 0
+
+
+def test_a_single_replica_is_lost_with_its_disk() -> None:
+    found = years(Terms("isr", 1, min_in_sync=1), Placement((1,)), NONE._replace(disk_losses=0.5))
+    assert found.losses == pytest.approx(0.5, rel=1e-3)
+
+
+def test_without_flushing_a_power_failure_of_all_is_a_loss() -> None:
+    power = NONE._replace(site_failures=0.2)
+    assert years(Terms("isr", 3), Placement((1, 2, 3)), power).losses == pytest.approx(0.2, rel=1e-2)
+    assert years(Terms("isr", 3, synced=True), Placement((1, 2, 3)), power).losses == 0
+
+
+def test_more_copies_lose_less_and_more_voters_stop_less() -> None:
+    def of(terms: Terms) -> float:
+        return years(terms, Placement(tuple(range(1, terms.replicas + 1))), Rates()).losses
+
+    one, two = Terms("isr", 3, min_in_sync=1, synced=True), Terms("isr", 3, min_in_sync=2, synced=True)
+    three, five = Terms("quorum", 3, synced=True), Terms("quorum", 5, synced=True)
+    assert of(one) > of(two)
+    assert of(three) > of(five)
+
+
+def test_rare_events_keep_their_digits() -> None:
+    """Two states, a chance of 1e-14."""
+    share = stationary([[0.0, 1e-10], [1e4, 0.0]])
+    assert share[1] == pytest.approx(1e-14, rel=1e-9)
+
+
+def simulated(chain: _Chain, steps: int, seed: int) -> tuple[float, float]:
+    """(losses per year, minutes per year without writes), by chance."""
+    chance = Random(seed)
+    state: State = (UP, (chain.terms.replicas - 1, 0, 0))
+    at, stopped, losses = 0.0, 0.0, 0.0
+    for _ in range(steps):
+        leader, rest = state
+        off = (DOWN if leader == UP else leader, (0, rest[0] + rest[1], rest[2]))
+        ways = [*chain.rates_from(state), (chain.at_once, off)]
+        total = sum(rate for rate, _ in ways)
+        stay = chance.expovariate(total)
+        at += stay
+        stopped += 0.0 if chain.writes(state) else stay
+        losses += stay * chain.losing(state)
+        pick = chance.uniform(0, total)
+        for rate, target in ways:
+            pick -= rate
+            if pick <= 0:
+                state = target
+                break
+    return losses / at, MINUTES_PER_YEAR * stopped / at
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        Terms("isr", 3, min_in_sync=2),
+        Terms("quorum", 3, synced=True),
+        Terms("primary-backup", 2, min_in_sync=2),
+    ],
+    ids=str,
+)
+def test_monte_carlo_agrees(terms: Terms) -> None:
+    """With failures so frequent that they can be counted."""
+    rates = Rates(300.0, 8.0, 40.0, 20.0, 5.0, 10.0)
+    where = Placement(tuple(range(1, terms.replicas + 1)))
+    exact = years(terms, where, rates)
+    losses, minutes = simulated(_Chain(terms, where, rates), 60_000, 7)
+    assert losses == pytest.approx(exact.losses, rel=0.05)
+    assert minutes == pytest.approx(exact.write_minutes, rel=0.05)

@@ -1,0 +1,85 @@
+"""Settings of other systems, and back to Kafka."""
+
+import pytest
+
+from tidelog.planner.promises import Terms
+from tidelog.planner.translation.kafka import from_kafka, to_kafka
+from tidelog.planner.translation.others import SYSTEMS
+
+
+class TestKafka:
+    def test_topic_and_producer_settings(self) -> None:
+        found = from_kafka(
+            {
+                "replication.factor": "3",
+                "min.insync.replicas": "1",
+                "acks": "1",
+                "unclean.leader.election.enable": "true",
+            }
+        )
+        assert found.terms == Terms("isr", 3, min_in_sync=1, unclean=True, acks="1")
+        assert any(note.startswith("acks=1") for note in found.notes)
+
+    def test_a_broker_configuration(self) -> None:
+        found = from_kafka(
+            {"default.replication.factor": "3", "log.flush.interval.messages": "1", "num.partitions": "6"}
+        )
+        assert found.terms == Terms("isr", 3, min_in_sync=1, synced=True)
+        assert found.partitions == 6
+        assert "No min.insync.replicas was given: Kafka's default is 1." in found.notes
+
+    def test_other_settings_are_named_with_whether_they_matter(self) -> None:
+        given = {"log.retention.hours": "1", "replica.lag.time.max.ms": "1", "broker.rack": "a", "turbo": "1"}
+        said = {each.partition(":")[0]: each for each in from_kafka(given).unknown}
+        assert said.keys() == {"replica.lag.time.max.ms", "broker.rack", "turbo"}
+        assert "not what is lost" in said["replica.lag.time.max.ms"]
+        assert "may matter" in said["turbo"]
+
+    def test_a_minimum_above_the_replicas_is_said(self) -> None:
+        assert (
+            "refuses every write"
+            in from_kafka({"replication.factor": "1", "min.insync.replicas": "2"}).notes[-1]
+        )
+
+    @pytest.mark.parametrize("terms", [Terms("isr", 3), Terms("isr", 5, min_in_sync=3, synced=True)], ids=str)
+    def test_there_and_back(self, terms: Terms) -> None:
+        assert from_kafka(to_kafka(terms)[0]).terms == terms
+
+    def test_what_kafka_does_not_have(self) -> None:
+        settings, notes = to_kafka(Terms("quorum", 5, synced=True))
+        assert settings["min.insync.replicas"] == "3"
+        assert len(notes) == 2
+        assert "degrade" in to_kafka(Terms("primary-backup", 2, degrades=True))[1][-1]
+
+
+OTHERS = [
+    ("rocketmq", {}, Terms("primary-backup", 2, min_in_sync=1)),
+    (
+        "rocketmq",
+        {"brokerRole": "SYNC_MASTER", "flushDiskType": "SYNC_FLUSH"},
+        Terms("primary-backup", 2, min_in_sync=2, synced=True),
+    ),
+    (
+        "rocketmq",
+        {"brokerRole": "SYNC_MASTER", "enableAutoInSyncReplicas": "true", "replicas": "3"},
+        Terms("primary-backup", 3, min_in_sync=2, degrades=True),
+    ),
+    ("dledger", {"replicas": "5"}, Terms("quorum", 5)),
+    ("dledger", {"replicas": "3", "flushDiskType": "SYNC_FLUSH"}, Terms("quorum", 3, synced=True)),
+    ("nats", {"replicas": "3", "sync_interval": "always"}, Terms("quorum", 3, synced=True)),
+    ("nats", {"replicas": "1"}, Terms("quorum", 3)),
+    ("rabbitmq", {"x-quorum-initial-group-size": "5"}, Terms("quorum", 5, synced=True)),
+]
+
+
+@pytest.mark.parametrize(("system", "options", "expected"), OTHERS)
+def test_other_systems(system: str, options: dict[str, str], expected: Terms) -> None:
+    found = SYSTEMS[system](options)
+    assert found.terms == expected
+    assert found.notes
+    assert not found.unknown
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_unknown_options_are_named(system: str) -> None:
+    assert SYSTEMS[system]({"turbo": "on"}).unknown[0].startswith("turbo: not known")
