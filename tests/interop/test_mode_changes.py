@@ -112,7 +112,10 @@ def test_a_topic_goes_through_the_modes_by_hand(tidelog: Run) -> None:
     assert "Note: flush.messages=100 in mode quorum" in note
     (promise,) = json.loads(tidelog("modes", "--topic", "by-hand", "--json")[0])
     assert (promise["mode"], promise["copies"], promise["survives_writing"]) == ("quorum", 2, 1)
-    said, note = tidelog("topic", "alter", "by-hand", "--mode", "isr", "--copies", "3")
+    said, complaint = tidelog("topic", "alter", "by-hand", "--mode", "isr", "--copies", "3", code=1)
+    assert "failures tolerated for writes: 1 before, 0 after" in complaint
+    assert "mode quorum" in tidelog("topic", "describe", "by-hand")[0]
+    said, note = tidelog("topic", "alter", "by-hand", "--mode", "isr", "--copies", "3", "--yes")
     assert "writes with acks=all stop when one of them is down" in note
     assert "mode isr" in tidelog("topic", "describe", "by-hand")[0]
     tidelog("topic", "alter", "by-hand", "--mode", "quorum", "--yes")
@@ -126,7 +129,7 @@ def test_no_client_sees_what_leaders_write_for_themselves(tidelog: Run, cluster:
     tidelog("topic", "create", "seen", "--partitions", "1", "--replicas", "3")
     sent = []
     for mode in ("quorum", "isr", "quorum", "primary-backup"):
-        tidelog("topic", "alter", "seen", "--mode", mode)
+        tidelog("topic", "alter", "seen", "--mode", mode, "--yes")
         sent.append(f"by {mode}".encode())
         (last,) = ConfluentClient().produce(cluster.bootstrap, "seen", [Message(None, sent[-1])])
     assert last >= len(sent) + 3

@@ -14,16 +14,20 @@ from tidelog.cli.cluster import commands as cluster
 from tidelog.cli.cluster import drain
 from tidelog.cli.config import commands as configs
 from tidelog.cli.controller import commands as controllers
+from tidelog.cli.debug import commands as debug
 from tidelog.cli.demo.commands import demo
 from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.group import commands as groups
 from tidelog.cli.lab import commands as lab
 from tidelog.cli.local import broker as broker_process
+from tidelog.cli.local import init as broker_init
+from tidelog.cli.local.detached import down
 from tidelog.cli.local.up import up
 from tidelog.cli.log import dump as log_dump
 from tidelog.cli.options import Settings, flag
 from tidelog.cli.pipeline import commands as pipeline
 from tidelog.cli.plan import commands as plan
+from tidelog.cli.profile import commands as profile
 from tidelog.cli.records import consume, produce
 from tidelog.cli.sim.command import sim
 from tidelog.cli.topic import commands as topics
@@ -37,6 +41,7 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         order = [
             "up",
+            "down",
             "demo",
             "topic",
             "modes",
@@ -49,6 +54,8 @@ class _Commands(TyperGroup):
             "controller",
             "config",
             "log",
+            "debug",
+            "profile",
             "pipeline",
             "lab",
             "sim",
@@ -75,13 +82,14 @@ app = typer.Typer(
     name="tidelog",
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Tidelog is a replicated message queue that speaks the Kafka protocol.\n\n"
-    "First steps: `tidelog up` in one terminal; in another one `echo hello | tidelog produce greetings` and "
-    "`tidelog consume greetings`. `tidelog COMMAND --help` explains each command.",
+    "First steps: `tidelog up` in one terminal; in another one "
+    "`echo hello | tidelog produce greetings --create` and `tidelog consume greetings`. "
+    "`tidelog COMMAND --help` explains each command.",
 )
 
 
@@ -135,6 +143,7 @@ def broker(
     context.exit(broker_process.serve(broker_process.BrokerArguments(config, tuple(assignments))))
 
 
+broker_app.command("init")(broker_init.init)
 broker_app.command("drain")(drain.drain)
 broker_app.command("unregister")(drain.unregister)
 app.add_typer(broker_app, name="broker")
@@ -150,6 +159,7 @@ def version() -> None:
 
 
 app.command("up")(up)
+app.command("down")(down)
 app.command("demo")(demo)
 app.add_typer(topics.app, name="topic")
 app.command("modes")(modes.modes)
@@ -162,6 +172,8 @@ app.add_typer(controllers.app, name="controller")
 app.add_typer(txn.app, name="txn")
 app.add_typer(configs.app, name="config")
 app.add_typer(log_dump.app, name="log")
+app.add_typer(debug.app, name="debug")
+app.add_typer(profile.app, name="profile")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(lab.app, name="lab")
 app.command("sim")(sim)
@@ -196,6 +208,9 @@ def _show_help_plainly(command: Any, parent: Any) -> None:
     """Help pages show the type of a value that --help does not have; see :func:`tidelog.cli.options.flag`."""
     context = command.context_class(command, parent=parent, **command.context_settings)
     command.get_help_option(context).metavar = ""
+    for option in command.params:
+        if option.name in ("install_completion", "show_completion"):
+            option.metavar = ""
     for one in getattr(command, "commands", {}).values():
         _show_help_plainly(one, context)
 

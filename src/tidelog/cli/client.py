@@ -8,39 +8,28 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.client.ports import first_open
-from tidelog.client.settings import parse_bootstrap
+from tidelog.cli.reach import joined, reachable
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
 
-CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 15.0
 
 T = TypeVar("T")
 
 
 def client_settings(bootstrap: str, **more: Any) -> dict[str, Any]:
-    """Settings every client starts from, after a check that a broker listens.
+    """Settings every client starts from, with the addresses that listen.
 
     The library would retry a refused connection until its timeout and print each attempt; a user should learn
     at once that no broker is running.
     """
-    try:
-        addresses = parse_bootstrap(bootstrap)
-    except ValueError as error:
-        raise CommandFailed(f"--bootstrap: {error}.") from None
-    failure = first_open(addresses, CONNECT_TIMEOUT_S)
-    if failure is not None:
-        reason = (failure.strerror or str(failure)).lower()
-        raise CommandFailed(
-            f"No broker answers at {bootstrap} ({reason}); start one with `tidelog up`, or pass --bootstrap."
-        )
+    addresses = reachable(bootstrap)
     logger = logging.getLogger("tidelog.cli.client")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False  # what matters of it comes back as an error, and then as one sentence
-    return {"bootstrap.servers": bootstrap, "client.id": "tidelog-cli", "logger": logger} | more
+    return {"bootstrap.servers": joined(addresses), "client.id": "tidelog-cli", "logger": logger} | more
 
 
 def connect_admin(bootstrap: str) -> "AdminClient":
@@ -82,7 +71,10 @@ def explain(error: "KafkaError", topic: str = "") -> str:
     if name == "MSG_SIZE_TOO_LARGE" and topic:
         return f"The record is larger than max.message.bytes of topic '{topic}' ({name})."
     if name == "_UNKNOWN_PARTITION":
-        return f"Topic '{topic}' has no such partition."
+        return (
+            f"Topic '{topic}' has no such partition, or it has no leader; `tidelog topic describe {topic}` "
+            "shows the state."
+        )
     if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
         return f"The connection to the broker was lost ({name})."
     if name == "_MSG_TIMED_OUT" and topic:
@@ -91,7 +83,7 @@ def explain(error: "KafkaError", topic: str = "") -> str:
             f"`tidelog topic describe {topic}` shows the state ({name})."
         )
     if name in ("_TIMED_OUT", "_MSG_TIMED_OUT", "_TIMED_OUT_QUEUE"):
-        return f"The broker did not answer in time ({name})."
+        return f"The broker did not answer in time; `tidelog cluster status` may say why ({name})."
     sentence = error.str().rstrip(". ").removeprefix("Broker: ").removeprefix("Local: ")
     # A sentence may begin with the name of a setting, which has no capital.
     if sentence.partition(" ")[0].isalpha():

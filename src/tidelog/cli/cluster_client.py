@@ -2,33 +2,30 @@
 version. Knows addresses and connections, not what the questions mean.
 """
 
+import dataclasses
+import time
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from tidelog.cli.client import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
+from tidelog.cli.client import REQUEST_TIMEOUT_S
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.reach import CONNECT_TIMEOUT_S, Address, reachable, refused
 from tidelog.client.connection import BrokerConnection
-from tidelog.client.settings import ClientSettings, parse_bootstrap
+from tidelog.client.settings import ClientSettings
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import requests
 from tidelog.protocol.messages import Fields
 
-METADATA = 3
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
+METADATA, FIND_COORDINATOR = 3, 10
+COORDINATOR_WITHIN_S = 1.5
+COORDINATOR_POLL_S = 0.1
 
 
 class ClusterClient:
     """A cluster, seen through one of its brokers."""
 
     def __init__(self, bootstrap: str) -> None:
-        try:
-            addresses = [Address(*each) for each in parse_bootstrap(bootstrap)]
-        except ValueError as error:
-            raise CommandFailed(f"--bootstrap: {error}.") from None
+        addresses = reachable(bootstrap)
         self._settings = ClientSettings(
             tuple(addresses),
             client_id="tidelog-cli",
@@ -36,7 +33,7 @@ class ClusterClient:
             connect_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
         )
         self._connections: dict[Address, BrokerConnection] = {}
-        self._bootstrap = self._first_open(addresses, bootstrap)
+        self._bootstrap = self._first_open(addresses)
 
     def __enter__(self) -> Self:
         return self
@@ -47,7 +44,7 @@ class ClusterClient:
         for connection in self._connections.values():
             connection.close()
 
-    def _first_open(self, addresses: list[Address], bootstrap: str) -> Address:
+    def _first_open(self, addresses: list[Address]) -> Address:
         failure: OSError | None = None
         for address in addresses:
             try:
@@ -56,8 +53,9 @@ class ClusterClient:
             except OSError as error:
                 failure = error
         reason = (failure.strerror or str(failure)).lower() if failure is not None else "no address"
+        shown = ", ".join(map(str, addresses))
         raise CommandFailed(
-            f"No broker answers at {bootstrap} ({reason}); start one with `tidelog up`, or pass --bootstrap."
+            f"No broker answers at {shown} ({reason}); start one with `tidelog up`, or pass --bootstrap."
         )
 
     def _connect(self, address: Address) -> BrokerConnection:
@@ -88,6 +86,51 @@ class ClusterClient:
             raise CommandFailed(
                 f"The connection to {address.host}:{address.port} was lost: {error}."
             ) from None
+
+    def ask_quickly(self, api_key: int, body: Fields, timeout_s: float) -> Any:
+        """The answer of the broker we are connected to, over a connection of its own, or a failure soon."""
+        timeout_ms = int(timeout_s * 1000)
+        settings = dataclasses.replace(
+            self._settings, request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms
+        )
+        request, version = requests.encode_body(api_key, body), requests.newest(api_key)
+        try:
+            with BrokerConnection(*self._bootstrap, settings) as connection:
+                flexible = requests.is_flexible(api_key)
+                return requests.decode_body(
+                    api_key, connection.call(api_key, version, request, flexible=flexible)
+                )
+        except (OSError, TidelogError) as error:
+            raise CommandFailed(f"{self._bootstrap} does not answer: {error}.") from None
+
+    def connected_brokers(self) -> list[int]:
+        """The broker that we are connected to comes first; where its address is another one than it
+        advertises, any of them may be it.
+        """
+        known = self.brokers()
+        return sorted(known, key=lambda broker: known[broker] != self._bootstrap)
+
+    def find_coordinator(self, kind: int, key: str, whose: str, topic: str) -> tuple[int, Address]:
+        """The coordinator of a group or transactional id. Waits a moment for one: before the first group
+        there is no topic for it. Without one that answers, a failure with the cause.
+        """
+        deadline = time.monotonic() + COORDINATOR_WITHIN_S
+        while True:
+            body = {"key_type": kind, "coordinator_keys": [key]}
+            (found,) = self.ask(None, FIND_COORDINATOR, body).coordinators
+            address = Address(found.host, found.port)
+            if not found.error_code and address not in refused([address]):
+                return found.node_id, address
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(COORDINATOR_POLL_S)
+        name = ErrorCode(found.error_code).name if found.error_code else ""
+        reason = name or f"broker {found.node_id} is down"
+        raise CommandFailed(
+            f"{whose} has no coordinator now ({reason}): the leader of its partition of {topic} is down. "
+            "`tidelog cluster status` says what to start.",
+            name,
+        )
 
     def metadata(self, *topics: str) -> Any:
         body = {"topics": [{"name": topic} for topic in topics], "allow_auto_topic_creation": False}

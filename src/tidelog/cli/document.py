@@ -35,11 +35,21 @@ $ tidelog consume greetings
 For all commands:
 
 - Commands that talk to a cluster use `--bootstrap` (or the variable `TIDELOG_BOOTSTRAP`). The default is
-  127.0.0.1:9092.
+  127.0.0.1:9092; if no broker answers there, the other brokers of the cluster in `.tidelog/`, and ports 9093
+  and 9094.
+- `--yes` agrees to what a command would ask, everywhere. Commands that show a plan first make the change with
+  it; `--execute` is its older name there.
+- Times and sizes may have units: `--timeout 90s`, `--set retention.ms=24h`, `--set segment.bytes=512MB`.
+- `tidelog --install-completion` completes commands and options in bash, zsh and fish.
 - Tables are for people; `--json` prints the same for scripts.
 - A command that fails prints the reason on standard error. The exit code is 0 for success, 1 for
   failure, 2 for an invalid command line, 3 if `pipeline audit` or `pipeline verify` found a
-  problem, and 130 after Ctrl-C.
+  problem, and 130 after Ctrl-C. `tidelog cluster health` exits with 3 if the cluster is degraded, and
+  with 4 if it is unavailable.
+- When brokers are down, begin with `tidelog cluster status`: it says what is wrong, what still works and what
+  to type next. Its words: a broker is *up*; *down* if it accepts no connections; *fenced* if the controllers
+  do not count it; *drained* if it leads nothing on request. A partition is *offline* without a leader, *below
+  minimum* if it refuses acks=all, *under-replicated* if a replica is not in sync.
 - Settings keep Kafka's names; [configuration.md](configuration.md) lists them.
 
 `tidelog up --dir DIR` creates these files, and scripts can rely on them:

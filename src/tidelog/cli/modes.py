@@ -12,9 +12,9 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import print_json, print_table
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.topic.mode_changes import print_change, print_unconfirmed
-from tidelog.config import TOPIC_SETTINGS
+from tidelog.cli.topic.promised import terms_of
 from tidelog.planner.faults import Placement
-from tidelog.planner.promises import SYNC_EVERY_MESSAGE, Terms, examples
+from tidelog.planner.promises import examples
 from tidelog.planner.table import describe
 
 # Key of a promise → its row heading.
@@ -83,21 +83,3 @@ def _placement(description: Mapping[str, Any], bootstrap: str) -> Placement:
 
 def _cell(value: Any) -> str:
     return "; or ".join(value) if isinstance(value, list) else str(value)
-
-
-def terms_of(description: Mapping[str, Any]) -> Terms:
-    """What decides about the promise of a topic, from the description that clients get."""
-    values = {
-        each["name"]: TOPIC_SETTINGS[each["name"]].parse(each["value"])
-        for each in description["settings"]
-        if each["name"] in TOPIC_SETTINGS
-    }
-    return Terms(
-        values["replication.mode"],
-        # The partition with the fewest decides what can be relied on.
-        min(len(partition["replicas"]) for partition in description["partitions"]),
-        min_in_sync=values["min.insync.replicas"],
-        synced=values["flush.messages"] == SYNC_EVERY_MESSAGE,
-        unclean=values["unclean.leader.election.enable"],
-        degrades=values.get("replication.degrade.after.ms", -1) >= 0,
-    )

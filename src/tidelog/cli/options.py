@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+from tidelog.cli.reach import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
 
 
 def flag(*names: str, help: str, **more: Any) -> Any:  # noqa: A002 — typer's word
@@ -18,7 +18,8 @@ Bootstrap = Annotated[
         "--bootstrap",
         metavar="HOST:PORT",
         envvar="TIDELOG_BOOTSTRAP",
-        help="Address of a broker; separate several with commas.",
+        help="Addresses of brokers, separated by commas. Without it, the cluster of `tidelog up` in this "
+        "directory is found by any of its brokers.",
     ),
 ]
 Json = Annotated[bool, flag("--json", help="Print JSON for scripts instead of a table.")]
@@ -26,4 +27,5 @@ Settings = Annotated[
     list[str],
     typer.Option("--set", metavar="KEY=VALUE", help="A setting, with Kafka's name; may be repeated."),
 ]
+Yes = Annotated[bool, flag("--yes", help="Do not ask: agree to what the command would ask for.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]

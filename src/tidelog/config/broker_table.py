@@ -151,7 +151,8 @@ class BrokerTable:
     http_port: int = row(
         Whole(0, 65535),
         0,
-        "Port on the first listener's host that serves `/metrics` for Prometheus and `/health`; 0 is off.",
+        "Port on the first listener's host that serves `/metrics` for Prometheus, and `/health`, `/ready` "
+        "and `/live` for probes; 0 is off.",
         ours=True,
     )
     event_loop_sample_interval_ms: int = row(

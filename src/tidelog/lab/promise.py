@@ -162,7 +162,7 @@ def _outage(setting: Setting, active: Sequence[Hit]) -> Outage:
         first,
         setting.voters,
         dead=_brokers(active, _DEAD),
-        ended=_brokers(active, _ENDED),
+        ended=_brokers(active, ENDED),
         unwritable=_brokers(active, _UNWRITABLE),
         cut=frozenset(each for hit in active if hit.fault in _CUT for each in hit.lines),
     )

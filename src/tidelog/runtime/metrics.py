@@ -6,7 +6,7 @@ Values are read from their source when they are scraped. The hot path at most in
 import asyncio
 import logging
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import cast
 
@@ -20,8 +20,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from tidelog.broker.node.node import Node
 from tidelog.broker.partitions.partition import Partition
-from tidelog.replication.syncing import Syncer
+from tidelog.runtime.condition import Condition, Counts
 from tidelog.runtime.lag import Histogram, LagMeter
 from tidelog.runtime.server import Server
 
@@ -33,10 +34,12 @@ PARTITIONS_PER_SLICE = 500
 
 
 class BrokerCollector(Collector):
-    def __init__(self, server: Server, lag: LagMeter, syncer: Syncer) -> None:
+    def __init__(self, server: Server, lag: LagMeter, node: Node) -> None:
         self._server = server
         self._lag = lag
-        self._syncer = syncer
+        self._node = node
+        self._syncer = node.host.syncer
+        self.condition = Condition(node, server.broker)
         self.slices = 0  # number of slices of partitions so far
 
     def collect(self) -> Iterator[Metric]:
@@ -56,6 +59,7 @@ class BrokerCollector(Collector):
             "Largest lag since the last scrape.",
             lag.late.take_largest_s(),
         )
+        yield from self._cluster()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         yield CounterMetricFamily("tidelog_cpu_seconds", "CPU time used.", usage.ru_utime + usage.ru_stime)
         yield _histogram("tidelog_event_loop_delay_seconds", "How late the event loop was.", lag.late)
@@ -72,11 +76,29 @@ class BrokerCollector(Collector):
             lag.computed.take_largest_s(),
         )  # fmt: skip
 
+    def _cluster(self) -> Iterator[Metric]:
+        node, partitions = self._node, self._server.broker.partitions
+        yield GaugeMetricFamily(
+            "tidelog_broker_session", "1 while the controllers count this broker as up.", int(node.ready)
+        )
+        known = node.metadata.leader >= 0
+        yield GaugeMetricFamily(
+            "tidelog_controller_known", "1 while an active controller is known.", int(known)
+        )
+        yield GaugeMetricFamily(
+            "tidelog_controller_active", "1 while this node is the active controller.",
+            int(node.controller.active),
+        )  # fmt: skip
+        total_bytes, free_bytes = partitions.disk_usage()
+        yield GaugeMetricFamily("tidelog_disk_total_bytes", "Size of the volume with the data.", total_bytes)
+        yield GaugeMetricFamily("tidelog_disk_free_bytes", "Free space of that volume.", free_bytes)
+
     async def of_partitions(self) -> bytes:
         """The metrics of every partition, in the text format. A broker may have ten thousand partitions, so
         the event loop runs other tasks in between, and no metric objects are created.
         """
-        partitions = list(self._server.broker.partitions)
+        broker, counts = self._server.broker, Counts()
+        partitions = list(broker.partitions)
         texts: dict[str, list[str]] = {name: [about] for name, about, _ in _OF_PARTITIONS}
         for start in range(0, len(partitions), PARTITIONS_PER_SLICE):
             for partition in partitions[start : start + PARTITIONS_PER_SLICE]:
@@ -84,8 +106,10 @@ class BrokerCollector(Collector):
                 labels = f'{{partition="{partition.name.partition}",topic="{partition.name.topic}"}}'
                 for name, _, value in _OF_PARTITIONS:
                     texts[name].append(f"{name}{labels} {float(value(partition))}\n")
+                counts.add(broker, partition)
             self.slices += 1
             await asyncio.sleep(0)
+        texts |= {name: [f"{about}{name} {float(figure(counts))}\n"] for name, about, figure in _COUNTED}
         return "".join(chain.from_iterable(texts.values())).encode()
 
 
@@ -110,6 +134,10 @@ _OF_PARTITIONS: tuple[tuple[str, str, _Figure], ...] = tuple(
             cast(_Figure, lambda partition: partition.log.end_offset),
         ),
         (
+            "tidelog_replica_lag_records", "gauge", "Committed records that this replica lacks, at least.",
+            cast(_Figure, lambda partition: partition.replica.watermark.lacks(partition.log.end_offset)),
+        ),
+        (
             "tidelog_records_given_up_total", "counter",
             "Records that unclean elections have cost, as far as this broker has seen.",
             cast(_Figure, lambda partition: partition.driver.given_up),
@@ -123,8 +151,44 @@ _OF_PARTITIONS: tuple[tuple[str, str, _Figure], ...] = tuple(
 )  # fmt: skip
 
 
+_COUNTED: tuple[tuple[str, str, Callable[[Counts], int]], ...] = tuple(
+    (name, _about(name, "gauge", about), figure)
+    for name, about, figure in (
+        (
+            "tidelog_leader_partitions", "Partitions that this broker leads.",
+            cast(Callable[[Counts], int], lambda counts: counts.led),
+        ),
+        (
+            "tidelog_leaderless_partitions", "Partitions with a replica here and without a leader.",
+            cast(Callable[[Counts], int], lambda counts: counts.leaderless),
+        ),
+        (
+            "tidelog_under_replicated_partitions", "Led partitions with replicas that are not in sync.",
+            cast(Callable[[Counts], int], lambda counts: counts.under_replicated),
+        ),
+        (
+            "tidelog_below_minimum_partitions",
+            "Led partitions with too few replicas in sync for acks=all.",
+            cast(Callable[[Counts], int], lambda counts: counts.below_minimum),
+        ),
+        (
+            "tidelog_failed_logs", "Logs that cannot be written.",
+            cast(Callable[[Counts], int], lambda counts: counts.failed),
+        ),
+    )
+)  # fmt: skip
+
+
 class MetricsServer:
-    """A minimal HTTP server for scrapers: GET /metrics and GET /health, one request per connection."""
+    """A minimal HTTP server for scrapers and probes, one request per connection.
+
+    ========== ==============================================================================================
+    /metrics   everything, for Prometheus
+    /live      the process answers; the probe whose failure means a restart
+    /ready     it has a session and has opened its partitions; the probe whose failure means no traffic
+    /health    it has a session, knows an active controller and can write all of its logs; for people
+    ========== ==============================================================================================
+    """
 
     def __init__(self, collector: BrokerCollector) -> None:
         self._collector = collector
@@ -156,9 +220,20 @@ class MetricsServer:
         if path == b"/metrics":
             text = generate_latest(self._registry) + await self._collector.of_partitions()
             return _response("200 OK", text, "text/plain; version=0.0.4; charset=utf-8")
+        condition = self._collector.condition
+        if path == b"/live":
+            return _verdict([])
+        if path == b"/ready":
+            return _verdict(list(condition.unready()))
         if path == b"/health":
-            return _response("200 OK", b"ok\n")
-        return _response("404 Not Found", b"there is /metrics and /health\n")
+            return _verdict(list(condition.problems()))
+        return _response("404 Not Found", b"there is /metrics, /health, /ready and /live\n")
+
+
+def _verdict(problems: Sequence[str]) -> bytes:
+    if not problems:
+        return _response("200 OK", b"ok\n")
+    return _response("503 Service Unavailable", "".join(f"{each}\n" for each in problems).encode())
 
 
 def _response(status: str, body: bytes, content_type: str = "text/plain; charset=utf-8") -> bytes:

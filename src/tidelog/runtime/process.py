@@ -28,10 +28,10 @@ from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
-from tidelog.replication.syncing import Syncer
 from tidelog.runtime import logs
 from tidelog.runtime.assembly import Assembly
 from tidelog.runtime.lag import LagMeter
+from tidelog.runtime.partition_names import PartitionNames
 from tidelog.runtime.peers.exchanges import load_exchanges
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import give_way
@@ -109,6 +109,8 @@ class BrokerProcess:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
+        # A closed terminal or a tool that rotates logs must not end a broker.
+        loop.add_signal_handler(signal.SIGHUP, _log_hangup)
         disk, services = surroundings(loop, self._path)
         opened_ms = services.now_ms()
         config = self._config
@@ -131,6 +133,9 @@ class BrokerProcess:
             lambda reason: _turn_away(turned_away, reason, stop),
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
+        names = PartitionNames(lambda: node.metadata.image.topic_names)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(names)
         for bound in sockets:
             await server.listen(bound)
         node.start()
@@ -149,7 +154,7 @@ class BrokerProcess:
         lag = LagMeter(loop, config.event_loop_sample_interval_ms / 1000)
         lag.start()
         # Before clients are served: a process that answers them is expected to have metrics.
-        metrics = await self._serve_metrics(server, lag, node.host.syncer)
+        metrics = await self._serve_metrics(server, lag, node)
         server.serve_clients()
         services.compute(load_exchanges, ignore)
         housekeeping = Housekeeping(broker, directory, node.host.syncer, disk, give_way=give_way)
@@ -178,7 +183,7 @@ class BrokerProcess:
         logger.info("stopped")
         return _exit_code(config, turned_away)
 
-    async def _serve_metrics(self, server: Server, lag: LagMeter, syncer: Syncer) -> "MetricsServer | None":
+    async def _serve_metrics(self, server: Server, lag: LagMeter, node: Node) -> "MetricsServer | None":
         if not self._config.http_port:
             return None
         # The import takes 20 ms, and brokers without metrics do without it.
@@ -186,9 +191,13 @@ class BrokerProcess:
         await loop.run_in_executor(None, importlib.import_module, "tidelog.runtime.metrics")
         from tidelog.runtime.metrics import BrokerCollector, MetricsServer
 
-        metrics = MetricsServer(BrokerCollector(server, lag, syncer))
+        metrics = MetricsServer(BrokerCollector(server, lag, node))
         await metrics.listen(self._config.listeners[0].host, self._config.http_port)
         return metrics
+
+
+def _log_hangup() -> None:
+    logger.info("SIGHUP is ignored; SIGTERM stops the broker")
 
 
 def _turn_away(reasons: list[str], reason: str, stop: asyncio.Event) -> None:

@@ -32,7 +32,7 @@ CLOSED_PORT = "127.0.0.1:1"
         (["topic", "list", "--bootstrap", "localhost"], 1, "'localhost' is not an address"),
         (["topic", "reassign"], 1, "Name the topics to move, or pass --all"),
         (["topic", "reassign", "x", "--all"], 1, "Name the topics to move, or pass --all"),
-        (["topic", "reassign", "x", "--throttle", "9"], 1, "--throttle needs --execute and --watch"),
+        (["topic", "reassign", "x", "--throttle", "9"], 1, "--throttle needs --yes and --watch"),
         (["topic", "elect", "x", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["cluster", "status", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["cluster", "describe", "--bootstrap", "localhost"], 1, "'localhost' is not an address"),

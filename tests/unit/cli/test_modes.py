@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tidelog.cli.app import app
-from tidelog.cli.modes import QUESTIONS, terms_of
+from tidelog.cli.modes import QUESTIONS
+from tidelog.cli.topic.promised import terms_of
 from tidelog.config import TOPIC_SETTINGS
 from tidelog.planner.promises import Terms
 

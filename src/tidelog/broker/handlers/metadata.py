@@ -252,5 +252,10 @@ def describe_partition(
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": partition.replicas,
         "isr_nodes": partition.in_sync,
-        "offline_replicas": [replica for replica in partition.replicas if _is_offline(image, replica)],
+        "offline_replicas": [
+            replica
+            for replica in partition.replicas
+            # Of an available broker, a replica whose log has failed.
+            if _is_offline(image, replica) or replica in partition.offline
+        ],
     }

@@ -1,11 +1,11 @@
 """What the cluster commands ask of a cluster, as plain values ready for a table or for JSON."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tidelog.cli.cluster_client import Address, ClusterClient, check
+from tidelog.cli.cluster_client import ClusterClient, check
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.reach import Address
 from tidelog.errors import ErrorCode
 
 DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 44
@@ -18,7 +18,7 @@ SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
 DRAIN_SETTING = "broker.drain"
 NO_LEADER = -1
-REQUEST_MS = 10_000
+REQUEST_MS = 10_000  # how long the controllers may take
 METADATA_LOG = "__cluster_metadata"
 
 Name = tuple[str, int]
@@ -38,6 +38,7 @@ class Partition(NamedTuple):
     leader: int  # -1: none
     replicas: list[int]
     in_sync: list[int]
+    failed: tuple[int, ...] = ()  # replicas on available brokers whose logs have failed
 
     @property
     def name(self) -> Name:
@@ -87,8 +88,16 @@ def look(client: ClusterClient) -> Cluster:
         Broker(each.broker_id, Address(each.host, each.port), each.rack, each.is_fenced)
         for each in described.brokers
     ]
+    fenced = {broker.broker for broker in brokers if broker.fenced}
     partitions = [
-        Partition(topic.name, each.partition_index, each.leader_id, [*each.replica_nodes], [*each.isr_nodes])
+        Partition(
+            topic.name,
+            each.partition_index,
+            each.leader_id,
+            [*each.replica_nodes],
+            [*each.isr_nodes],
+            tuple(replica for replica in each.offline_replicas if replica not in fenced),
+        )
         for topic in _topics(client)
         for each in topic.partitions
     ]
@@ -178,51 +187,6 @@ def quorum(client: ClusterClient) -> dict[str, Any]:
 def controllers_of(client: ClusterClient) -> tuple[int, ...]:
     """The voters of the metadata log."""
     return tuple(each["controller"] for each in quorum(client)["controllers"] if each["role"] != "observer")
-
-
-def status(client: ClusterClient) -> dict[str, Any]:
-    """The state of the cluster, in numbers."""
-    cluster = look(client)
-    resting = drained(client, cluster)
-    leads = Counter(partition.leader for partition in cluster.partitions)
-    holds = Counter(replica for partition in cluster.partitions for replica in partition.replicas)
-    in_sync = Counter(member for partition in cluster.partitions for member in partition.in_sync)
-    return {
-        "cluster": cluster.cluster_id,
-        "controller": cluster.controller if cluster.controller >= 0 else None,
-        "brokers": [
-            {
-                "broker": each.broker,
-                "address": f"{each.address.host}:{each.address.port}",
-                "rack": each.rack,
-                "state": "fenced" if each.fenced else "drained" if each.broker in resting else "up",
-                "leads": leads[each.broker],
-                "replicas": holds[each.broker],
-                "in_sync": in_sync[each.broker],
-            }
-            for each in cluster.brokers.values()
-        ],
-        "partitions": len(cluster.partitions),
-        "offline": sum(partition.leader == NO_LEADER for partition in cluster.partitions),
-        "under_replicated": sum(partition.under_replicated for partition in cluster.partitions),
-        "moving": len(moving(client)),
-    }
-
-
-def describe(client: ClusterClient) -> dict[str, Any]:
-    """The numbers, the controllers, and every partition that is offline or under-replicated."""
-    cluster = look(client)
-    return {
-        **status(client),
-        "quorum": quorum(client),
-        "troubled": [
-            partition._asdict()
-            | {"state": "offline" if partition.leader == NO_LEADER else "under-replicated"}
-            for partition in cluster.partitions
-            if partition.leader == NO_LEADER or partition.under_replicated
-        ],
-        "moves": [each._asdict() for each in moving(client)],
-    }
 
 
 # --- changing -----------------------------------------------------------------------------------------------

@@ -1,55 +1,129 @@
 """``tidelog cluster``: the state of the cluster."""
 
-from typing import Any
+import time
+from typing import Annotated, Any
 
 import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
+from tidelog.cli.cluster import report
+from tidelog.cli.cluster.health import EXIT_CODES, HEALTHY, UNAVAILABLE, Survey, as_json, causes, survey
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.units import Duration
 
 app = typer.Typer(
     no_args_is_help=True, help="Show the state of the cluster: brokers, leaders and controllers."
 )
 
+WAIT_S = 60.0
+POLL_S = 0.3
 _NUMBERS = frozenset({"controller", "partition", "leader", "end_offset", "lag"})
 
 
 @app.command("status")
 def status(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Show the brokers, how many partitions each leads, and whether all replicas are in sync.
+    """Show the brokers, how many partitions each leads, what is wrong, and what to do about it.
 
-    A fenced broker keeps its replicas, but they neither lead nor count until it is back and has caught up.
+    States of a broker: up; drained (leads nothing on request); fenced (the controllers do not count it until
+    it is back and has caught up); down (accepts no connection); disk failed (up, but cannot write).
 
     Example: tidelog cluster status
     """
     with ClusterClient(bootstrap) as client:
-        found = cluster_admin.status(client)
+        found = report.status(client)
     if json:
         print_json(found)
         return
     _print_status(found)
 
 
+@app.command("health")
+def health_(
+    wait: Annotated[bool, flag("--wait", help="Wait until the cluster is healthy.")] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="TIME", parser=Duration(), help="With --wait: how long, such as 90s or 5m."
+        ),
+    ] = WAIT_S,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Say whether the cluster is healthy; for scripts and probes, by the exit code.
+
+    0: healthy; every broker is up and every replica in sync. 3: degraded; all partitions can be read and
+    written, but with less redundancy. 4: unavailable; some partitions cannot be written, or no majority of
+    the controllers decides. 1: no broker answers.
+
+    Example: tidelog cluster health --wait --timeout 2m
+    """
+    found = _await_health(bootstrap, timeout if wait else 0.0)
+    if json:
+        print_json(as_json(found))
+    else:
+        print(_health_line(found))
+        for sentence in causes(found):
+            print(f"- {sentence}")
+    raise typer.Exit(EXIT_CODES[found.level])
+
+
+def _await_health(bootstrap: str, timeout_s: float) -> Survey:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        is_over = time.monotonic() >= deadline
+        try:
+            with ClusterClient(bootstrap) as client:
+                found = survey(client)
+            if found.level == HEALTHY or is_over:
+                return found
+        except CommandFailed:
+            if is_over:
+                raise
+        time.sleep(POLL_S)
+
+
+def _health_line(found: Survey) -> str:
+    if found.level == HEALTHY:
+        brokers = count(len(found.cluster.brokers), "broker")
+        return f"Healthy: {brokers}, {count(len(found.cluster.partitions), 'partition')}, all in sync."
+    what = "some writes fail" if found.level == UNAVAILABLE else "everything works, with less redundancy"
+    return f"{found.level.capitalize()}: {what}."
+
+
 @app.command("describe")
-def describe(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def describe(
+    internal: Annotated[
+        bool, flag("--internal", help="Also list partitions of internal topics (__…).")
+    ] = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
     """Show the status, the controllers, and every partition that is offline or under-replicated.
+
+    Offline: it has no leader. Below minimum: writes with acks=all are refused. Under-replicated: a replica is
+    not in sync.
 
     Example: tidelog cluster describe --json
     """
     with ClusterClient(bootstrap) as client:
-        found = cluster_admin.describe(client)
+        found = report.describe(client, internal=internal or json)
     if json:
         print_json(found)
         return
     _print_status(found)
-    print(f"\nControllers, epoch {found['quorum']['epoch']}:\n")
-    _print(found["quorum"]["controllers"], "controller", "role", "end_offset", "lag")
+    if found["quorum"] is not None:
+        print(f"\nControllers, epoch {found['quorum']['epoch']}:\n")
+        _print(found["quorum"]["controllers"], "controller", "role", "end_offset", "lag")
     if found["troubled"]:
         print("\nOffline or under-replicated partitions:\n")
         rows = [row | {"leader": _leader(row["leader"])} for row in found["troubled"]]
         _print(rows, "topic", "partition", "state", "leader", "replicas", "in_sync")
+    if found["troubled_internal"] and not internal:
+        more = count(found["troubled_internal"], "partition")
+        print(f"\nAlso {more} of internal topics; --internal lists them.")
     if found["moves"]:
         print("\nPartitions being reassigned:\n")
         _print(found["moves"], "topic", "partition", "replicas", "adding", "removing")
@@ -66,6 +140,8 @@ def _print_status(found: dict[str, Any]) -> None:
         right=("broker", "leads", "replicas", "in_sync"),
     )
     print(f"\n{health(found)}")
+    for sentence in found["causes"]:
+        print(f"- {sentence}")
 
 
 def _print(rows: list[dict[str, Any]], *columns: str) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import BROKER_RESOURCE, DRAIN_SETTING, Partition
+from tidelog.cli.cluster.health import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
@@ -34,6 +35,7 @@ def drain(
     Example: tidelog broker drain 2
     """
     with ClusterClient(bootstrap) as client:
+        require_controllers(client)
         _check_there(client, broker)
         before = len(_led_by(client, broker))
         cluster_admin.alter_setting(
@@ -62,6 +64,7 @@ def unregister(broker: BrokerId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> No
     Example: tidelog broker unregister 4
     """
     with ClusterClient(bootstrap) as client:
+        require_controllers(client)
         cluster_admin.unregister(client, broker)
     print(f"Removed broker {broker} from the cluster.")
 

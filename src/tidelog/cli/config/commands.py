@@ -1,15 +1,19 @@
 """``tidelog config``: settings of running brokers."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, connect_admin, refusal
+from tidelog.cli.cluster.health import check_controllers
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
+from tidelog.cli.reach import Address, refused
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.units import with_units
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -33,7 +37,7 @@ def show(
     Example: tidelog config show --all
     """
     admin = connect_admin(bootstrap)
-    found = setting_admin.read(admin, "BROKER", _brokers(admin, broker))
+    found = setting_admin.read(admin, "BROKER", _brokers(admin, broker, answering=True))
     rows = [{"broker": int(name)} | setting for name, settings in found.items() for setting in settings]
     if json:
         print_json(rows)
@@ -55,9 +59,12 @@ def set_(
 
     Only settings that docs/configuration.md marks as live can be changed this way. Set others in broker.toml.
 
-    Example: tidelog config set log.retention.ms=86400000
+    Times and sizes may have units: 1h, 90s, 512MB.
+
+    Example: tidelog config set log.retention.ms=24h
     """
-    values = parse_assignments(assignments, "config set")
+    values = with_units(parse_assignments(assignments, "config set"))
+    check_controllers(bootstrap)
     admin = connect_admin(bootstrap)
     brokers = _brokers(admin, broker)
     for name in brokers:
@@ -75,6 +82,7 @@ def unset(
 
     Example: tidelog config unset log.retention.ms
     """
+    check_controllers(bootstrap)
     admin = connect_admin(bootstrap)
     brokers = _brokers(admin, broker)
     for name in brokers:
@@ -82,15 +90,24 @@ def unset(
     print(f"Removed {count(len(names), 'setting')} of {count(len(brokers), 'broker')}.")
 
 
-def _brokers(admin: "AdminClient", wanted: int | None) -> list[str]:
+def _brokers(admin: "AdminClient", wanted: int | None, *, answering: bool = False) -> list[str]:
+    """``answering``: those that are down are named on stderr and left out."""
     from confluent_kafka import KafkaException
 
     try:
-        there = sorted(admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)
+        there = admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers
     except KafkaException as error:
         raise refusal(error) from None
-    if wanted is None:
-        return [str(broker_id) for broker_id in there]
-    if wanted not in there:
-        raise CommandFailed(f"There is no broker {wanted}; existing brokers: {', '.join(map(str, there))}.")
-    return [str(wanted)]
+    if wanted is not None and wanted not in there:
+        known = ", ".join(map(str, sorted(there)))
+        raise CommandFailed(f"There is no broker {wanted}; existing brokers: {known}.")
+    chosen = [wanted] if wanted is not None else sorted(there)
+    if answering:
+        addresses = {key: Address(str(there[key].host), int(there[key].port)) for key in chosen}
+        down = refused([*addresses.values()])
+        chosen = [key for key in chosen if addresses[key] not in down]
+        for key in [key for key, address in addresses.items() if address in down]:
+            print(f"Note: broker {key} does not answer.", file=sys.stderr)
+        if not chosen:
+            raise CommandFailed(f"Broker {wanted} does not answer.")
+    return [str(key) for key in chosen]

@@ -3,8 +3,9 @@
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tidelog.cli.cluster_client import Address, ClusterClient, check
+from tidelog.cli.cluster_client import ClusterClient, check
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.reach import Address
 
 DESCRIBE_QUORUM, ADD_VOTER, REMOVE_VOTER = 55, 80, 81
 METADATA_LOG = "__cluster_metadata"

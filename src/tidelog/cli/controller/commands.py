@@ -4,11 +4,14 @@ from typing import Annotated, Any
 
 import typer
 
-from tidelog.cli.cluster_client import Address, ClusterClient
+from tidelog.cli.cluster.health import require_controllers
+from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.consent import consent
 from tidelog.cli.controller import admin as controller_admin
-from tidelog.cli.controller.admin import Node, Quorum
+from tidelog.cli.controller.admin import OBSERVER, Node, Quorum
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Yes
+from tidelog.cli.reach import Address
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.client.settings import parse_bootstrap
 from tidelog.types import majority
@@ -30,6 +33,7 @@ def list_(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     Example: tidelog controller list
     """
     with ClusterClient(bootstrap) as client:
+        require_controllers(client)
         quorum = controller_admin.look(client)
     rows = [_row(node) for node in quorum.nodes]
     if json:
@@ -61,21 +65,32 @@ def add(
     Example: tidelog controller add 4
     """
     with ClusterClient(bootstrap) as client:
+        require_controllers(client)
         controller_admin.add(client, node, _address(address))
         voters = len(controller_admin.look(client).voters)
     print(f"Node {node} is a voter now; the cluster has {count(voters, 'voter')}.")
 
 
 @app.command("remove")
-def remove(node: NodeId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def remove(node: NodeId, yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Make a voter an observer.
 
     The node continues as an observer, and as a broker if it is one. If it was the active controller, another
     voter becomes active. Remove a node that will not come back, so that it no longer counts for a majority.
+    Shows how many failures the controllers tolerate before and after, and asks if these are fewer.
 
     Example: tidelog controller remove 2
     """
     with ClusterClient(bootstrap) as client:
+        require_controllers(client)
+        quorum = controller_admin.look(client)
+        rest = quorum._replace(
+            nodes=[each._replace(role=OBSERVER) if each.node == node else each for each in quorum.nodes]
+        )
+        if quorum.find(node) in quorum.voters:
+            print(f"before: {_health(quorum)}\nafter:  {_health(rest)}")
+            if _spare(rest) < _spare(quorum):
+                consent("The controllers would tolerate fewer failures.", yes=yes)
         controller_admin.remove(client, node)
     print(f"Node {node} is no longer a voter.")
 
@@ -96,9 +111,13 @@ def _row(node: Node) -> dict[str, Any]:
     return node._asdict() | {"alive": node.alive, "address": address, "directory": directory}
 
 
+def _spare(quorum: Quorum) -> int:
+    voters = quorum.voters
+    return sum(node.alive for node in voters) - majority(len(voters))
+
+
 def _health(quorum: Quorum) -> str:
     """How many more voters may fail."""
-    voters = quorum.voters
-    spare = sum(node.alive for node in voters) - majority(len(voters))
+    voters, spare = quorum.voters, _spare(quorum)
     tolerates = f"tolerates {count(spare, 'failure')}" if spare > 0 else "tolerates no failure"
     return f"{count(len(voters), 'voter')}, epoch {quorum.epoch}: {tolerates}."

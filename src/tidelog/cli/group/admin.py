@@ -1,9 +1,10 @@
 """What the group commands ask of a cluster, as plain dicts and lists ready for a table or for JSON."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, refusal, wait
+from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
+from tidelog.cli.cluster_client import ClusterClient, check
 from tidelog.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
@@ -11,28 +12,51 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import AdminClient
 
+LIST_GROUPS = 16
+OF_GROUPS = 0
+
 Place = tuple[str, int]
 """A topic and one of its partitions."""
 
 _STATES = {"PREPARING_REBALANCING": "PreparingRebalance", "COMPLETING_REBALANCING": "CompletingRebalance"}
 
 
-def list_groups(admin: "AdminClient", states: Collection[str]) -> list[dict[str, Any]]:
-    """One row per group, by name."""
-    result = wait(admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
-    if result.errors:  # Part of the groups is not the answer to which groups there are.
-        raise refusal(result.errors[0])
-    rows = [
-        {"group": group.group_id, "state": _state(group.state), "kind": group.type.name.lower()}
-        for group in result.valid
-    ]
+class Groups(NamedTuple):
+    rows: list[dict[str, Any]]  # one per group, by name
+    unheard: list[int]  # brokers that did not answer, or could not: their groups are missing
+
+
+def list_groups(client: ClusterClient, states: Collection[str]) -> Groups:
+    """Every broker knows the groups that it coordinates."""
+    rows: list[dict[str, Any]] = []
+    unheard = []
+    for broker, address in sorted(client.brokers().items()):
+        try:
+            response = client.ask(address, LIST_GROUPS, {"states_filter": [], "types_filter": []})
+            check(response.error_code)
+        except CommandFailed:
+            unheard.append(broker)
+            continue
+        rows += [
+            {"group": each.group_id, "state": each.group_state, "kind": each.group_type.lower()}
+            for each in response.groups
+            if each.protocol_type in ("", "consumer")
+        ]
     wanted = {state.lower() for state in states}
     unknown = wanted - {"stable", "empty", "dead", *(state.lower() for state in _STATES.values())}
     if unknown:
         names = "Stable, Empty, Dead, PreparingRebalance and CompletingRebalance"
         raise CommandFailed(f"--state takes {names}, not '{sorted(unknown)[0]}'.")
     kept = [row for row in rows if not wanted or row["state"].lower() in wanted]
-    return sorted(kept, key=lambda row: str(row["group"]))
+    return Groups(sorted(kept, key=lambda row: str(row["group"])), unheard)
+
+
+def check_coordinator(bootstrap: str, group: str) -> None:
+    """Fail at once, and with the cause, where no broker coordinates the group. The client library would wait
+    for one until its timeout.
+    """
+    with ClusterClient(bootstrap) as client:
+        client.find_coordinator(OF_GROUPS, group, f"Group '{group}'", "__consumer_offsets")
 
 
 def describe(admin: "AdminClient", group: str) -> dict[str, Any]:

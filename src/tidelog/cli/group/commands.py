@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.client import connect_admin
+from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.failure import CommandFailed
 from tidelog.cli.group import admin as group_admin
 from tidelog.cli.group import reset as group_reset
 from tidelog.cli.group.reset import Target
@@ -35,13 +37,19 @@ def list_(
 
     Example: tidelog group list --state Stable
     """
-    rows = group_admin.list_groups(connect_admin(bootstrap), states)
+    with ClusterClient(bootstrap) as client:
+        rows, unheard = group_admin.list_groups(client, states)
     if json:
         print_json(rows)
     elif rows:
         print_table(rows, {"group": "group", "state": "state", "kind": "kind"})
-    else:
+    elif not unheard:
         print("No such groups." if states else "No consumer groups yet.")
+    if unheard:  # Part of the groups is not the answer to which groups there are.
+        raise CommandFailed(
+            f"The groups of broker {' and '.join(map(str, unheard))} are not listed: it does not answer. "
+            "`tidelog cluster status` says what to start."
+        )
 
 
 @app.command("describe")
@@ -57,6 +65,7 @@ def describe(
 
     Example: tidelog group describe billing
     """
+    group_admin.check_coordinator(bootstrap, group)
     found = group_admin.describe(connect_admin(bootstrap), group)
     if json:
         print_json(found)
@@ -112,19 +121,22 @@ def reset_offsets(
         int | None,
         typer.Option("--shift-by", metavar="N", help="By N records; a negative number moves back."),
     ] = None,
-    execute: Annotated[bool, flag("--execute", help="Make the change; otherwise only show it.")] = False,
+    execute: Annotated[
+        bool, flag("--yes", "--execute", help="Make the change; otherwise only show it.")
+    ] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Reset the committed offsets of a group.
 
-    Without --execute, shows what would change and changes nothing. With it, the group must not have members.
+    Without --yes, shows what would change and changes nothing. With it, the group must not have members.
     An offset before the first record means the first record, one after the end means the end.
 
-    Example: tidelog group reset-offsets billing --topic orders --to-timestamp 2026-01-31T12:00 --execute
+    Example: tidelog group reset-offsets billing --topic orders --to-timestamp 2026-01-31T12:00 --yes
     """
     target = Target(to_earliest, to_latest, to_timestamp, to_offset, shift_by)
     group_reset.check(target)
+    group_admin.check_coordinator(bootstrap, group)
     admin = connect_admin(bootstrap)
     rows = group_reset.plan(admin, group, topics, target)
     if execute:
@@ -138,7 +150,7 @@ def reset_offsets(
     if execute:
         print(f"Reset the offsets of group {group}.")
     else:
-        print("Nothing was changed; pass --execute to reset.")
+        print("Nothing was changed; pass --yes to reset.")
 
 
 @app.command("delete")
@@ -154,5 +166,6 @@ def delete(
     """
     admin = connect_admin(bootstrap)
     for group in groups:
+        group_admin.check_coordinator(bootstrap, group)
         group_admin.delete(admin, group)
         print(f"Deleted group {group}.")

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
-from tidelog.cli.options import Settings
+from tidelog.cli.local.detached import detach, pid_file
+from tidelog.cli.options import Settings, flag
 from tidelog.cli.settings import parse_assignments
+from tidelog.cli.units import with_units
 
 
 def up(
@@ -36,9 +38,12 @@ def up(
             help="Port of broker 1; broker N listens on PORT + N − 1 (the same holds for http.port).",
         ),
     ] = 9092,
+    detached: Annotated[
+        bool, flag("--detach", help="Return when the cluster is ready; `tidelog down` stops it.")
+    ] = False,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
 ) -> None:
-    """Start a cluster on this machine, in the foreground.
+    """Start a cluster on this machine, in the foreground or with --detach in the background.
 
     Prints one line that begins with "ready" when all brokers are up and replicated writes work. Ctrl-C
     stops all brokers cleanly; the same command continues with the same data. The first three brokers of a new
@@ -46,11 +51,16 @@ def up(
 
     Example: tidelog up --dir /tmp/tide --set num.partitions=3
     """
-    settings = parse_assignments(assignments)
+    settings = with_units(parse_assignments(assignments))
     root = directory.expanduser().resolve()
     count = brokers or max(known_brokers(root), default=DEFAULT_BROKERS)
+    if detached:
+        words = ["--brokers", str(count), "--dir", str(root), "--port", str(port)]
+        words += [word for each in assignments for word in ("--set", each)]
+        print(detach(root, words).replace("Ctrl-C stops", "`tidelog down` stops"))
+        return
     cluster = LocalCluster(root, count, port, _report)
-    with lock_directory(root):
+    with lock_directory(root), pid_file(root):
         _run(cluster, settings, directory)
 
 

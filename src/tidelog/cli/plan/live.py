@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.modes import terms_of
+from tidelog.cli.topic.promised import terms_of
 from tidelog.planner.faults import Faults, Placement, brokers_named, listed
 from tidelog.planner.model import Outcome, outcome
 from tidelog.planner.promises import Terms

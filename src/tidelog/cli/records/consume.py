@@ -11,8 +11,10 @@ from typing import IO, TYPE_CHECKING, Annotated, cast
 import typer
 
 from tidelog.cli.client import client_settings, explain, find_topic
+from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
+from tidelog.cli.reach import Address, refused
 from tidelog.cli.records.start_position import Range, parse_start, resolve
 from tidelog.cli.records.text import NO_OFFSET, Header, Record, to_json, to_plain
 from tidelog.cli.tables import count
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 MESSAGES_PER_CALL = 1000
 WAIT_S = 0.05
 SILENCE_S_MAX = 15.0
+LEADER_WITHIN_S = 1.0  # a failover takes a moment
+LEADER_POLL_S = 0.1
 
 
 def consume(
@@ -72,6 +76,7 @@ def consume(
     follow = follow or position.is_end
     consumer = _connect(bootstrap)
     try:
+        _check_readable(bootstrap, topic, partition)
         ranges = {
             number: resolve(consumer, topic, number, position)
             for number in _partitions(consumer, topic, partition)
@@ -116,6 +121,31 @@ def _connect(bootstrap: str) -> "Consumer":
         "fetch.wait.max.ms": 100,
     }
     return Consumer(client_settings(bootstrap, **settings))
+
+
+def _check_readable(bootstrap: str, topic: str, wanted: int | None) -> None:
+    """Fail at once, and with the cause, where no broker serves a partition. The client library would take it
+    for one that does not exist.
+    """
+    deadline = time.monotonic() + LEADER_WITHIN_S
+    while True:
+        with ClusterClient(bootstrap) as client:
+            described = client.metadata(topic)
+        brokers = {each.node_id: Address(each.host, each.port) for each in described.brokers}
+        down = refused([*brokers.values()])
+        found = [each for each in described.topics[0].partitions if wanted in (None, each.partition_index)]
+        stuck = [each for each in found if brokers.get(each.leader_id) in (None, *down)]
+        if not stuck:
+            return
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(LEADER_POLL_S)
+    names = ", ".join(f"{topic}-{each.partition_index}" for each in stuck)
+    others = "" if len(stuck) == len(found) else " --partition N reads one of the others."
+    raise CommandFailed(
+        f"No broker serves {names}: the leader is down, and no other replica may serve it. "
+        f"`tidelog cluster status` says why, and what to start.{others}"
+    )
 
 
 def _partitions(consumer: "Consumer", topic: str, wanted: int | None) -> list[int]:

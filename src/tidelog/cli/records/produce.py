@@ -11,16 +11,21 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.client import client_settings, explain, find_topic
+from tidelog.cli.cluster.health import causes, require_controllers, survey
+from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
 from tidelog.cli.records.text import BadRecord, Header, Record, parse_json, parse_plain
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count
+from tidelog.cli.units import Duration
+from tidelog.errors import ErrorCode
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
-DELIVERY_TIMEOUT_MS = 30_000
+DELIVERY_TIMEOUT_S = 30.0
+LATE_S = 2.0
 # The topic's max.message.bytes is what decides; the client's own limit must not be in its way.
 MESSAGE_BYTES_MAX = 1_000_000_000
 QUEUE_FULL_POLL_S = 0.1
@@ -83,9 +88,23 @@ def produce(
         bool,
         flag("--json", help='Each line is an object: {"key", "value", "headers", "timestamp", "partition"}.'),
     ] = False,
+    create: Annotated[
+        bool, flag("--create", help="Create the topic if it does not exist, with the brokers' defaults.")
+    ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="TIME",
+            parser=Duration(),
+            help="How long to wait for the acknowledgement of a record, such as 10s.",
+        ),
+    ] = DELIVERY_TIMEOUT_S,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Write records to a topic, one per line of standard input or of a file.
+
+    A topic that does not exist is created after a question, or with --create.
 
     An empty line is an empty record. With --json, a null value is a tombstone, a value that is not a string
     is written as JSON, and key_base64 and value_base64 carry binary content.
@@ -98,7 +117,8 @@ def produce(
         )
     separator = key_separator.encode() if key_separator else None
     parse: Callable[[bytes], Record] = parse_json if json else lambda line: parse_plain(line, separator)
-    producer = _producer(bootstrap, acks, compression)
+    _check_topic(bootstrap, topic, create=create)
+    producer = _producer(bootstrap, acks, compression, timeout)
     find_topic(producer, topic)
     common = Record(
         key.encode() if key is not None else None,
@@ -107,13 +127,39 @@ def produce(
         None,
         partition,
     )
-    sender = Sender(producer, topic, common)
+    sender = Sender(producer, topic, common, lambda: _tell_why_late(bootstrap, topic))
     with _open_input(file) as lines, _progress(file) as advance:
         sender.send_all(lines, parse, advance)
     print(f"Wrote {count(sender.written, 'record')} to {topic}.", file=sys.stderr)
 
 
-def _producer(bootstrap: str, acks: Acks, compression: Compression) -> "Producer":
+def _check_topic(bootstrap: str, topic: str, *, create: bool) -> None:
+    with ClusterClient(bootstrap) as client:
+        code = ErrorCode(client.metadata(topic).topics[0].error_code)
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            require_controllers(client)
+    if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or create:
+        return
+    absent = f"Topic '{topic}' does not exist"
+    if not sys.stdin.isatty():
+        raise CommandFailed(
+            f"{absent}; pass --create, or create it with `tidelog topic create {topic}`. Nothing was written."
+        )
+    if not typer.confirm(f"{absent}. Create it with the brokers' defaults?"):
+        raise CommandFailed("Nothing was written.")
+
+
+def _tell_why_late(bootstrap: str, topic: str) -> None:
+    """While records wait: what is known about the reason."""
+    try:
+        with ClusterClient(bootstrap) as client:
+            said = causes(survey(client))
+    except CommandFailed as failure:
+        said = [str(failure)]
+    print(f"Still waiting for acknowledgements of {topic}. {' '.join(said)}".rstrip(), file=sys.stderr)
+
+
+def _producer(bootstrap: str, acks: Acks, compression: Compression, timeout_s: float) -> "Producer":
     from confluent_kafka import Producer
 
     return Producer(
@@ -123,7 +169,7 @@ def _producer(bootstrap: str, acks: Acks, compression: Compression) -> "Producer
             **{
                 "compression.type": compression.value,
                 "message.max.bytes": MESSAGE_BYTES_MAX,
-                "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "message.timeout.ms": max(int(timeout_s * 1000), 1),
                 "linger.ms": 5,
                 # One at a time: a retried request must not be overtaken, so lines keep their order.
                 "max.in.flight.requests.per.connection": 1,
@@ -137,8 +183,16 @@ def _producer(bootstrap: str, acks: Acks, compression: Compression) -> "Producer
 class Sender:
     """Sends lines and keeps the account of what was acknowledged."""
 
-    def __init__(self, producer: "Producer", topic: str, common: Record) -> None:
+    def __init__(
+        self,
+        producer: "Producer",
+        topic: str,
+        common: Record,
+        tell_why_late: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``tell_why_late`` is called once if acknowledgements take long."""
         self.written = 0
+        self._tell_why_late = tell_why_late
         self._producer = producer
         self._topic = topic
         self._common = common  # what the command line says of every record; a record's own word goes first
@@ -152,7 +206,9 @@ class Sender:
             try:
                 self._send_lines(lines, parse, advance)
             finally:
-                self._producer.flush()
+                if self._producer.flush(LATE_S):
+                    self._tell_why_late()
+                    self._producer.flush()
         except SystemError:
             # The library loses what a callback raises, and complains of that. Only Ctrl-C raises in ours.
             raise KeyboardInterrupt from None

@@ -1,13 +1,16 @@
 """``tidelog topic``: create, list, describe, alter, delete; the other commands have their own modules."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 from tidelog.cli.client import connect_admin
+from tidelog.cli.cluster.health import check_controllers
 from tidelog.cli.config import admin as setting_admin
+from tidelog.cli.consent import consent
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, TopicName, flag
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, TopicName, Yes, flag
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.topic import admin as topic_admin
@@ -18,7 +21,6 @@ from tidelog.cli.topic.mode_changes import (
     Copies,
     Mode,
     Timeout,
-    Yes,
     follow_change,
     print_change,
     print_unconfirmed,
@@ -26,9 +28,11 @@ from tidelog.cli.topic.mode_changes import (
     unset_for,
     with_mode,
 )
+from tidelog.cli.topic.promised import agree_to_change
 from tidelog.cli.topic.promote import promote
 from tidelog.cli.topic.reassign import reassign
 from tidelog.cli.topic.recover import recover
+from tidelog.cli.units import with_units
 
 PARTITIONS_MAX = 100_000  # more are not sent by the client library
 
@@ -71,7 +75,8 @@ def create(
 
     Example: tidelog topic create orders --partitions 3 --mode primary-backup --copies 2
     """
-    settings = with_mode(parse_assignments(assignments), mode, copies)
+    settings = with_mode(with_units(parse_assignments(assignments)), mode, copies)
+    check_controllers(bootstrap)
     admin = connect_admin(bootstrap)
     try:
         topic_admin.create(
@@ -179,18 +184,23 @@ def alter(
 
     The mode can be changed while the topic is in use: at most, producers and consumers see retriable errors,
     and nothing is lost. Each partition changes when that is safe; the command waits for all of them. Settings
-    without a meaning in the new mode must be removed: the command lists them and asks.
+    without a meaning in the new mode must be removed: the command lists them and asks. It also shows what the
+    topic promises before and after, and asks if another mode promises less.
 
     With more partitions, new records of a key may go to another partition; existing records stay.
 
-    Example: tidelog topic alter orders --set retention.ms=3600000 --unset segment.bytes
+    Example: tidelog topic alter orders --set retention.ms=1h --unset segment.bytes
     """
-    settings = with_mode(parse_assignments(assignments), mode, copies)
+    settings = with_mode(with_units(parse_assignments(assignments)), mode, copies)
     if not settings and not unset and partitions is None:
         raise CommandFailed("Nothing to change: pass --set, --unset, --mode, --copies or --partitions.")
+    check_controllers(bootstrap)
     admin = connect_admin(bootstrap)
     if mode is not None:
         unset = [*unset, *unset_for(admin, topic, mode, settings, unset, yes=yes)]
+    if settings or unset:
+        # Other settings are changed by scripts that were written before there was a question.
+        agree_to_change(admin, topic, settings, unset, yes=yes or mode is None)
     if settings or unset:
         setting_admin.change(admin, "TOPIC", topic, settings, unset)
     if partitions is not None:
@@ -207,12 +217,16 @@ def delete(
     topics: Annotated[
         list[str], typer.Argument(metavar="TOPIC…", help="Names of the topics.", show_default=False)
     ],
+    yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Delete topics with all their records. This cannot be undone.
+    """Delete topics with all their records. This cannot be undone, so a person at a terminal is asked first.
 
     Example: tidelog topic delete orders
     """
+    check_controllers(bootstrap)
+    if sys.stdin.isatty():  # Scripts that were written before there was --yes go on.
+        consent(f"All records of {', '.join(topics)} would be deleted.", yes=yes)
     admin = connect_admin(bootstrap)
     for topic in topics:
         topic_admin.delete(admin, topic)

@@ -7,6 +7,7 @@ import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import NO_LEADER, Cluster, Name, Outcome, Partition
+from tidelog.cli.cluster.health import require_controllers, survey
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
@@ -33,7 +34,11 @@ def elect(
     ] = False,
     execute: Annotated[
         bool,
-        flag("--execute", help="With --unclean: make the change; otherwise only show what would be lost."),
+        flag(
+            "--yes",
+            "--execute",
+            help="With --unclean: make the change; otherwise only show what would be lost.",
+        ),
     ] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -46,13 +51,27 @@ def elect(
     Example: tidelog topic elect orders
     """
     with ClusterClient(bootstrap) as client:
-        cluster = cluster_admin.look(client)
+        found = survey(client)
+        cluster = _without(found.cluster, found.down)
         wanted = _wanted(cluster, topic, partitions)
         if unclean:
             _check_mode(client, topic)
+        if not unclean or execute:
+            require_controllers(client)
+        if unclean:
             _elect_unclean(client, cluster, wanted, execute=execute, as_json=json)
         else:
             _elect_preferred(client, wanted, as_json=json)
+
+
+def _without(cluster: Cluster, down: frozenset[int]) -> Cluster:
+    """The cluster without brokers that do not answer, whatever the metadata say of them."""
+    return cluster._replace(
+        brokers={key: each for key, each in cluster.brokers.items() if key not in down},
+        partitions=[
+            each._replace(leader=NO_LEADER) if each.leader in down else each for each in cluster.partitions
+        ],
+    )
 
 
 def _check_mode(client: ClusterClient, topic: str) -> None:
@@ -136,7 +155,7 @@ def _show_candidates(
     )
     print(
         "\nAn unclean election loses every record that only the replicas known to be complete hold. Start one"
-        "\nof them first if you can. Nothing was changed; pass --execute to elect."
+        "\nof them first if you can. Nothing was changed; pass --yes to elect."
     )
 
 
@@ -144,7 +163,10 @@ def _lags(client: ClusterClient, cluster: Cluster) -> dict[int, dict[Name, int]]
     """By how many records each replica on the brokers that are up is known to lag."""
     found: dict[int, dict[Name, int]] = {}
     for broker in cluster.unfenced:
-        response = client.ask(broker.address, DESCRIBE_LOG_DIRS, {"topics": None})
+        try:
+            response = client.ask(broker.address, DESCRIBE_LOG_DIRS, {"topics": None})
+        except CommandFailed:
+            continue  # It has failed since.
         found[broker.broker] = {
             (topic.name, each.partition_index): each.offset_lag
             for result in response.results

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.options import flag
 from tidelog.cli.tables import count, print_table
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.config.modes import MODES, WITHOUT_MEANING
@@ -45,14 +44,6 @@ Timeout = Annotated[
         metavar="SECONDS",
         min=0,
         help="With --mode: how long to wait for all partitions to change.",
-    ),
-]
-
-Yes = Annotated[
-    bool,
-    flag(
-        "--yes",
-        help="With --mode: unset settings that have no meaning in the new mode, without asking.",
     ),
 ]
 

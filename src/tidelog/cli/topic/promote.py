@@ -14,6 +14,7 @@ import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import DESCRIBE_CONFIGS, TOPIC_RESOURCE, Cluster, Partition
+from tidelog.cli.cluster.health import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
@@ -75,6 +76,7 @@ def promote(
         if not yes:
             _show(found, copies, to, as_json=json)
             return
+        require_controllers(client)
         forced = _promote(client, found, to)
         _report(client, found, to, copies, forced=forced, as_json=json)
 

@@ -6,13 +6,18 @@ from typing import Annotated
 
 import typer
 
+from tidelog.cli.client import connect_admin
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import TOPIC_RESOURCE, Cluster, Name, Outcome
+from tidelog.cli.cluster.health import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.topic import admin as topic_admin
+from tidelog.cli.topic.promised import agree, terms_of
 from tidelog.cli.topic.reassign_plan import Move, plan
+from tidelog.cli.units import Size
 
 POLL_S = 0.2
 THROTTLED_REPLICAS = "leader.replication.throttled.replicas"
@@ -34,7 +39,7 @@ def reassign(
         typer.Option("--replicas", metavar="N", min=1, help="New number of replicas."),
     ] = None,
     execute: Annotated[
-        bool, flag("--execute", help="Make the change; otherwise only show the plan.")
+        bool, flag("--yes", "--execute", help="Make the change; otherwise only show the plan.")
     ] = False,
     watch: Annotated[
         bool, flag("--watch", help="Wait until the reassignment is complete, and show its progress.")
@@ -47,8 +52,8 @@ def reassign(
         typer.Option(
             "--throttle",
             metavar="BYTES",
-            min=1,
-            help="Bytes per second that each broker sends to new replicas; needs --watch.",
+            parser=Size(),
+            help="Bytes per second that each broker sends to new replicas, such as 10MB; needs --watch.",
         ),
     ] = None,
     json: Json = False,
@@ -56,18 +61,22 @@ def reassign(
 ) -> None:
     """Move topics to other brokers, or spread them evenly over all brokers.
 
-    Without --execute, shows the plan and changes nothing. Moves as little as possible. The old replicas are
+    Without --yes, shows the plan and changes nothing; with fewer replicas, also what each topic promises
+    before and after. Moves as little as possible. The old replicas are
     removed when every new one is in sync, so there are never fewer copies than before. Writes continue.
 
-    Example: tidelog topic reassign orders --to 2,3,4 --execute --watch
+    Example: tidelog topic reassign orders --to 2,3,4 --yes --watch
     """
     if throttle is not None and not (execute and watch):
         raise CommandFailed(
-            "--throttle needs --execute and --watch: the limit is removed when the reassignment is complete."
+            "--throttle needs --yes and --watch: the limit is removed when the reassignment is complete."
         )
     if bool(topics) == every:
         raise CommandFailed("Name the topics to move, or pass --all.")
+    if throttle is not None and throttle < 1:
+        raise CommandFailed("--throttle must be at least 1 byte per second.")
     with ClusterClient(bootstrap) as client:
+        require_controllers(client)
         cluster = cluster_admin.look(client)
         if every:
             topics = list(dict.fromkeys(partition.topic for partition in cluster.partitions))
@@ -79,11 +88,24 @@ def reassign(
             _watch(client, names)
             return
         moves = plan(cluster.of(topics), _racks(cluster, to), replicas)
+        if not json:
+            _show_promises(bootstrap, moves)
         _show(moves, executed=execute, as_json=json)
         if execute and moves:
             _execute(client, moves, topics, throttle, watch=watch)
             if not watch and not json:
                 print("Started; `tidelog topic reassign … --watch` shows the progress.")
+
+
+def _show_promises(bootstrap: str, moves: Sequence[Move]) -> None:
+    """Where the number of replicas changes. The plan is shown before it is made, which is the question."""
+    sizes = {move.topic: (len(move.before), len(move.after)) for move in moves}
+    changed = {topic: after for topic, (before, after) in sizes.items() if before != after}
+    admin = connect_admin(bootstrap) if changed else None
+    for topic, replicas in changed.items():
+        before = terms_of(topic_admin.describe(admin, topic)) if admin is not None else None
+        if before is not None:
+            agree(topic, before, before._replace(replicas=replicas), yes=True)
 
 
 def _racks(cluster: Cluster, to: str | None) -> dict[int, str | None]:
@@ -114,7 +136,7 @@ def _show(moves: Sequence[Move], *, executed: bool, as_json: bool) -> None:
     copies = sum(len(move.copied) for move in moves)
     print(f"\n{count(len(moves), 'partition')} with {copies} new {'copy' if copies == 1 else 'copies'}.")
     if not executed:
-        print("Nothing was changed; pass --execute to reassign.")
+        print("Nothing was changed; pass --yes to reassign.")
 
 
 def _execute(

@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from tidelog.cli.cluster_client import Address
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.reach import Address
 from tidelog.cli.txn.client import TxnClient
 from tidelog.errors import ErrorCode
 
 INIT_PRODUCER_ID, WRITE_TXN_MARKERS, DESCRIBE_PRODUCERS, LIST_TRANSACTIONS = 22, 27, 61, 66
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+OPEN_STATES = ("Ongoing", "PrepareAbort")
 ABORT_WITHIN_S = 30.0
 RETRY_S = 0.05
 FENCE_TIMEOUT_MS = 1000  # of a transaction that will never begin
@@ -25,19 +26,26 @@ _PASSING = frozenset(
 )
 
 
-def list_transactions(
-    client: TxnClient, states: Sequence[str], longer_than_s: float | None
-) -> list[dict[str, Any]]:
-    """One row per transactional id, by name; every broker knows those it coordinates."""
+class Transactions(NamedTuple):
+    rows: list[dict[str, Any]]  # one per transactional id, by name
+    unheard: list[int]  # brokers that did not answer: what they coordinated is missing
+
+
+def list_transactions(client: TxnClient, states: Sequence[str], longer_than_s: float | None) -> Transactions:
+    """Every broker knows the transactional ids that it coordinates."""
     labels = [_label(state) for state in states]
     body = {
         "state_filters": labels,
         "duration_filter": -1 if longer_than_s is None else int(longer_than_s * 1000),
     }
-    rows = []
+    rows, unheard = [], []
     for broker_id, address in client.brokers().items():
-        response = client.ask(address, LIST_TRANSACTIONS, body)
-        _check(response.error_code, f"broker {broker_id} cannot list its transactions")
+        try:
+            response = client.ask(address, LIST_TRANSACTIONS, body)
+            _check(response.error_code, f"broker {broker_id} cannot list its transactions")
+        except CommandFailed:
+            unheard.append(broker_id)
+            continue
         rows += [
             {
                 "transactional_id": each.transactional_id,
@@ -47,7 +55,7 @@ def list_transactions(
             }
             for each in response.transaction_states
         ]
-    return sorted(rows, key=lambda row: str(row["transactional_id"]))
+    return Transactions(sorted(rows, key=lambda row: str(row["transactional_id"])), sorted(unheard))
 
 
 def _label(state: str) -> str:
@@ -106,7 +114,12 @@ def _producers(client: TxnClient, leader: Address, topic: str, partition: int) -
 
 def abort_by_id(client: TxnClient, transactional_id: str) -> None:
     """Have the coordinator abort it, and fence its producer."""
-    describe(client, transactional_id)  # An id that is not there must not come into being by this.
+    # An id that is not there must not come into being by this, and what has ended cannot be aborted.
+    state = describe(client, transactional_id)["state"]
+    if state not in OPEN_STATES:
+        raise CommandFailed(
+            f"'{transactional_id}' has no open transaction (its state is {state}); nothing was aborted."
+        )
     body = {"transactional_id": transactional_id, "transaction_timeout": FENCE_TIMEOUT_MS}
     deadline = time.monotonic() + ABORT_WITHIN_S
     while True:

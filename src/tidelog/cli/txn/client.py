@@ -4,12 +4,13 @@ began has the time -1 in it.
 
 from typing import NamedTuple
 
-from tidelog.cli.cluster_client import Address, ClusterClient
+from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.reach import Address
 from tidelog.client.reader import Reader
 from tidelog.errors import ErrorCode
 
-FIND_COORDINATOR, DESCRIBE_TRANSACTIONS = 10, 65
+DESCRIBE_TRANSACTIONS = 65
 _TRANSACTION_COORDINATOR = 1
 
 
@@ -28,12 +29,8 @@ class Described(NamedTuple):
 
 class TxnClient(ClusterClient):
     def coordinator_of(self, transactional_id: str) -> tuple[int, Address]:
-        body = {"key_type": _TRANSACTION_COORDINATOR, "coordinator_keys": [transactional_id]}
-        (found,) = self.ask(None, FIND_COORDINATOR, body).coordinators
-        if found.error_code:
-            name = ErrorCode(found.error_code).name
-            raise CommandFailed(f"'{transactional_id}' has no coordinator ({name}); try again.", name)
-        return found.node_id, Address(found.host, found.port)
+        whose = f"'{transactional_id}'"
+        return self.find_coordinator(_TRANSACTION_COORDINATOR, transactional_id, whose, "__transaction_state")
 
     def leader_of(self, topic: str, partition: int) -> Address:
         found = self.metadata(topic)

@@ -39,7 +39,7 @@ def list_(
     Example: tidelog txn list --state Ongoing --longer-than 60
     """
     with TxnClient(bootstrap) as client:
-        rows = txn_admin.list_transactions(client, states, longer_than)
+        rows, unheard = txn_admin.list_transactions(client, states, longer_than)
     if json:
         print_json(rows)
     elif rows:
@@ -53,10 +53,14 @@ def list_(
             },
             right=("producer_id", "coordinator"),
         )
-    elif states or longer_than is not None:
-        print("No such transactions.")
-    else:
-        print("No transactional ids yet.")
+    elif not unheard:
+        filtered = states or longer_than is not None
+        print("No such transactions." if filtered else "No transactional ids yet.")
+    if unheard:
+        raise CommandFailed(
+            f"What broker {' and '.join(map(str, unheard))} coordinated is not listed: no answer. "
+            "`tidelog cluster status` says what to start."
+        )
 
 
 @app.command("describe")

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from tidelog.client.cluster import Cluster as Client
 from tidelog.client.cluster_view import ClusterView, PartitionView, active_controller, is_ready, view_cluster
+from tidelog.client.settings import ClientSettings, parse_bootstrap
+from tidelog.client.topic_creation import DEFAULT, create_topic
 from tidelog.lab.local.broker import POLL_INTERVAL_S, START_TIMEOUT_S, Broker, BrokerError, Setting, free_port
 from tidelog.lab.local.network import Network
 from tidelog.lab.voters import choose_voters, quorum_voters
@@ -146,6 +149,24 @@ class Cluster:
         """The state of one partition; an unknown one has no leader and no replicas."""
         partitions = self.view(topic).topics.get(topic, [])
         return partitions[partition] if partition < len(partitions) else PartitionView(-1, -1, (), ())
+
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        mode: str | None = None,
+        partitions: int = DEFAULT,
+        replicas: int = DEFAULT,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """A topic whose replicas are all in sync. ``mode``: its replication mode; ``settings``: others, with
+        Kafka's names.
+        """
+        chosen = dict(settings or {}) | ({} if mode is None else {"replication.mode": mode})
+        addresses = tuple(parse_bootstrap(self.bootstrap))
+        with Client(ClientSettings(addresses, client_id="tidelog-testing")) as client:
+            create_topic(client, topic, partitions=partitions, replicas=replicas, settings=chosen)
+        self.await_in_sync(topic)
 
     def await_in_sync(self, *topics: str, timeout_s: float = WAIT_TIMEOUT_S) -> None:
         """Until every replica of these topics is in its partition's in-sync set."""

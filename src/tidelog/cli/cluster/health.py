@@ -1,0 +1,279 @@
+"""What works in a cluster, what does not, why, and what to type next.
+
+Asks one broker for the metadata and tries to connect to all others: a broker that has just ended, or that no
+controllers can fence, is still up in the metadata. Works without controllers and without leaders.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tidelog.cli.cluster import admin as cluster_admin
+from tidelog.cli.cluster.admin import (
+    BROKER_RESOURCE,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_QUORUM,
+    METADATA_LOG,
+    NO_LEADER,
+    TOPIC_RESOURCE,
+    Cluster,
+    Partition,
+)
+from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.reach import USUAL_DIRECTORY, Address, refused
+from tidelog.cli.tables import count
+from tidelog.client.settings import parse_bootstrap
+from tidelog.planner.promises import RULES
+from tidelog.types import majority
+
+VOTERS = "controller.quorum.voters"
+PROBE_S = 1.0
+HEALTHY, DEGRADED, UNAVAILABLE = "healthy", "degraded", "unavailable"
+EXIT_CODES = {HEALTHY: 0, DEGRADED: 3, UNAVAILABLE: 4}
+SHOWN_MAX = 5
+
+
+class Controllers(NamedTuple):
+    """The voters of the metadata log, as the configuration of the asked broker names them."""
+
+    voters: dict[int, Address]
+    down: frozenset[int]  # that accept no connection
+    decide: bool  # whether a majority follows an active controller
+
+    @property
+    def needed(self) -> int:
+        """How many of those that are down must come back."""
+        return max(majority(len(self.voters)) - (len(self.voters) - len(self.down)), 1)
+
+
+class Survey(NamedTuple):
+    cluster: Cluster
+    down: frozenset[int]  # brokers that accept no connection
+    controllers: Controllers
+    offline: list[Partition]  # no leader that answers
+    under_replicated: list[Partition]
+    below_minimum: list[Partition]  # with a leader, but acks=all is refused
+    unwritable: dict[int, int]  # brokers that are up → replicas whose logs failed
+    modes: dict[str, str]  # of the topics with offline partitions
+
+    @property
+    def level(self) -> str:
+        if self.offline or self.below_minimum or not self.controllers.decide:
+            return UNAVAILABLE
+        if self.down or self.under_replicated or self.unwritable or self.controllers.down:
+            return DEGRADED
+        return DEGRADED if any(broker.fenced for broker in self.cluster.brokers.values()) else HEALTHY
+
+
+def survey(client: ClusterClient) -> Survey:
+    cluster = cluster_admin.look(client)
+    controllers = find_controllers(client)
+    failures = refused([each.address for each in cluster.brokers.values()], PROBE_S)
+    down = frozenset(each.broker for each in cluster.brokers.values() if each.address in failures)
+    offline = [each for each in cluster.partitions if _is_offline(each, down)]
+    weak = [each for each in cluster.partitions if len(set(each.in_sync) - down) < len(each.replicas)]
+    settings = _settings(client, {each.topic for each in weak})
+    return Survey(
+        cluster,
+        down,
+        controllers,
+        offline,
+        [each for each in weak if each not in offline],
+        [each for each in weak if each not in offline and _is_below_minimum(each, down, settings)],
+        _unwritable(cluster, down),
+        {topic: values.get("replication.mode", "") for topic, values in settings.items()},
+    )
+
+
+def _is_offline(partition: Partition, down: frozenset[int]) -> bool:
+    return partition.leader == NO_LEADER or partition.leader in down
+
+
+def _settings(client: ClusterClient, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+    wanted = [
+        {
+            "resource_type": TOPIC_RESOURCE,
+            "resource_name": topic,
+            "configuration_keys": ["min.insync.replicas", "replication.mode"],
+        }
+        for topic in sorted(topics)
+    ]
+    if not wanted:
+        return {}
+    response = client.ask(None, DESCRIBE_CONFIGS, {"resources": wanted})
+    return {
+        result.resource_name: {config.name: config.value for config in result.configs}
+        for result in response.results
+    }
+
+
+def _is_below_minimum(
+    partition: Partition, down: frozenset[int], settings: dict[str, dict[str, str]]
+) -> bool:
+    values = settings.get(partition.topic, {})
+    least = min(int(values.get("min.insync.replicas") or 1), len(partition.replicas))
+    if values.get("replication.mode") in RULES and RULES[values["replication.mode"]].elects_itself:
+        least = majority(len(partition.replicas))
+    return len(set(partition.in_sync) - down) < least
+
+
+def _unwritable(cluster: Cluster, down: frozenset[int]) -> dict[int, int]:
+    up = {each.broker for each in cluster.unfenced if each.broker not in down}
+    return dict(Counter(each for partition in cluster.partitions for each in partition.failed if each in up))
+
+
+# --- controllers --------------------------------------------------------------------------------------------
+
+
+def find_controllers(client: ClusterClient) -> Controllers:
+    voters = _voters(client)
+    failures = refused([*voters.values()], PROBE_S)
+    down = frozenset(voter for voter, address in voters.items() if address in failures)
+    decide = len(voters) - len(down) >= majority(len(voters)) or _has_active(client)
+    return Controllers(voters, down, decide)
+
+
+def _voters(client: ClusterClient) -> dict[int, Address]:
+    """Of the configuration: the voters of today are known to the active controller only."""
+    resource = {
+        "resource_type": BROKER_RESOURCE,
+        "resource_name": "",
+        "configuration_keys": [VOTERS],
+    }
+    for broker in client.connected_brokers():
+        response = client.ask(
+            None, DESCRIBE_CONFIGS, {"resources": [resource | {"resource_name": str(broker)}]}
+        )
+        values = [config.value for result in response.results for config in result.configs]
+        named = [each.partition("@") for value in values if value for each in value.split(",")]
+        if named:
+            return {int(node): Address(*parse_bootstrap(address)[0]) for node, _, address in named}
+    return {}
+
+
+def _has_active(client: ClusterClient) -> bool:
+    """Whether an active controller answers at once. The voters may be others than those of the file."""
+    topics = [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]
+    try:
+        response = client.ask_quickly(DESCRIBE_QUORUM, {"topics": topics}, PROBE_S)
+    except CommandFailed:
+        return False
+    return not response.error_code and not response.topics[0].partitions[0].error_code
+
+
+def require_controllers(client: ClusterClient) -> None:
+    """Fail at once, and with the cause, where the cluster could not decide anything."""
+    found = find_controllers(client)
+    if not found.decide:
+        raise CommandFailed(f"Nothing can be changed now: {without_controllers(found)}")
+
+
+def check_controllers(bootstrap: str) -> None:
+    with ClusterClient(bootstrap) as client:
+        require_controllers(client)
+
+
+# --- in words -----------------------------------------------------------------------------------------------
+
+
+def without_controllers(found: Controllers) -> str:
+    names = _listed(sorted(found.down))
+    plural = "controllers" if len(found.down) > 1 else "controller"
+    do = "do" if len(found.down) > 1 else "does"
+    return (
+        f"{plural} {names} of {_listed(sorted(found.voters))} {do} not answer, so no majority decides. "
+        f"Start {'one' if found.needed == 1 else found.needed} of them: {start_command(min(found.down))}"
+    )
+
+
+def start_command(broker: int) -> str:
+    """How a broker is started again; with its file, where that is in this directory."""
+    path = USUAL_DIRECTORY / f"broker-{broker}" / "broker.toml"
+    shown: Path | str = path if path.exists() else f"DIR/broker-{broker}/broker.toml"
+    return f"`tidelog broker --config {shown}`."
+
+
+def causes(found: Survey) -> list[str]:
+    """What is wrong, the worst first, each with what to do about it."""
+    said = []
+    if not found.controllers.decide:
+        said.append(_sentence(without_controllers(found.controllers)))
+    if found.down:
+        said.append(
+            f"{_brokers(found.down)} not answer. Start {'it' if len(found.down) == 1 else 'them'}: "
+            f"{start_command(min(found.down))}"
+        )
+    fenced = [each.broker for each in found.cluster.brokers.values() if each.fenced]
+    if waiting := [each for each in fenced if each not in found.down]:
+        said.append(
+            f"Broker {_listed(waiting)} is up and fenced: it is starting, or does not reach the controllers; "
+            "see its broker.log."
+        )
+    for broker, replicas in sorted(found.unwritable.items()):
+        said.append(
+            f"Broker {broker} cannot write to {count(replicas, 'partition')}: its disk is full or failing. "
+            "Free space or replace the disk, then restart the broker; its broker.log names the partitions."
+        )
+    said += [_offline(each, found) for each in found.offline if not _is_internal(each)][:SHOWN_MAX]
+    if internal := [each for each in found.offline if _is_internal(each)]:
+        topics = ", ".join(sorted({each.topic for each in internal}))
+        said.append(
+            f"{count(len(internal), 'partition')} of {topics} without a leader: their groups and "
+            "transactions wait."
+        )
+    below = [each for each in found.below_minimum if not _is_internal(each)]
+    if below:
+        names = ", ".join(f"{each.topic}-{each.partition}" for each in below[:SHOWN_MAX])
+        said.append(f"Writes with acks=all are refused by {names}: too few replicas are in sync.")
+    return said
+
+
+def _offline(partition: Partition, found: Survey) -> str:
+    name = f"{partition.topic}-{partition.partition}"
+    rule = RULES.get(found.modes.get(partition.topic, ""))
+    able = [each for each in partition.in_sync if each not in found.down]
+    reads = "it can be read" if able else "no in-sync replica is up, so it cannot be read"
+    if rule is not None and not rule.leader_can_be_replaced:
+        what = f"waits for its {rule.leader}, broker {partition.replicas[0]}"
+    else:
+        what = "has no leader"
+    way = "" if able or rule is None else f"; if they are lost for good: `tidelog topic {rule.by_hand}`"
+    return f"{name} {what}: no writes; {reads}{way}."
+
+
+def _is_internal(partition: Partition) -> bool:
+    return partition.topic.startswith("__")
+
+
+def _brokers(numbers: Iterable[int]) -> str:
+    listed = sorted(numbers)
+    return f"Broker {listed[0]} does" if len(listed) == 1 else f"Brokers {_listed(listed)} do"
+
+
+def _listed(numbers: list[int]) -> str:
+    words = [str(number) for number in numbers]
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def as_json(found: Survey) -> dict[str, Any]:
+    def names(partitions: list[Partition]) -> list[str]:
+        return [f"{each.topic}-{each.partition}" for each in partitions]
+
+    return {
+        "level": found.level,
+        "brokers_down": sorted(found.down),
+        "brokers_unwritable": sorted(found.unwritable),
+        "controllers_down": sorted(found.controllers.down),
+        "controllers_decide": found.controllers.decide,
+        "partitions": len(found.cluster.partitions),
+        "offline": names(found.offline),
+        "below_minimum": names(found.below_minimum),
+        "under_replicated": names(found.under_replicated),
+        "causes": causes(found),
+    }

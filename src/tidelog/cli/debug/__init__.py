@@ -1,0 +1,1 @@
+"""``tidelog debug``: what someone who helps needs to see."""

@@ -1,0 +1,145 @@
+"""``tidelog debug bundle``: the state of a cluster in one file, without records.
+
+Every part is optional: what cannot be had is named in the bundle, with the reason. Values of settings that
+may be secrets are left out.
+"""
+
+import io
+import json
+import platform
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidelog.cli.client import connect_admin
+from tidelog.cli.cluster import report
+from tidelog.cli.cluster.health import as_json, survey
+from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.config import admin as setting_admin
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from tidelog.cli.reach import USUAL_DIRECTORY, addresses_of
+from tidelog.cli.tables import count
+from tidelog.cli.topic import admin as topic_admin
+
+app = typer.Typer(no_args_is_help=True, help="Collect what is needed to look into a problem.")
+
+LOG_BYTES_MAX = 1 << 20  # the end of each log
+SECRET_WORDS = ("password", "secret", "key", "jaas")
+
+Part = Callable[[], str]
+
+
+@app.command("bundle")
+def bundle(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: tidelog-bundle-TIME.tar.gz."),
+    ] = None,
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Directory of `tidelog up`, for its logs.")
+    ] = USUAL_DIRECTORY,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Write the state of the cluster and the ends of local broker logs to one file. It contains no records.
+
+    Works with any number of brokers, none included; what is missing is named in errors.txt.
+
+    Example: tidelog debug bundle -o /tmp/bundle.tar.gz
+    """
+    path = output or Path(f"tidelog-bundle-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
+    files, errors = collect(bootstrap, directory)
+    try:
+        with tarfile.open(path, "w:gz") as archive:
+            for name, text in files.items():
+                content = text.encode(errors="replace")
+                entry = tarfile.TarInfo(f"tidelog-bundle/{name}")
+                entry.size, entry.mtime = len(content), int(time.time())
+                archive.addfile(entry, io.BytesIO(content))
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be written: {error.strerror}.") from None
+    missing = f"; {count(len(errors), 'part')} missing, see errors.txt in it" if errors else ""
+    print(f"Wrote {path} with {count(len(files), 'file')}{missing}. It contains no records.")
+
+
+def collect(bootstrap: str, directory: Path) -> tuple[dict[str, str], list[str]]:
+    """File names and their contents; and what is missing."""
+    parts: dict[str, Part] = {
+        "versions.txt": _versions,
+        "health.json": lambda: _of_cluster(bootstrap, lambda client: as_json(survey(client))),
+        "cluster.json": lambda: _of_cluster(bootstrap, report.describe),
+        "topics.json": lambda: _json(topic_admin.list_topics(connect_admin(bootstrap), internal=True)),
+        "settings.json": lambda: _settings(bootstrap),
+    }
+    parts |= dict(_local(directory))
+    files: dict[str, str] = {}
+    errors = []
+    for name, part in parts.items():
+        try:
+            files[name] = part()
+        except Exception as error:  # The rest is still worth having.
+            errors.append(f"{name}: {error}")
+    files["bootstrap.txt"] = "\n".join(map(str, addresses_of(bootstrap))) + "\n"
+    if errors:
+        files["errors.txt"] = "\n".join(errors) + "\n"
+    return files, errors
+
+
+def _versions() -> str:
+    return f"tidelog {version('tidelog')}\nPython {platform.python_version()}\n{platform.platform()}\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _of_cluster(bootstrap: str, question: Callable[[ClusterClient], Any]) -> str:
+    with ClusterClient(bootstrap) as client:
+        return _json(question(client))
+
+
+def _settings(bootstrap: str) -> str:
+    with ClusterClient(bootstrap) as client:
+        there = survey(client)
+    up = [str(broker) for broker in there.cluster.brokers if broker not in there.down]
+    found = setting_admin.read(connect_admin(bootstrap), "BROKER", up)
+    return _json({name: [_without_secret(each) for each in settings] for name, settings in found.items()})
+
+
+def _without_secret(setting: dict[str, Any]) -> dict[str, Any]:
+    return setting | {"value": "…"} if _is_secret(setting["name"]) else setting
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.lower() for word in SECRET_WORDS)
+
+
+def _local(directory: Path) -> Iterator[tuple[str, Part]]:
+    for path in sorted([*directory.glob("broker-*/broker.log"), *directory.glob("up.log")]):
+        yield f"local/{path.relative_to(directory)}", partial(_end, path)
+    for path in sorted(directory.glob("broker-*/broker.toml")):
+        yield f"local/{path.relative_to(directory)}", partial(_config, path)
+
+
+def _end(path: Path) -> str:
+    with path.open("rb") as file:
+        with suppress(OSError):
+            file.seek(-LOG_BYTES_MAX, io.SEEK_END)
+        return file.read().decode(errors="replace")
+
+
+def _config(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(_masked(line) for line in lines) + "\n"
+
+
+def _masked(line: str) -> str:
+    name, equals, _ = line.partition("=")
+    return f'{name}= "…"' if equals and _is_secret(name) else line

@@ -1,0 +1,89 @@
+"""``tidelog up --detach`` and ``tidelog down``: a cluster in the background.
+
+The same command runs in a session of its own, with its output in ``DIR/up.log``; ``DIR/up.pid`` names its
+process while it runs, in the foreground, too.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.local.broker_settings import is_tidelog
+from tidelog.cli.reach import USUAL_DIRECTORY
+
+LOG, PID = "up.log", "up.pid"
+POLL_S = 0.05
+STOP_TIMEOUT_S = 60.0
+
+
+@contextmanager
+def pid_file(directory: Path) -> Iterator[None]:
+    path = directory / PID
+    path.write_text(f"{os.getpid()}\n")
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def running_pid(directory: Path) -> int | None:
+    try:
+        pid = int((directory / PID).read_text())
+    except (OSError, ValueError):
+        return None
+    return pid if is_tidelog(pid) else None
+
+
+def detach(directory: Path, words: Sequence[str]) -> str:
+    """Run ``tidelog up`` with these words in the background; its line that begins with "ready"."""
+    if (pid := running_pid(directory)) is not None:
+        raise CommandFailed(f"The cluster of {directory} runs already (pid {pid}); `tidelog down` stops it.")
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / LOG
+    with path.open("ab") as log:
+        begin = log.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tidelog", "up", *words],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    while True:
+        said = path.read_bytes()[begin:].decode(errors="replace")
+        ready = [line for line in said.splitlines() if line.startswith("ready")]
+        if ready:
+            return ready[0]
+        if process.poll() is not None:
+            raise CommandFailed(f"The cluster did not start:\n{said.rstrip() or f'see {path}'}")
+        time.sleep(POLL_S)
+
+
+def down(
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Directory of the cluster.")
+    ] = USUAL_DIRECTORY,
+) -> None:
+    """Stop the cluster that `tidelog up` started in a directory, cleanly. Its data stays.
+
+    Example: tidelog down --dir /tmp/tide
+    """
+    root = directory.expanduser().resolve()
+    pid = running_pid(root)
+    if pid is None:
+        raise CommandFailed(f"No `tidelog up` runs in {directory}; pass its --dir.")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while running_pid(root) == pid:
+        if time.monotonic() > deadline:
+            raise CommandFailed(f"The cluster did not stop within {STOP_TIMEOUT_S:.0f} s; see {root / LOG}.")
+        time.sleep(POLL_S)
+    print("Stopped; `tidelog up` with the same directory continues with the same data.")

@@ -1,0 +1,1 @@
+"""``tidelog profile``: clusters by name."""

@@ -1,0 +1,51 @@
+"""Names for clusters, in a file of the user: ``~/.config/tidelog/profiles.json``."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tidelog.cli.failure import CommandFailed
+
+VARIABLE = "TIDELOG_PROFILE"
+
+
+def path() -> Path:
+    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(home) / "tidelog" / "profiles.json"
+
+
+def read() -> dict[str, Any]:
+    """``active``: the name of a profile or None; ``profiles``: name → bootstrap."""
+    try:
+        found = json.loads(path().read_text(encoding="utf-8"))
+        profiles = {str(name): str(bootstrap) for name, bootstrap in found["profiles"].items()}
+        return {"active": found.get("active"), "profiles": profiles}
+    except FileNotFoundError:
+        return {"active": None, "profiles": {}}
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise CommandFailed(f"{path()} cannot be read: {error}. Correct or remove it.") from None
+
+
+def write(state: dict[str, Any]) -> None:
+    try:
+        path().parent.mkdir(parents=True, exist_ok=True)
+        part = path().with_suffix(".part")
+        part.write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
+        part.replace(path())
+    except OSError as error:
+        raise CommandFailed(f"{path()} cannot be written: {error.strerror}.") from None
+
+
+def active_bootstrap() -> str | None:
+    """Of the profile that the variable names, or that was chosen; None: there is none."""
+    named = os.environ.get(VARIABLE)
+    if named is None and not path().exists():
+        return None
+    state = read()
+    name = named or state["active"]
+    if name is None:
+        return None
+    if name not in state["profiles"]:
+        raise CommandFailed(f"There is no profile '{name}'; `tidelog profile list` shows the existing ones.")
+    return str(state["profiles"][name])

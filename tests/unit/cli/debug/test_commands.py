@@ -1,0 +1,29 @@
+"""A bundle is written whatever is missing, and contains no secrets."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tidelog.cli import main
+from tidelog.lab.local.broker import free_port
+
+
+def test_without_any_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "up" / "broker-1"
+    directory.mkdir(parents=True)
+    (directory / "broker.log").write_text("a line\n")
+    (directory / "broker.toml").write_text('"node.id" = 1\n"ssl.key.password" = "hidden"\n')
+    path = tmp_path / "bundle.tar.gz"
+    words = ["--dir", str(tmp_path / "up"), "--output", str(path)]
+    assert main(["debug", "bundle", *words, "--bootstrap", f"127.0.0.1:{free_port()}"]) == 0
+    assert "4 parts missing" in capsys.readouterr().out
+    with tarfile.open(path) as bundle:
+        texts = {
+            entry.name.removeprefix("tidelog-bundle/"): bundle.extractfile(entry).read().decode()  # type: ignore[union-attr]
+            for entry in bundle
+        }
+    assert texts["local/broker-1/broker.log"] == "a line\n"
+    assert "hidden" not in texts["local/broker-1/broker.toml"]
+    assert "No broker answers" in texts["errors.txt"]
+    assert texts["versions.txt"].startswith("tidelog ")

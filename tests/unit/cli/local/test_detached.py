@@ -1,0 +1,32 @@
+"""A cluster in the background: whom `tidelog down` stops."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tidelog.cli import main
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.local import detached
+
+
+def test_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["down", "--dir", str(tmp_path)]) == 1
+    assert "No `tidelog up` runs in" in capsys.readouterr().err
+
+
+def test_a_pid_of_a_stranger_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / detached.PID).write_text("1\n")
+    assert detached.running_pid(tmp_path) is None
+
+
+def test_the_file_lives_as_long_as_the_process(tmp_path: Path) -> None:
+    with detached.pid_file(tmp_path):
+        assert (tmp_path / detached.PID).read_text() == f"{os.getpid()}\n"
+    assert not (tmp_path / detached.PID).exists()
+
+
+def test_two_are_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detached, "running_pid", lambda directory: 42)
+    with pytest.raises(CommandFailed, match=r"runs already \(pid 42\)"):
+        detached.detach(tmp_path, [])
