@@ -26,14 +26,14 @@ class FakeProducer:
     def poll(self, _seconds: float) -> int:
         return 0
 
-    def flush(self) -> int:
+    def flush(self, _seconds: float = -1) -> int:
         for answer, error in zip(self.answers, self.errors, strict=True):
             answer(error, None)
         return 0
 
 
 class InterruptedProducer(FakeProducer):
-    def flush(self) -> int:
+    def flush(self, _seconds: float = -1) -> int:
         raise SystemError("returned NULL without setting an exception")
 
 
@@ -56,3 +56,17 @@ def test_the_line_that_a_broker_refused_is_named() -> None:
 def test_an_interrupt_that_the_library_lost_is_an_interrupt() -> None:
     with pytest.raises(KeyboardInterrupt):
         send(InterruptedProducer(), [b"a\n"])
+
+
+class LateProducer(FakeProducer):
+    """Its first ``flush`` ends before the brokers have answered."""
+
+    def flush(self, seconds: float = -1) -> int:
+        return len(self.answers) if seconds > 0 else super().flush()
+
+
+def test_the_cause_is_told_if_brokers_do_not_answer_for_long() -> None:
+    told: list[str] = []
+    sender = Sender(LateProducer(None), "orders", NOTHING, lambda: told.append("why"))  # type: ignore[arg-type]
+    sender.send_all([b"a\n"], lambda line: parse_plain(line, None), lambda _size: None)
+    assert (told, sender.written) == (["why"], 1)
