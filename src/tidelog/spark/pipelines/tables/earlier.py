@@ -78,12 +78,13 @@ def read_earlier(spark: "SparkSession", target: str, files: Files, part: str) ->
 
 def _schema_of(spark: "SparkSession", base: str, names: list[str]) -> "StructType":
     """All columns of all files. Spark does not merge a number with a wider one, which the table allows."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     reader = spark.read.option("basePath", base)
     try:
         return reader.option("mergeSchema", "true").parquet(*names).schema
-    except PySparkException:
+    except (PySparkException, Py4JError):
         schema = None
         for name in names:
             schema = merged(schema, spark.read.option("basePath", base).parquet(name).schema, base)
