@@ -97,7 +97,7 @@ class TestTimes:
 class TestReads:
     def test_they_go_on_while_a_replica_lives(self) -> None:
         assert all(of(mode, hit("kill", A)).reads_go_on for mode in MODES)
-        # Two of three take the controllers' majority with them. That they have ended is known, silence is not.
+        # Two of three take the controllers' majority with them. That they ended is known, silence is not.
         assert [of(mode, hit("kill", A, B)).reads_go_on for mode in MODES] == [True, False, False, True]
         assert not any(of(mode, hit("freeze", A, B)).reads_go_on for mode in MODES)
         apart = [promise(setting(mode, voters=(7, 8, 9)), [hit("kill", A, B)], 8.0) for mode in MODES]
