@@ -13,6 +13,7 @@ from tidelog.cli.tables import print_json, print_table
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.topic.mode_changes import print_change, print_unconfirmed
 from tidelog.config import TOPIC_SETTINGS
+from tidelog.config.modes import ISR
 from tidelog.planner.faults import Placement
 from tidelog.planner.promises import SYNC_EVERY_MESSAGE, Terms, examples
 from tidelog.planner.table import describe
@@ -93,7 +94,7 @@ def terms_of(description: Mapping[str, Any]) -> Terms:
         if each["name"] in TOPIC_SETTINGS
     }
     return Terms(
-        values["replication.mode"],
+        values.get("replication.mode", ISR),
         # The partition with the fewest decides what can be relied on.
         min(len(partition["replicas"]) for partition in description["partitions"]),
         min_in_sync=values["min.insync.replicas"],
