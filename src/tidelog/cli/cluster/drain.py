@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
+from tidelog.cli.client import connect_admin
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import BROKER_RESOURCE, DRAIN_SETTING, Partition
 from tidelog.cli.cluster.health import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
+from tidelog.cli.plan import live
 from tidelog.cli.tables import count
 
 POLL_S = 0.05
@@ -30,7 +32,7 @@ def drain(
     """Move leadership from a broker to others until --undo or until the broker restarts.
 
     The broker keeps its replicas. A planned stop does not need this: a broker that gets SIGTERM hands over
-    its leadership.
+    its leadership. If a stop of the broker would stop writes somewhere, the command says where.
 
     Example: tidelog broker drain 2
     """
@@ -45,8 +47,11 @@ def drain(
             _bring_back(client, broker)
             return
         stuck = _wait_until_idle(client, broker)
+        warning = live.warning(live.look(client, connect_admin(bootstrap), internal=True), broker)
     if not stuck:
         print(f"Broker {broker} leads no partition any more; {count(before, 'partition')} moved.")
+        if warning:
+            print(warning)
         return
     names = ", ".join(f"{each.topic}-{each.partition}" for each in stuck[:SHOWN_MAX])
     more = f" and {len(stuck) - SHOWN_MAX} more" if len(stuck) > SHOWN_MAX else ""

@@ -15,7 +15,6 @@ from tidelog.cli.plan.applying import apply
 from tidelog.cli.plan.questions import ask_all
 from tidelog.cli.plan.reading import brokers_in, options_of, rates_with, read_properties
 from tidelog.cli.tables import print_json, print_table
-from tidelog.cli.topic import admin as topic_admin
 from tidelog.config.modes import ISR
 from tidelog.planner.faults import Faults
 from tidelog.planner.needs import ANY, STRICT, Candidate, Needs, assess, search
@@ -251,10 +250,11 @@ def topic(
 
     Example: tidelog plan topic orders
     """
-    description = topic_admin.describe(connect_admin(bootstrap), topic)
-    terms = live.settings_of([description])
     with ClusterClient(bootstrap) as client:
-        found = live.look(client, terms)
+        every = live.look(client, connect_admin(bootstrap), internal=True)
+    found = every._replace(places=tuple(each for each in every.places if each.topic == topic))
+    if not found.places:
+        raise CommandFailed(f"Topic '{topic}' does not exist; `tidelog topic list` shows the existing ones.")
     place = min(found.places, key=lambda each: (each.terms.replicas, each.partition))
     mine = assess(place.terms, place.where)
     away = [each for each in live.changes(found, Faults()) if not each.after.writes or each.below_minimum]
@@ -314,11 +314,8 @@ def what_if(
     faults = Faults(
         brokers_in(slow), brokers_in(dead), brokers_in(cut_off), brokers_in(power), brokers_in(disk)
     )
-    admin = connect_admin(bootstrap)
-    names = [each["name"] for each in topic_admin.list_topics(admin, internal=internal)]
-    terms = live.settings_of(topic_admin.describe(admin, name) for name in names)
     with ClusterClient(bootstrap) as client:
-        found = live.look(client, terms)
+        found = live.look(client, connect_admin(bootstrap), internal=internal)
     live.check_known(found, faults)
     rows = [each.row() for each in live.changes(found, faults)]
     result = {

@@ -1,16 +1,21 @@
 """A running cluster: where the replicas of its topics are, and what faults would do to them now."""
 
-from collections.abc import Iterable, Mapping
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.topic.promised import terms_of
 from tidelog.planner.faults import Faults, Placement, brokers_named, listed
 from tidelog.planner.model import Outcome, outcome
 from tidelog.planner.promises import Terms
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+SHOWN_MAX = 5  # partitions in a warning
 
 
 class Place(NamedTuple):
@@ -29,35 +34,51 @@ class Live(NamedTuple):
     places: tuple[Place, ...]
 
 
-def look(client: ClusterClient, terms: Mapping[str, Terms]) -> Live:
-    """``terms``: of the topics that matter."""
+def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False) -> Live:
+    """Everything at once: brokers, controllers, and every partition with its topic's settings."""
     cluster = cluster_admin.look(client)
     controllers = cluster_admin.controllers_of(client)
-    racks = tuple((each.broker, each.rack or "") for each in cluster.brokers.values() if each.rack)
+    found: dict[str, list[cluster_admin.Partition]] = {}
+    for each in cluster.partitions:
+        if internal or not each.topic.startswith("__"):
+            found.setdefault(each.topic, []).append(each)
+    settings = setting_admin.read(admin, "TOPIC", list(found)) if found else {}
+    racks = tuple((each.broker, each.rack) for each in cluster.brokers.values() if each.rack)
     places = tuple(
-        Place(
-            each.topic,
-            each.partition,
-            terms[each.topic]._replace(replicas=len(each.replicas)),
-            Placement(_leader_first(each.leader, each.replicas, terms[each.topic]), controllers, racks),
-            each.leader,
-            frozenset(each.in_sync),
-        )
-        for each in cluster.partitions
-        if each.topic in terms
+        _place(each, _terms(settings.get(topic, []), partitions), controllers, racks)
+        for topic, partitions in found.items()
+        for each in partitions
     )
     away = frozenset(each.broker for each in cluster.brokers.values() if each.fenced)
     return Live(tuple(cluster.brokers), away, controllers, places)
 
 
-def _leader_first(leader: int, replicas: list[int], terms: Terms) -> tuple[int, ...]:
+def _terms(settings: list[dict[str, Any]], partitions: list[cluster_admin.Partition]) -> Terms:
+    return terms_of(
+        {"settings": settings, "partitions": [{"replicas": each.replicas} for each in partitions]}
+    )
+
+
+def _place(
+    partition: cluster_admin.Partition,
+    terms: Terms,
+    controllers: tuple[int, ...],
+    racks: tuple[tuple[int, str], ...],
+) -> Place:
+    return Place(
+        partition.topic,
+        partition.partition,
+        terms._replace(replicas=len(partition.replicas)),
+        Placement(_leader_first(partition.leader, partition.replicas), controllers, racks),
+        partition.leader,
+        frozenset(partition.in_sync),
+    )
+
+
+def _leader_first(leader: int, replicas: list[int]) -> tuple[int, ...]:
     if leader not in replicas:
         return tuple(replicas)
     return (leader, *(each for each in replicas if each != leader))
-
-
-def settings_of(descriptions: Iterable[Mapping[str, Any]]) -> dict[str, Terms]:
-    return {each["name"]: terms_of(each) for each in descriptions}
 
 
 def now(live: Live, place: Place) -> Faults:
@@ -159,3 +180,16 @@ def _stops(live: Live, dead: tuple[int, ...]) -> Worst:
     writes = sum(each.before.writes and not each.after.writes for each in found)
     reads = sum(each.before.reads and not each.after.reads for each in found)
     return Worst(dead, writes, reads)
+
+
+def warning(live: Live, broker: int) -> str:
+    """What a stop of this broker would do now; empty: nothing that users would see."""
+    found = [each for each in changes(live, Faults(dead=frozenset({broker}))) if each.before.writes]
+    stopped = [f"{each.place.topic}-{each.place.partition}" for each in found if not each.after.writes]
+    if not stopped:
+        return ""
+    shown = ", ".join(stopped[:SHOWN_MAX]) + (
+        f" and {len(stopped) - SHOWN_MAX} more" if len(stopped) > SHOWN_MAX else ""
+    )
+    more = f"`tidelog plan what-if --dead {broker}` says more"
+    return f"If broker {broker} stops now, writes stop in {shown}; {more}."

@@ -46,7 +46,7 @@ def terms_of(description: Mapping[str, Any]) -> Terms:
 
 def _terms(values: Mapping[str, Any], replicas: int) -> Terms:
     return Terms(
-        values["replication.mode"],
+        values.get("replication.mode", ISR),
         replicas,
         min_in_sync=values["min.insync.replicas"],
         synced=values["flush.messages"] == SYNC_EVERY_MESSAGE,

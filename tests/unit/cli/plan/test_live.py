@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.plan.live import Live, Place, changes, check_known, worst
+from tidelog.cli.plan.live import Live, Place, changes, check_known, warning, worst
 from tidelog.planner.faults import Faults, Placement
 from tidelog.planner.promises import Terms
 
@@ -53,3 +53,10 @@ def test_the_worst_broker_and_the_worst_pair() -> None:
 def test_unknown_brokers_are_refused() -> None:
     with pytest.raises(CommandFailed, match="does not have brokers 7 and 8"):
         check_known(cluster(), Faults(dead=frozenset({7, 8})))
+
+
+def test_a_stop_that_would_be_noticed_is_announced() -> None:
+    double = place("double", Terms("primary-backup", 2, min_in_sync=2), (1, 2))
+    orders = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3))
+    assert "writes stop in double-0;" in warning(cluster(double, orders), 2)
+    assert warning(cluster(orders), 2) == ""
