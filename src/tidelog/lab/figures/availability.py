@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tidelog.lab.figures.events import TopicEvents, Windows, by_partition
 from tidelog.lab.history import Event
 
+UNWATCHED_MAX_US = 2_000_000  # of back-off in a partition that the plain client does not watch
 SILENT_US = 1_000_000  # the plain client never pauses for so long
 
 
@@ -125,11 +126,14 @@ def _plain_waits(successes: Sequence[Event], end_us: int) -> Iterable[Wait]:
 
 def _back_off_us(wait: Wait, plain: Sequence[Event]) -> int:
     """The wait without the longest time in it in which the plain client tried in vain, too."""
+    if not plain:
+        return 0  # nothing is watched: everything counts as the cluster's
     mine = [event for event in plain if (event.partition or 0) == wait.partition]
-    if not mine:
-        return 0  # not watched: everything counts as the cluster's
     unserved = max(
         min(tried.to_us, wait.to_us) - max(tried.from_us, wait.from_us)
-        for tried in _plain_waits(mine, wait.to_us)
+        for tried in _plain_waits(mine or plain, wait.to_us)
     )
-    return wait.length_us - max(unserved, 0)
+    back_off = wait.length_us - max(unserved, 0)
+    # Of many partitions some are watched. The others are taken for as available as the worst of those, but
+    # not for long: this one may be in trouble by itself.
+    return back_off if mine else min(back_off, UNWATCHED_MAX_US)

@@ -56,6 +56,18 @@ def test_the_clients_own_back_off() -> None:
     assert availability(topic(*writes, late), WINDOWS).back_off_s == pytest.approx(0.01)
 
 
+def test_of_a_partition_that_is_not_watched_little_is_the_clients_own() -> None:
+    writes = (write("acknowledged", 0, 900), write("acknowledged", 1, 6000, sent=1000))
+    served = tuple(event("plain-write", ms, sent=ms - 1, partition=3) for ms in range(900, 6100, 50))
+    assert availability(topic(*writes, *served), WINDOWS).back_off_s == pytest.approx(2.0)
+    assert availability(topic(*writes), WINDOWS).back_off_s == 0
+    silent = (
+        event("plain-write", 1000, sent=999, partition=3),
+        event("plain-write", 5500, sent=1010, partition=3),
+    )
+    assert availability(topic(*writes, *silent), WINDOWS).back_off_s == pytest.approx(0.51)
+
+
 def test_reads_wait_for_what_was_acknowledged() -> None:
     found = availability(
         topic(
