@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def cluster(make_cluster: MakeCluster) -> LabCluster:
-    made = make_cluster("cut")
+    made = make_cluster("cut", **{"replica.lag.time.max.ms": 2000})
     create_topic(made, "records")
     made.cluster.await_in_sync("records")
     return made
@@ -63,10 +63,9 @@ def test_brokers_that_are_cut_from_each_other_are_reached_by_clients(cluster: La
     with_cut = inject(cluster, "cut", Parties((leader,), (follower,)))
     assert clients_reach(cluster, leader)
     assert clients_reach(cluster, follower)
-    cluster.cluster.wait_for(
-        lambda: follower not in cluster.partition("records").in_sync, "the follower stayed in sync"
-    )
+    # Without a write nobody lags. If one of the two is the controller, the other is fenced as well.
     assert write(cluster, "records", b"with one copy less") == 1
+    assert not {leader, follower} <= set(cluster.partition("records").in_sync)
     with_cut.heal()
     cluster.await_in_sync("records")
 
@@ -85,9 +84,8 @@ def test_a_one_way_cut_is_noticed_where_responses_are_missing(cluster: LabCluste
     leader = cluster.leader_of("records")
     follower = cluster.followers_of("records")[0]
     fault = inject(cluster, "one-way-cut", Parties((follower,), (leader,)))
-    cluster.cluster.wait_for(
-        lambda: follower not in cluster.partition("records").in_sync, "the follower stayed in sync"
-    )
+    assert write(cluster, "records", b"with one copy less") == 1
+    assert not {leader, follower} <= set(cluster.partition("records").in_sync)
     fault.heal()
     cluster.await_in_sync("records")
 
