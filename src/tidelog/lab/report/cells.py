@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tidelog.lab.report.chart import chart
 from tidelog.lab.results import ALLOWED, BROKEN, KEPT, NOT_RUN, Cell, Figures, Latency, Round
+from tidelog.lab.verdict import amount
 
 CLASSES = {KEPT: "kept", BROKEN: "broken", ALLOWED: "allowed", NOT_RUN: "not-run"}
 SIGNS = {KEPT: "✓", BROKEN: "✕", ALLOWED: "◐", NOT_RUN: "–"}
@@ -79,7 +80,7 @@ def anchor(cell: Cell) -> str:
 
 
 def verdict_word(cell: Cell) -> str:
-    lost = f" ({count(cell.worst.lost)} records)" if cell.verdict == ALLOWED and cell.worst.lost else ""
+    lost = f" ({amount(cell.worst.lost, 'record')})" if cell.verdict == ALLOWED and cell.worst.lost else ""
     return f"{SIGNS.get(cell.verdict, '–')} {escape(cell.verdict)}{lost}"
 
 
@@ -89,9 +90,10 @@ def in_matrix(cell: Cell | None) -> str:
     lines = ""
     if cell.rounds:
         worst = cell.worst
+        most = max((one.figures for one in cell.rounds), key=lambda one: one.lost)  # of one round
         p99 = worst.during.p99 if worst.during.p99 is not None else worst.before.p99
         said = [
-            f"lost {count(worst.lost)} of {count(worst.acknowledged)}",
+            f"lost {count(most.lost)} of {count(most.acknowledged)}",
             f"no writes for {seconds(worst.writes_stood_still_s)}",
             f"no reads for {seconds(worst.reads_stood_still_s)}",
             f"p99 {milliseconds(p99)}" if p99 is not None else "p99 –",

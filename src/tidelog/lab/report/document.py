@@ -56,7 +56,7 @@ def page(results: Results) -> str:
         PATTERNS,
         f"<h1>{title}</h1>",
         f'<p class="quiet">{_subtitle(results)}</p>',
-        "" if results.is_complete else _interrupted(),
+        "" if results.is_complete else _incomplete(),
         _tally(results.cells),
         _matrix(results.cells),
         *_experiments(results.cells),
@@ -80,8 +80,11 @@ def _subtitle(results: Results) -> str:
     return f"{escape(results.started)}, {took}, {rounds} {plural}{escape(machine)}"
 
 
-def _interrupted() -> str:
-    return "<p><strong>Interrupted:</strong> the report has what was measured until then.</p>"
+def _incomplete() -> str:
+    return (
+        "<p><strong>Not complete:</strong> the run was interrupted, or an experiment could not be run to its "
+        "end. The report has what was measured.</p>"
+    )
 
 
 def _tally(cells: Sequence[Cell]) -> str:

@@ -66,7 +66,8 @@ def test_verdicts_are_words_besides_colours(checked: Checked) -> None:
 
 def test_everything_is_said(checked: Checked) -> None:
     for words in (
-        *MODES, "tidelog lab compare", "A processor", "Interrupted", "Promised beforehand", "read, then gone",
+        *MODES, "tidelog lab compare", "A processor", "Not complete", "Promised beforehand",
+        "read, then gone",
         "kill -9 of broker 1 (leader)", "broker 3", "Round 1 of 3, the worst", "relay", "is not there",
         "Nothing acknowledged is lost <unless both disks are>.",
     ):  # fmt: skip
@@ -87,4 +88,4 @@ def test_json_reads_back(tmp_path: Path) -> None:
 
 def test_results_of_nothing() -> None:
     page = document.page(Results(started="now", seconds=0.0, is_complete=True))
-    assert "Interrupted" not in page and "0 rounds" in page
+    assert "Not complete" not in page and "0 rounds" in page
