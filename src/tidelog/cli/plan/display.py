@@ -148,6 +148,16 @@ def tables_of(report: Report) -> list[tuple[str, dict[str, str], list[dict[str, 
         left = len(report["candidates"]) - len(rows)
         more = f" ({left} more with --json)" if left else ""
         found.append((f"Settings that satisfy the needs, the cheapest first{more}", _COLUMNS, rows))
+    if report.get("proof"):
+        columns = {
+            "fault": "fault",
+            "settings": "settings",
+            "verdict": "verdict",
+            "acknowledged": "acknowledged",
+            "lost": "lost",
+            "writes_stood_still_s": "s without writes",
+        }
+        found.append(("Proof: observed in the lab", columns, report["proof"]))
     if report["years"]:
         columns = {
             "settings": "settings",
