@@ -143,7 +143,7 @@ def plan(
         translated = _translate(system, given)
         count = brokers or max(3, translated.terms.replicas)
         mine, same = _compare(translated, count, separate)
-        found_report = report.of_translation(translated, mine, same, chosen)
+        found_report = report.of_translation(translated, mine, same, chosen, count)
         answer = same or mine
         proof = prove([mine, same] if same else [mine], count) if proves else []
         _output(found_report | {"proof": proof}, f"Plan: from {system}", json, to)
@@ -158,6 +158,7 @@ def plan(
         )  # fmt: skip
         if not given_needs:
             needs = ask_all(lambda text, default: typer.prompt(text, default=default), print)
+            print()
         _check(needs)
         found = search(needs)
         proof = prove(found.candidates[:1], needs.brokers) if proves and found.candidates else []

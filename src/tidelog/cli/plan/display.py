@@ -84,11 +84,10 @@ def _equivalent(report: Report) -> Iterable[str]:
     yield f"    {report['isr_command']}"
     yield ""
     yield from _producers(other)
-    if report["partitions"]:
-        brokers = max(other["replicas"], 1)
-        each = f"{report['partitions'] // brokers} led by each broker"
+    if report["partitions"] >= report["brokers"]:
+        each = report["partitions"] // report["brokers"]
         yield ""
-        yield f"{report['partitions']} partitions, {each} when the leaders are spread evenly."
+        yield f"{report['partitions']} partitions, {each} led by each broker when the leaders are spread evenly."
     for title, key in (("Same", "same"), ("Different", "different")):
         yield ""
         yield f"{title}:"
