@@ -87,7 +87,7 @@ def _equivalent(report: Report) -> Iterable[str]:
     if report["partitions"] >= report["brokers"]:
         each = report["partitions"] // report["brokers"]
         yield ""
-        yield f"{report['partitions']} partitions, {each} led by each broker when the leaders are spread evenly."
+        yield f"{report['partitions']} partitions, {each} led by each broker if leaders are spread evenly."
     for title, key in (("Same", "same"), ("Different", "different")):
         yield ""
         yield f"{title}:"
