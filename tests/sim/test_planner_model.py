@@ -20,7 +20,7 @@ def test_what_is_promised_holds_and_what_may_be_lost_can_be(part: int) -> None:
     wrong: list[str] = []
     shown = goes_on = stops = 0
     for number in range(WORLDS):
-        plan = draw(part * 1_000_000 + number)
+        plan = draw(number * PARTS + part)
         for found in PlannerWorld(plan).run():
             wrong += found.wrong(plan)
             shown += found.must_lose and bool(found.lost)
@@ -28,4 +28,5 @@ def test_what_is_promised_holds_and_what_may_be_lost_can_be(part: int) -> None:
             stops += not found.said.writes and not found.writes
     assert not wrong, "\n".join(wrong)
     # A test without losses and interruptions would show nothing.
-    assert min(shown, goes_on, stops) >= 3
+    assert shown >= 1
+    assert min(goes_on, stops) >= 10

@@ -26,6 +26,9 @@ from tidelog.planner.table import failures_tolerated
 STRICT = "strict"  # Every producer stays with its partition.
 ANY = "any"  # Producers may move to another partition.
 
+_PREFERRED = {ISR: 0, QUORUM: 1, PRIMARY_BACKUP: 2}
+"""Of settings that cost the same."""
+
 
 class Needs(NamedTuple):
     brokers: int = 3
@@ -61,7 +64,7 @@ class Candidate(NamedTuple):
         """Disks first, then what a write waits for: a sync, and how many replicas."""
         terms = self.terms
         waits = terms.replicas if terms.mode == ISR else terms.copies
-        return terms.replicas, terms.synced, waits, [ISR, QUORUM, PRIMARY_BACKUP].index(terms.mode)
+        return terms.replicas, terms.synced, waits, _PREFERRED.get(terms.mode, len(_PREFERRED))
 
     @property
     def family(self) -> str:

@@ -1,5 +1,6 @@
 """Years: the chain solved exactly, against Monte-Carlo and against what can be computed by hand."""
 
+from functools import cache
 from random import Random
 
 import pytest
@@ -61,15 +62,20 @@ def simulated(chain: _Chain, steps: int, seed: int) -> tuple[float, float]:
     chance = Random(seed)
     state: State = (UP, (chain.terms.replicas - 1, 0, 0))
     at, stopped, losses = 0.0, 0.0, 0.0
-    for _ in range(steps):
+
+    @cache
+    def known(state: State) -> tuple[list[tuple[float, State]], float, bool, float]:
         leader, rest = state
         off = (DOWN if leader == UP else leader, (0, rest[0] + rest[1], rest[2]))
         ways = [*chain.rates_from(state), (chain.at_once, off)]
-        total = sum(rate for rate, _ in ways)
+        return ways, sum(rate for rate, _ in ways), chain.writes(state), chain.losing(state)
+
+    for _ in range(steps):
+        ways, total, writes, losing = known(state)
         stay = chance.expovariate(total)
         at += stay
-        stopped += 0.0 if chain.writes(state) else stay
-        losses += stay * chain.losing(state)
+        stopped += 0.0 if writes else stay
+        losses += stay * losing
         pick = chance.uniform(0, total)
         for rate, target in ways:
             pick -= rate

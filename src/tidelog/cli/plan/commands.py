@@ -12,6 +12,7 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.plan import display, live, report
 from tidelog.cli.plan.applying import apply
+from tidelog.cli.plan.proving import is_broken, prove
 from tidelog.cli.plan.questions import ask_all
 from tidelog.cli.plan.reading import brokers_in, options_of, rates_with, read_properties
 from tidelog.cli.tables import print_json, print_table
@@ -106,6 +107,10 @@ def plan(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Also write the report as Markdown.")
     ] = None,
+    proves: Annotated[
+        bool,
+        flag("--prove", help="Run the faults with real brokers on this machine, and compare. Takes minutes."),
+    ] = False,
     apply_to: Annotated[
         str | None,
         typer.Option("--apply", metavar="TOPIC", help="Create or change this topic with the settings."),
@@ -138,8 +143,10 @@ def plan(
         translated = _translate(system, given)
         count = brokers or max(3, translated.terms.replicas)
         mine, same = _compare(translated, count, separate)
-        _output(report.of_translation(translated, mine, same, chosen), f"Plan: from {system}", json, to)
+        found_report = report.of_translation(translated, mine, same, chosen, count)
         answer = same or mine
+        proof = prove([mine, same] if same else [mine], count) if proves else []
+        _output(found_report | {"proof": proof}, f"Plan: from {system}", json, to)
     else:
         _refuse_without_system(replicas, min_isr, acks, unclean, queues, file, settings)
         given_needs = (
@@ -151,12 +158,16 @@ def plan(
         )  # fmt: skip
         if not given_needs:
             needs = ask_all(lambda text, default: typer.prompt(text, default=default), print)
+            print()
         _check(needs)
         found = search(needs)
-        _output(report.of_needs(needs, found, chosen), "Plan", json, to)
+        proof = prove(found.candidates[:1], needs.brokers) if proves and found.candidates else []
+        _output(report.of_needs(needs, found, chosen) | {"proof": proof}, "Plan", json, to)
         if not found.candidates:
             raise typer.Exit(1)
         answer = found.candidates[0]
+    if is_broken(proof):
+        raise CommandFailed("The lab observed something else than the plan says; see the proof.")
     if apply_to is not None:
         apply(bootstrap, apply_to, answer.terms, queues or 0, ask=not yes)
 

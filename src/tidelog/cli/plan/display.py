@@ -84,11 +84,10 @@ def _equivalent(report: Report) -> Iterable[str]:
     yield f"    {report['isr_command']}"
     yield ""
     yield from _producers(other)
-    if report["partitions"]:
-        brokers = max(other["replicas"], 1)
-        each = f"{report['partitions'] // brokers} led by each broker"
+    if report["partitions"] >= report["brokers"]:
+        each = report["partitions"] // report["brokers"]
         yield ""
-        yield f"{report['partitions']} partitions, {each} when the leaders are spread evenly."
+        yield f"{report['partitions']} partitions, {each} led by each broker if leaders are spread evenly."
     for title, key in (("Same", "same"), ("Different", "different")):
         yield ""
         yield f"{title}:"
@@ -148,6 +147,16 @@ def tables_of(report: Report) -> list[tuple[str, dict[str, str], list[dict[str, 
         left = len(report["candidates"]) - len(rows)
         more = f" ({left} more with --json)" if left else ""
         found.append((f"Settings that satisfy the needs, the cheapest first{more}", _COLUMNS, rows))
+    if report.get("proof"):
+        columns = {
+            "fault": "fault",
+            "settings": "settings",
+            "verdict": "verdict",
+            "acknowledged": "acknowledged",
+            "lost": "lost",
+            "writes_stood_still_s": "s without writes",
+        }
+        found.append(("Proof: observed in the lab", columns, report["proof"]))
     if report["years"]:
         columns = {
             "settings": "settings",

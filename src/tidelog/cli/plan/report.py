@@ -127,11 +127,12 @@ def _kafka(terms: Terms) -> Report:
 
 
 def of_translation(
-    translated: Translated, mine: Candidate, same_in_isr: Candidate | None, rates: Rates
+    translated: Translated, mine: Candidate, same_in_isr: Candidate | None, rates: Rates, brokers: int
 ) -> Report:
     compared = [mine] if same_in_isr is None else [mine, same_in_isr]
     return {
         "from": translated.system,
+        "brokers": brokers,
         "today": promise_of(mine),
         "command": create_command("NAME", mine.terms, translated.partitions),
         "notes": list(translated.notes),

@@ -1,0 +1,110 @@
+"""``--prove``: the faults of a plan in the lab, with real brokers, against what the plan says.
+
+One experiment with a phase for each fault: as many dead brokers as are tolerated, one more, and a power
+failure of all. All settings of the plan run at the same time, each with a topic of its own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.plan.settings import topic_settings
+from tidelog.planner.faults import listed
+from tidelog.planner.needs import Candidate
+
+if TYPE_CHECKING:
+    from tidelog.lab.experiment.model import Experiment
+
+LASTS_S = 6.0
+RATE = 400  # records a second of each topic
+BROKERS_MAX = 7
+
+
+def experiment_text(candidates: Sequence[Candidate], brokers: int) -> str:
+    """An experiment of the lab in its own format: it can be kept and run again."""
+    tolerated = max(each.writes for each in candidates)
+    lines = ['title = "the faults of a plan"', "rounds = 1", "before = 1.0", "after = 1.0", "", "[cluster]"]
+    lines += [f"brokers = {brokers}", ""]
+    for each in candidates:
+        lines += _topic(each)
+    phases = [_kills(count, brokers) for count in (tolerated, tolerated + 1) if 0 < count < brokers]
+    phases.append(_phase("power", "all brokers lose power at once", "power-failure", "all", 1.5))
+    return "\n".join([*lines, *(line for phase in phases for line in phase)]) + "\n"
+
+
+def _topic(candidate: Candidate) -> Iterator[str]:
+    terms = candidate.terms
+    settings = topic_settings(terms)
+    mode = settings.pop("replication.mode")
+    name = topic_name(candidate)
+    inside = ", ".join(f'"{key}" = "{value}"' for key, value in settings.items())
+    yield from ("[[topics]]", f'name = "{name}"', f'mode = "{mode}"', "partitions = 2")
+    yield from (f"replicas = {terms.replicas}", f"settings = {{ {inside} }}", "")
+    yield from ("[[loads]]", f'topic = "{name}"', f"rate = {RATE}", f'acks = "{terms.acks}"', "")
+    yield from ("[[consumers]]", f'topic = "{name}"', f'group = "readers-{name}"', "")
+
+
+def topic_name(candidate: Candidate) -> str:
+    return f"plan-{candidate.terms.mode}"
+
+
+def _kills(count: int, brokers: int) -> list[str]:
+    """Broker numbers, so that leaders of some partitions are among them."""
+    dead = range(1, count + 1)
+    title = f"{count} of {brokers} brokers are dead"
+    return _phase(f"dead-{count}", title, "kill", "+".join(map(str, dead)), LASTS_S)
+
+
+def _phase(name: str, title: str, fault: str, on: str, lasts: float) -> list[str]:
+    return [
+        *("[[phases]]", f'name = "{name}"', f'title = "{title}"', f"lasts = {max(lasts, 3.0)}", ""),
+        *("[[phases.timeline]]", "at = 0", f'fault = "{fault}"', f'on = "{on}"', f"lasts = {lasts}", ""),
+    ]
+
+
+def experiment_of(candidates: Sequence[Candidate], brokers: int) -> "Experiment":
+    from tidelog.lab.experiment.reader import read_text
+
+    return read_text(experiment_text(candidates, brokers), "plan", "plan.toml")
+
+
+def prove(candidates: Sequence[Candidate], brokers: int) -> list[dict[str, Any]]:
+    """A row for each fault and setting: promised, observed, and whether they agree."""
+    if brokers > BROKERS_MAX:
+        raise CommandFailed(
+            f"--prove starts {brokers} brokers on this machine; {BROKERS_MAX} are the most that make sense."
+        )
+    from tidelog.cli.lab.running import Job, run_all
+    from tidelog.lab.run.schedule import expanded
+    from tidelog.lab.targets.base import TargetError
+    from tidelog.lab.targets.tidelog import TidelogTarget
+
+    try:
+        target = TidelogTarget()
+    except TargetError as error:
+        raise CommandFailed(str(error)) from error
+    phases = expanded(experiment_of(candidates, brokers))
+    found = run_all(
+        [Job(target, each, "tidelog plan --prove") for each in phases], history=None, directory=None
+    )
+    if found.failures:
+        raise CommandFailed(f"The lab could not run {listed(found.failures)}.")
+    return [
+        {
+            "fault": cell.title,
+            "settings": cell.mode,
+            "verdict": cell.verdict,
+            "acknowledged": sum(each.figures.acknowledged for each in cell.rounds),
+            "lost": cell.worst.lost,
+            "writes_stood_still_s": cell.worst.writes_stood_still_s,
+            "promised": list(cell.promise),
+            "sentence": cell.sentence,
+        }
+        for cell in found.results.cells
+    ]
+
+
+def is_broken(rows: Sequence[Mapping[str, Any]]) -> bool:
+    from tidelog.lab.results import BROKEN
+
+    return any(row["verdict"] == BROKEN for row in rows)
