@@ -1,5 +1,7 @@
 """What a broker tells Prometheus, asked over HTTP as a scraper does."""
 
+import os
+import signal
 import socket
 import urllib.error
 import urllib.request
@@ -11,19 +13,25 @@ import pytest
 from interop import calls
 from interop.records import batch
 from interop.wire import Wire
-from tidelog.lab.local.broker import free_port
+from tidelog.lab.local.broker import Broker, free_port
 from tidelog.testing import running_broker
 
 pytestmark = pytest.mark.not_kafka
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """(bootstrap, http address)"""
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, str]]:
+    """(the broker, its http address)"""
     port = free_port()
     directory: Path = tmp_path_factory.mktemp("metrics")
     with running_broker(directory, {"http.port": port}) as broker:
-        yield broker.bootstrap, f"http://127.0.0.1:{port}"
+        yield broker, f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def address(running: tuple[Broker, str]) -> tuple[str, str]:
+    """(bootstrap, http address)"""
+    return running[0].bootstrap, running[1]
 
 
 def test_metrics(address: tuple[str, str]) -> None:
@@ -34,13 +42,26 @@ def test_metrics(address: tuple[str, str]) -> None:
         text = urllib.request.urlopen(f"{http}/metrics", timeout=10).read().decode()
     assert 'tidelog_log_end_offset{partition="0",topic="counted"} 3.0' in text
     assert "tidelog_connections 1.0" in text
-    for name in ("tidelog_event_loop_lag_seconds", "tidelog_requests_total", "tidelog_partitions 1.0"):
+    for name in (
+        "tidelog_event_loop_lag_seconds", "tidelog_requests_total", "tidelog_partitions 1.0",
+        "tidelog_leader_partitions 1.0", "tidelog_leaderless_partitions 0.0", "tidelog_failed_logs 0.0",
+        "tidelog_under_replicated_partitions 0.0", "tidelog_below_minimum_partitions 0.0",
+        "tidelog_broker_session 1.0", "tidelog_controller_active 1.0", "tidelog_disk_free_bytes",
+    ):  # fmt: skip
         assert name in text
 
 
-def test_health(address: tuple[str, str]) -> None:
-    answer = urllib.request.urlopen(f"{address[1]}/health", timeout=10)
+@pytest.mark.parametrize("path", ["health", "ready", "live"])
+def test_probes(address: tuple[str, str], path: str) -> None:
+    answer = urllib.request.urlopen(f"{address[1]}/{path}", timeout=10)
     assert (answer.status, answer.read()) == (200, b"ok\n")
+
+
+def test_a_hangup_does_not_end_it(running: tuple[Broker, str]) -> None:
+    broker, http = running
+    os.kill(broker.pid, signal.SIGHUP)
+    calls.eventually(lambda: "SIGHUP is ignored" in broker.log_text(), "it says so")
+    assert urllib.request.urlopen(f"{http}/live", timeout=10).status == 200
 
 
 def test_anything_else_is_not_there(address: tuple[str, str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
+from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 
 LOOKED_AT_PER_SLICE = 500  # partitions: about 2 ms
@@ -40,7 +41,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
 def _directory(broker: Broker, topics: Mapping[str, list[Fields]]) -> Fields:
     total_bytes, usable_bytes = broker.partitions.disk_usage()
+    # Kafka leaves out the replicas then. They are of use to an operator all the same.
+    failed = broker.partitions.has_failed_logs
     directory = {
+        "error_code": ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE,
         "log_dir": broker.partitions.data_path,
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
         "total_bytes": total_bytes,

@@ -4,7 +4,6 @@ Asks one broker for the metadata and tries to connect to all others: a broker th
 controllers can fence, is still up in the metadata. Works without controllers and without leaders.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import (
     BROKER_RESOURCE,
     DESCRIBE_CONFIGS,
+    DESCRIBE_LOG_DIRS,
     DESCRIBE_QUORUM,
     METADATA_LOG,
     NO_LEADER,
@@ -25,11 +25,13 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import USUAL_DIRECTORY, Address, refused
 from tidelog.cli.tables import count
 from tidelog.client.settings import parse_bootstrap
+from tidelog.errors import ErrorCode
 from tidelog.planner.promises import RULES
 from tidelog.types import majority
 
 VOTERS = "controller.quorum.voters"
 PROBE_S = 1.0
+ACTIVE_WITHIN_S = 0.5
 HEALTHY, DEGRADED, UNAVAILABLE = "healthy", "degraded", "unavailable"
 EXIT_CODES = {HEALTHY: 0, DEGRADED: 3, UNAVAILABLE: 4}
 SHOWN_MAX = 5
@@ -55,7 +57,7 @@ class Survey(NamedTuple):
     offline: list[Partition]  # no leader that answers
     under_replicated: list[Partition]
     below_minimum: list[Partition]  # with a leader, but acks=all is refused
-    unwritable: dict[int, int]  # brokers that are up → replicas whose logs failed
+    unwritable: frozenset[int]  # brokers that are up and have logs that failed
     modes: dict[str, str]  # of the topics with offline partitions
 
     @property
@@ -82,7 +84,7 @@ def survey(client: ClusterClient) -> Survey:
         offline,
         [each for each in weak if each not in offline],
         [each for each in weak if each not in offline and _is_below_minimum(each, down, settings)],
-        _unwritable(cluster, down),
+        _unwritable(client, cluster, down),
         {topic: values.get("replication.mode", "") for topic, values in settings.items()},
     )
 
@@ -119,9 +121,19 @@ def _is_below_minimum(
     return len(set(partition.in_sync) - down) < least
 
 
-def _unwritable(cluster: Cluster, down: frozenset[int]) -> dict[int, int]:
-    up = {each.broker for each in cluster.unfenced if each.broker not in down}
-    return dict(Counter(each for partition in cluster.partitions for each in partition.failed if each in up))
+def _unwritable(client: ClusterClient, cluster: Cluster, down: frozenset[int]) -> frozenset[int]:
+    """As the metadata say, or the broker itself: one that cannot write its metadata log is fenced."""
+    found = {each for partition in cluster.partitions for each in partition.failed if each not in down}
+    for broker in cluster.brokers.values():
+        if broker.broker in down or broker.broker in found:
+            continue
+        try:
+            response = client.ask(broker.address, DESCRIBE_LOG_DIRS, {"topics": []})
+        except CommandFailed:
+            continue  # It has failed since.
+        if any(result.error_code == ErrorCode.KAFKA_STORAGE_ERROR for result in response.results):
+            found.add(broker.broker)
+    return frozenset(found)
 
 
 # --- controllers --------------------------------------------------------------------------------------------
@@ -157,17 +169,17 @@ def _has_active(client: ClusterClient) -> bool:
     """Whether an active controller answers at once. The voters may be others than those of the file."""
     topics = [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]
     try:
-        response = client.ask_quickly(DESCRIBE_QUORUM, {"topics": topics}, PROBE_S)
+        response = client.ask_quickly(DESCRIBE_QUORUM, {"topics": topics}, ACTIVE_WITHIN_S)
     except CommandFailed:
         return False
     return not response.error_code and not response.topics[0].partitions[0].error_code
 
 
-def require_controllers(client: ClusterClient) -> None:
+def require_controllers(client: ClusterClient, otherwise: str = "Nothing can be changed now") -> None:
     """Fail at once, and with the cause, where the cluster could not decide anything."""
     found = find_controllers(client)
     if not found.decide:
-        raise CommandFailed(f"Nothing can be changed now: {without_controllers(found)}")
+        raise CommandFailed(f"{otherwise}: {without_controllers(found)}")
 
 
 def check_controllers(bootstrap: str) -> None:
@@ -206,17 +218,24 @@ def causes(found: Survey) -> list[str]:
             f"{start_command(min(found.down))}"
         )
     fenced = [each.broker for each in found.cluster.brokers.values() if each.fenced]
-    if waiting := [each for each in fenced if each not in found.down]:
+    for broker in fenced:
+        if broker not in found.down and broker not in found.unwritable:
+            said.append(
+                f"Broker {broker} is up and fenced: it is starting, or does not reach the controllers; "
+                "see its broker.log."
+            )
+    for broker in sorted(found.unwritable):
         said.append(
-            f"Broker {_listed(waiting)} is up and fenced: it is starting, or does not reach the controllers; "
-            "see its broker.log."
+            f"Broker {broker} cannot write to its disk: it is full or failing. Free space or replace the "
+            "disk, then restart the broker; its broker.log names the partitions."
         )
-    for broker, replicas in sorted(found.unwritable.items()):
+    waiting = [_offline(each, found) for each in found.offline if not _is_internal(each)]
+    said += waiting[:SHOWN_MAX]
+    if len(waiting) > SHOWN_MAX:
         said.append(
-            f"Broker {broker} cannot write to {count(replicas, 'partition')}: its disk is full or failing. "
-            "Free space or replace the disk, then restart the broker; its broker.log names the partitions."
+            f"{count(len(waiting) - SHOWN_MAX, 'more partition')} without a leader; "
+            "`tidelog cluster describe` lists all."
         )
-    said += [_offline(each, found) for each in found.offline if not _is_internal(each)][:SHOWN_MAX]
     if internal := [each for each in found.offline if _is_internal(each)]:
         topics = ", ".join(sorted({each.topic for each in internal}))
         said.append(
@@ -239,7 +258,10 @@ def _offline(partition: Partition, found: Survey) -> str:
         what = f"waits for its {rule.leader}, broker {partition.replicas[0]}"
     else:
         what = "has no leader"
-    way = "" if able or rule is None else f"; if they are lost for good: `tidelog topic {rule.by_hand}`"
+    is_lost = not able and rule is not None and any(each not in found.down for each in partition.replicas)
+    way = (
+        "" if not is_lost or rule is None else f"; if they are lost for good: `tidelog topic {rule.by_hand}`"
+    )
     return f"{name} {what}: no writes; {reads}{way}."
 
 

@@ -89,10 +89,10 @@ def _name(partition: Partition) -> tuple[str, int]:
 def _state(broker: Broker, found: Survey, resting: set[int]) -> str:
     if broker.broker in found.down:
         return "down"
-    if broker.fenced:
-        return "fenced"
     if broker.broker in found.unwritable:
         return "disk failed"
+    if broker.fenced:
+        return "fenced"
     return "drained" if broker.broker in resting else "up"
 
 

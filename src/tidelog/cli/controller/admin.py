@@ -5,7 +5,7 @@ from uuid import UUID
 
 from tidelog.cli.cluster_client import ClusterClient, check
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import Address
+from tidelog.cli.reach import Address, refused
 
 DESCRIBE_QUORUM, ADD_VOTER, REMOVE_VOTER = 55, 80, 81
 METADATA_LOG = "__cluster_metadata"
@@ -73,6 +73,9 @@ def look(client: ClusterClient) -> Quorum:
 
     nodes = [row(each, VOTER) for each in partition.current_voters]
     nodes += [row(each, OBSERVER) for each in partition.observers]
+    # The active controller may have heard of a node a moment before it ended.
+    down = refused([each.address for each in nodes if each.address is not None])
+    nodes = [each._replace(heard_ms=None) if each.address in down else each for each in nodes]
     return Quorum(partition.leader_epoch, partition.high_watermark, sorted(nodes))
 
 

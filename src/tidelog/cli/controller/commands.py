@@ -33,7 +33,7 @@ def list_(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     Example: tidelog controller list
     """
     with ClusterClient(bootstrap) as client:
-        require_controllers(client)
+        require_controllers(client, "The controllers cannot be asked")
         quorum = controller_admin.look(client)
     rows = [_row(node) for node in quorum.nodes]
     if json:

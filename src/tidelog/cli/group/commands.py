@@ -47,7 +47,7 @@ def list_(
         print("No such groups." if states else "No consumer groups yet.")
     if unheard:  # Part of the groups is not the answer to which groups there are.
         raise CommandFailed(
-            f"The groups of broker {' and '.join(map(str, unheard))} are not listed: it does not answer. "
+            f"Groups of broker {' and '.join(map(str, unheard))} are not listed: no answer. "
             "`tidelog cluster status` says what to start."
         )
 

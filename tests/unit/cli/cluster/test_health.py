@@ -22,7 +22,7 @@ BROKERS = {number: Broker(number, address, None, fenced=False) for number, addre
 LED = Partition("orders", 0, 1, [1, 2, 3], [1, 2, 3])
 INTERNAL = Partition("__consumer_offsets", 7, 1, [1, 2, 3], [1, 2, 3])
 ALL_THERE = Controllers(ADDRESSES, frozenset(), decide=True)
-WELL = Survey(Cluster("c", 1, BROKERS, [LED, INTERNAL]), frozenset(), ALL_THERE, [], [], [], {}, {})
+WELL = Survey(Cluster("c", 1, BROKERS, [LED, INTERNAL]), frozenset(), ALL_THERE, [], [], [], frozenset(), {})
 
 
 def survey(**changed: Any) -> Survey:
@@ -66,9 +66,9 @@ def test_a_primary_is_waited_for() -> None:
 
 
 def test_a_disk_that_takes_no_writes() -> None:
-    found = survey(unwritable={3: 2})
+    found = survey(unwritable=frozenset({3}))
     assert found.level == DEGRADED
-    assert causes(found)[0].startswith("Broker 3 cannot write to 2 partitions: its disk is full or failing.")
+    assert causes(found)[0].startswith("Broker 3 cannot write to its disk: it is full or failing.")
 
 
 def test_too_few_replicas_for_acks_all() -> None:
