@@ -40,7 +40,7 @@ class Operator:
         return found
 
     def away(self) -> list[int]:
-        return [row["broker"] for row in self.status()["brokers"] if row["state"] == "fenced"]
+        return [row["broker"] for row in self.status()["brokers"] if row["state"] in ("fenced", "down")]
 
     def partitions(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.run("topic", "describe", TOPIC, "--json"))["partitions"]

@@ -118,7 +118,9 @@ def test_a_lost_log_is_made_again_from_the_records(
     (file,) = {row.file for row in rows.selectExpr("_metadata.file_path as file").collect()}
     Path(urlparse(file).path).unlink()
     found = run_verify(spark, Verify(str(target), bootstrap))
-    assert found.counts == {"removed": 9} and "9 of the archived records" in found.findings[0].detail
+    # It was merged with the records of the second incarnation, which the topic still has.
+    assert found.counts == {"removed": 9, "missing": 5}
+    assert any("9 of the archived records" in each.detail for each in found.findings)
 
 
 def test_a_restore_is_complete_and_values_that_were_dropped_are_not_restored_as_empty(
