@@ -184,9 +184,12 @@ def quorum(client: ClusterClient) -> dict[str, Any]:
     }
 
 
-def controllers_of(client: ClusterClient) -> tuple[int, ...]:
-    """The voters of the metadata log."""
-    return tuple(each["controller"] for each in quorum(client)["controllers"] if each["role"] != "observer")
+def unless_fenced(client: ClusterClient, brokers: list[int]) -> list[int]:
+    """Those of the brokers that may coordinate something: a fenced one does not."""
+    if not brokers:
+        return []
+    unfenced = {each.broker for each in look(client).unfenced}
+    return [broker for broker in brokers if broker in unfenced]
 
 
 # --- changing -----------------------------------------------------------------------------------------------

@@ -165,6 +165,16 @@ def _voters(client: ClusterClient) -> dict[int, Address]:
     return {}
 
 
+def controllers_of(client: ClusterClient) -> tuple[int, ...]:
+    """The voters of the metadata log, as the active controller knows them; without one, as the configuration
+    names them.
+    """
+    if not _has_active(client):
+        return tuple(_voters(client))
+    controllers = cluster_admin.quorum(client)["controllers"]
+    return tuple(each["controller"] for each in controllers if each["role"] != "observer")
+
+
 def _has_active(client: ClusterClient) -> bool:
     """Whether an active controller answers at once. The voters may be others than those of the file."""
     topics = [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
+from tidelog.cli.cluster.admin import unless_fenced
 from tidelog.cli.cluster_client import ClusterClient, check
 from tidelog.cli.failure import CommandFailed
 
@@ -48,7 +49,7 @@ def list_groups(client: ClusterClient, states: Collection[str]) -> Groups:
         names = "Stable, Empty, Dead, PreparingRebalance and CompletingRebalance"
         raise CommandFailed(f"--state takes {names}, not '{sorted(unknown)[0]}'.")
     kept = [row for row in rows if not wanted or row["state"].lower() in wanted]
-    return Groups(sorted(kept, key=lambda row: str(row["group"])), unheard)
+    return Groups(sorted(kept, key=lambda row: str(row["group"])), unless_fenced(client, unheard))
 
 
 def check_coordinator(bootstrap: str, group: str) -> None:

@@ -4,6 +4,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.cluster import admin as cluster_admin
+from tidelog.cli.cluster.health import controllers_of
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
@@ -37,7 +38,7 @@ class Live(NamedTuple):
 def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False) -> Live:
     """Everything at once: brokers, controllers, and every partition with its topic's settings."""
     cluster = cluster_admin.look(client)
-    controllers = cluster_admin.controllers_of(client)
+    controllers = controllers_of(client)
     found: dict[str, list[cluster_admin.Partition]] = {}
     for each in cluster.partitions:
         if internal or not each.topic.startswith("__"):

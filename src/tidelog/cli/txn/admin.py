@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tidelog.cli.cluster.admin import unless_fenced
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import Address
 from tidelog.cli.txn.client import TxnClient
@@ -55,7 +56,8 @@ def list_transactions(client: TxnClient, states: Sequence[str], longer_than_s: f
             }
             for each in response.transaction_states
         ]
-    return Transactions(sorted(rows, key=lambda row: str(row["transactional_id"])), sorted(unheard))
+    rows.sort(key=lambda row: str(row["transactional_id"]))
+    return Transactions(rows, sorted(unless_fenced(client, unheard)))
 
 
 def _label(state: str) -> str:
