@@ -173,7 +173,7 @@ def read_unconfirmed(patch: pytest.MonkeyPatch) -> None:
 
 def out_of_range_at_the_backup(patch: pytest.MonkeyPatch) -> None:
     """A backup that has less than a reader has seen tells it that the place does not exist."""
-    patch.setattr(partitions, "stand_in", lambda partition, present: NO_BROKER)
+    patch.setattr(partitions, "stand_in", lambda partition, present, **_: NO_BROKER)
     patch.setattr(Partition, "_serves_beside", lambda self, follower, rack: True)
 
 

@@ -109,10 +109,13 @@ def credit_the_newest_heartbeat(patch: pytest.MonkeyPatch) -> None:
         self._sent_ms.clear()
 
     patch.setattr(BrokerLifecycle, "_heartbeat_answered", answered)
+    patch.setattr(BrokerLifecycle, "give_up", lambda self: None)
 
 
 def take_being_fenced_for_being_heard(patch: pytest.MonkeyPatch) -> None:
-    """Whatever the controllers answer, a broker takes it for a sign that it may lead on."""
+    """Whatever the controllers answer, a broker takes it for a sign that it may lead on. One that cannot write
+    its metadata log gives its session up in any case, so that is taken out, too.
+    """
     original = BrokerLifecycle._heartbeat_answered
 
     def answered(self: BrokerLifecycle, got: Any) -> None:

@@ -229,7 +229,7 @@ def test_an_empty_disk_and_one_copy_is_for_an_operator() -> None:
     assert (group.ends(), group.proposals) == ([0, 2], [])
     restoring = group.at(A).restorer
     assert isinstance(restoring, Restoring)
-    assert "its disk was replaced" in restoring.problem
+    assert "the last primary's disk was replaced" in restoring.problem
 
 
 def test_a_backup_answers_in_the_new_epoch_only() -> None:
