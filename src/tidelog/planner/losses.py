@@ -54,8 +54,12 @@ def _majority_without(where: Placement, away: frozenset[int]) -> bool:
 
 
 def _leader_is_replaced(terms: Terms, where: Placement, faults: Faults) -> bool:
-    """Another replica leads at some time while the leader is away, or the leader's data is gone."""
+    """Another replica leads at some time while the leader is away, or the leader's data is gone. Without a
+    majority of the controllers all sessions end, and the next active controller may appoint another replica.
+    """
     leader = where.replicas[LEADER]
+    if terms.replicas > 1 and not _majority_without(where, faults.away):
+        return True
     if leader in faults.disk_lost or (leader in faults.power_lost and not terms.synced):
         return True
     return leader in faults.away and terms.replicas > 1 and _majority_without(where, frozenset({leader}))
