@@ -109,7 +109,6 @@ def credit_the_newest_heartbeat(patch: pytest.MonkeyPatch) -> None:
         self._sent_ms.clear()
 
     patch.setattr(BrokerLifecycle, "_heartbeat_answered", answered)
-    patch.setattr(BrokerLifecycle, "give_up", lambda self: None)
 
 
 def take_being_fenced_for_being_heard(patch: pytest.MonkeyPatch) -> None:
@@ -122,6 +121,7 @@ def take_being_fenced_for_being_heard(patch: pytest.MonkeyPatch) -> None:
         original(self, got._replace(fenced=False))
 
     patch.setattr(BrokerLifecycle, "_heartbeat_answered", answered)
+    patch.setattr(BrokerLifecycle, "give_up", lambda self: None)
 
 
 def give_up_behind_the_end_only(patch: pytest.MonkeyPatch) -> None:
