@@ -112,8 +112,8 @@ def credit_the_newest_heartbeat(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_being_fenced_for_being_heard(patch: pytest.MonkeyPatch) -> None:
-    """Whatever the controllers answer, a broker takes it for a sign that it may lead on. One that cannot write
-    its metadata log gives its session up in any case, so that is taken out, too.
+    """Whatever the controllers answer, a broker takes it for a sign that it may lead on. One that cannot
+    write its metadata log gives its session up in any case, so that is taken out, too.
     """
     original = BrokerLifecycle._heartbeat_answered
 
