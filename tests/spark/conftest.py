@@ -30,6 +30,10 @@ SESSION_SETTINGS = {
     "spark.sql.streaming.stopTimeout": "60000",
 }
 
+# Every JVM of these tests is short-lived: compiling its code well takes longer than running it.
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JVM)
+
 CreateTopic = Callable[..., str]
 
 # The first test pays for the session and for Spark's first jobs, which takes minutes on a busy machine.

@@ -182,4 +182,5 @@ def _mandate(partition: PartitionImage) -> Mandate:
         sound,
         partition.unclean_epoch == epoch,
         partition.copies,
+        partition.acted_epoch,
     )

@@ -16,6 +16,10 @@ The last leader decides this itself, if it has kept everything that it held. Eve
 its log, so where another log differs from it, ours included, that log has records that were never
 acknowledged. We copy the last leader's log.
 
+A log without a record of the last leader's epoch that diverges from ours before the first such record is
+ignored: the last leader held every acknowledged record when it wrote that one, and our log is its log up to
+there. So the replica that was out of sync when all others lost power needs no operator.
+
 Where the controllers choose among members (``last_member_decides``), we were the last replica that held
 everything, and lost at most the unsynced end of our log. So what we have left is committed history, and a log
 that diverges from it has records that were never committed, even if they have a higher epoch: a leader also
@@ -71,6 +75,7 @@ class Mandate(NamedTuple):
     # The smallest number of copies that was enough for an acknowledgement, if it is less than the topic
     # requires now; otherwise 0.
     copies: int = 0
+    acted_epoch: int = NO_EPOCH  # epoch of the last leader that could acknowledge records
 
 
 def has_heard_enough(mandate: Mandate, copies: int, heard: AbstractSet[int]) -> bool:
@@ -375,21 +380,34 @@ class Restoring(NoRestorer):
         return not mandate.forced and replica == mandate.last_leader and replica in mandate.sound
 
     def _is_discarded(self, replica: int, parting: tuple[int, int]) -> bool:
-        """The logs diverge. Ours is the right one if an operator has decided so, or if we are the last
-        member; if the last leader has responded, its log is; otherwise we stop.
+        """The logs diverge. Ours is the right one if an operator has decided so, if we are the last member,
+        or if the other one is superseded; if the last leader has responded, its log is; otherwise we stop.
         """
         last_leader = self.mandate.last_leader
         is_decided = last_leader in self._tails and self._has_the_last_word(last_leader)
-        if self.mandate.forced or self._own_log_decides or (is_decided and replica != last_leader):
-            self._discarded.add(replica)
-            return True
         epoch, end_offset = parting
         own_end, their_end = self._driver.log.end_offset, self._tails[replica].end_offset
+        offset = min(end_offset, own_end, their_end)
+        is_ours = self.mandate.forced or self._own_log_decides or self._is_superseded(replica, offset)
+        if is_ours or (is_decided and replica != last_leader):
+            self._discarded.add(replica)
+            return True
         self._give_up(
-            f"its log and that of broker {replica} diverge at offset {min(end_offset, own_end, their_end)} "
+            f"its log and that of broker {replica} diverge at offset {offset} "
             f"(epoch {epoch}): its own log ends at {own_end}, the other at {their_end}"
         )
         return False
+
+    def _is_superseded(self, replica: int, offset: int) -> bool:
+        """Whether the last leader had another history at ``offset``, where the logs diverge: it held every
+        acknowledged record when it wrote its first one. We still have that one, and the other replica has
+        nothing that was written since.
+        """
+        acted_epoch, log = self.mandate.acted_epoch, self._driver.log
+        if acted_epoch == NO_EPOCH or self._tails[replica].last_epoch >= acted_epoch:
+            return False
+        first = log.epochs.end_offset_for(acted_epoch - 1, log.end_offset)[1]
+        return offset <= first and log.epochs.epoch_at(first) == acted_epoch
 
     def _give_up(self, problem: str) -> None:
         if self.problem != problem:

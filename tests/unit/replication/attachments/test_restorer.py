@@ -59,14 +59,19 @@ class Group:
     def at(self, me: int) -> ReplicaDriver:
         return self.hosts[me].drivers[KEY]
 
-    def appoint(self, *, epoch: int = 9, last_leader: int = A, forced: bool = False) -> "Group":
+    def appoint(
+        self, *, epoch: int = 9, last_leader: int = A, forced: bool = False, acted_epoch: int = -1
+    ) -> "Group":
         for backup in self.replicas[1:]:
             self.at(backup).follow(epoch, A, self.replicas, 0)
         if forced:
             for each in self.replicas:
                 self.at(each).unclean_epoch = epoch
         sound = frozenset(self.replicas[1:])
-        self.hosts[A].restore(self.at(A), Mandate(epoch, self.replicas, 0, last_leader, sound, forced))
+        mandate = Mandate(
+            epoch, self.replicas, 0, last_leader, sound, forced, copies=0, acted_epoch=acted_epoch
+        )
+        self.hosts[A].restore(self.at(A), mandate)
         self.clock.advance(500)
         return self
 
@@ -200,6 +205,27 @@ def test_also_when_ours_is_the_longer_one() -> None:
     group = Group(a="000222", b="00011").appoint()
     assert group.ends() == [6, 5]
     assert group.proposals == []
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "acted_epoch", "superseded"),
+    [
+        ("000222", "00011", 2, True),
+        ("0002", "00011111", 2, True),
+        ("00022233", "00011", 2, True),  # What came after the acting leader does not matter.
+        ("000222", "00011", 3, False),  # The last leader's first record is lost.
+        ("000222", "00011", 1, False),  # The other log has records of the last leader, and ours has none.
+        ("000333", "00011122", 2, False),
+        ("00222", "00111333", 2, False),  # It has newer records than the last leader that we know of.
+    ],
+)
+def test_a_log_that_the_last_leader_superseded(a: str, b: str, acted_epoch: int, superseded: bool) -> None:
+    group = Group(a=a, b=b).appoint(acted_epoch=acted_epoch)
+    assert bool(group.proposals) is superseded
+    if superseded:
+        assert group.confirm().ends() == [len(a), len(a)]
+    else:
+        assert group.ends() == [len(a), len(b)]
 
 
 def test_forced_ours_is_the_right_history() -> None:
