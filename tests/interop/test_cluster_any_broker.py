@@ -155,5 +155,5 @@ def test_a_request_in_flight_outlives_a_change_of_the_controller(tidelog_cluster
         calls.eventually(replaced, "another controller is active")
         first.resume()
         (result,) = wire.receive("create_topics", 7, correlation_id).topics
-        assert result.error_code in (ErrorCode.NONE, ErrorCode.topic_already_exists), result
+        assert result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), result
         assert partitions_of(wire, "in-flight") == 3

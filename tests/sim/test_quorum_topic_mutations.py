@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from noticing import notice
 
 from tidelog.broker.metadata.opening import METADATA_KEY
 from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.broker.quorum import voters as quorum_voters
 from tidelog.broker.quorum.partitions import QuorumPartitions
-from tidelog.errors import CorruptBatch, InvariantViolation
+from tidelog.errors import CorruptBatch
 from tidelog.log import reading
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.election import Election
@@ -20,7 +21,6 @@ from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.view import YES
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.plan import ProducerPlan
-from tidelog.sim.run import run
 from tidelog.sim.stories import quorum_topics as stories
 from tidelog.sim.telling import StoryFailed
 
@@ -107,12 +107,7 @@ MUTATIONS = [
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.patch.__name__)
 def test_a_seed_notices(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation.patch(monkeypatch)
-    for seed in range(MAX_SEEDS):
-        try:
-            run("quorum", seed, **mutation.wanted)
-        except (Violation, InvariantViolation):
-            return
-    pytest.fail(f"{MAX_SEEDS} seeds ran without noticing {mutation.patch.__name__}")
+    notice("quorum", mutation.patch.__name__, MAX_SEEDS, mutation.wanted)
 
 
 # --- what only stories notice: nothing is lost, but the promise is broken -----------------------------------

@@ -19,8 +19,8 @@ from .arrived import consume
 from .on_request import on_request
 from .processes import Pipeline
 
-RECORDS = 15_000
-IN_STEPS = ("--option", "maxOffsetsPerTrigger=1500")
+RECORDS = 6_000
+IN_STEPS = ("--option", "maxOffsetsPerTrigger=1000")
 
 
 def create(cluster: Cluster, *names: str) -> None:
@@ -89,7 +89,7 @@ def test_a_transformation_survives_its_driver_and_a_broker(tidelog_cluster: Clus
     file.write_text(
         f"""
         sources:
-          numbers: {{topic: in, format: json, schema: "n long", options: {{maxOffsetsPerTrigger: 1500}}}}
+          numbers: {{topic: in, format: json, schema: "n long", options: {{maxOffsetsPerTrigger: 1000}}}}
         sql: select n, n * 2 as twice from numbers
         output: {{topic: out, key: n}}
         checkpoint: {tmp_path / "state"}
