@@ -4,13 +4,15 @@ import pytest
 
 from tidelog.sim.explore import SCOPES
 
-# Half a minute of processor time each at most. Where the processor is shared, that can take minutes.
+# Some seconds of processor time each. Where the processor is shared, that can take minutes.
 pytestmark = pytest.mark.timeout(600)
 
 # Small enough for every state within their budgets.
 WHOLE = frozenset({"modes"})
-# Less than `tidelog sim --explore` does. With the rule that it is about taken out, "forget" needs 4 steps.
-DEPTHS = {"forget": 5}
+# Less than `tidelog sim --explore` does, to the depth that takes seconds. With the rules that they are about
+# taken out, "forget" and "repair-again" need 4 steps, "repair" 5, "proposals" 9: test_explore_mutations.py goes that
+# far.
+DEPTHS = {"proposals": 7, "forget": 4, "removed-logs": 4, "repair": 4, "repair-again": 3}
 
 
 @pytest.mark.parametrize("name", SCOPES)
