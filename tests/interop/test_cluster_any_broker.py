@@ -126,10 +126,11 @@ def test_a_request_outlives_the_controller(tidelog_cluster: Cluster) -> None:
 
 def test_a_request_in_flight_outlives_a_change_of_the_controller(tidelog_cluster: Cluster) -> None:
     """The active controller wrote a decision, and is replaced before it knows that the others have it. It
-    forwards its client's request to its successor: the client does not hear of NOT_CONTROLLER, and finds its topic.
+    forwards its client's request to its successor: the client does not hear of NOT_CONTROLLER, and finds its
+    topic.
 
-    What the others had asked for before they were paused may hold the decision. Then the successor has the topic
-    when the request arrives, and says so, as Kafka does to a client that asks again.
+    What the others had asked for before they were paused may hold the decision. Then the successor has the
+    topic when the request arrives, and says so, as Kafka does to a client that asks again.
     """
     first = tidelog_cluster.controller()
     others = [broker for broker in tidelog_cluster if broker is not first]

@@ -24,7 +24,7 @@ COUNTS = {  # About two minutes of one core; simulation as a whole may take five
     "changes": 16,
 }
 SEEDS = {mode: range(FIRST, FIRST + count) for mode, count in COUNTS.items()}
-QUICK = 2  # So many of each mode belong to `./dev test quick`.
+QUICK = 1  # So many of each mode belong to `./dev test quick`.
 
 
 class ModeSeeds:

@@ -10,8 +10,8 @@ pytestmark = pytest.mark.timeout(600)
 # Small enough for every state within their budgets.
 WHOLE = frozenset({"modes"})
 # Less than `tidelog sim --explore` does, to the depth that takes seconds. With the rules that they are about
-# taken out, "forget" and "repair-again" need 4 steps, "repair" 5, "proposals" 9: test_explore_mutations.py goes that
-# far.
+# taken out, "forget" and "repair-again" need 4 steps, "repair" 5 and "proposals" 9; test_explore_mutations.py
+# goes that far.
 DEPTHS = {"proposals": 7, "forget": 4, "removed-logs": 4, "repair": 4, "repair-again": 3}
 
 

@@ -125,6 +125,7 @@ def _misused() -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_a_class_name_is_defined_once_in_the_core() -> None:
     assert _doubles() - PENDING == set()
 

@@ -132,6 +132,7 @@ def test_plain_broker_arguments_are_taken_and_the_rest_is_left_to_the_full_parse
     assert parse_plain(words) == arguments
 
 
+@pytest.mark.slow
 def test_a_broker_imports_neither_the_help_system_nor_a_client(tmp_path: Path) -> None:
     """They would cost a broker a third of a second and tens of megabytes."""
     (tmp_path / "broker.toml").write_text('"no.such.setting" = 1\n')

@@ -308,6 +308,7 @@ class TestExpiry:
         assert groups.offset(partition=1) == 6
         assert fetch(groups.successor()) == [("t", 1, 6, 0)]
 
+    @pytest.mark.slow
     def test_of_very_many_groups(self, groups: Groups) -> None:
         for number in range(1000):
             groups.commit_offset(5, group=f"group-{number}")

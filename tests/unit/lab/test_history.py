@@ -42,6 +42,7 @@ def test_what_is_added_is_written_in_order_and_without_what_was_not_said(tmp_pat
     assert fault["name"] == "kill -9 of broker 1" and abs(int(str(fault["time_us"])) - now_us()) < 60_000_000
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_whole_lines_and_the_next_one_begins_its_own(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)])

@@ -279,6 +279,7 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
+@pytest.mark.slow
 def test_readers_believe_what_was_written(seed: int) -> None:
     life = Life(seed)
     for _ in range(STEPS):

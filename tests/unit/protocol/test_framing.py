@@ -137,6 +137,7 @@ class TestTrueBatches:
 
     @pytest.mark.parametrize("count", [8191, 8192, 8193, 8200, 20_000])
     @pytest.mark.parametrize("step_ms", [0.0, 0.001, 0.01, 0.1, 1.0])
+    @pytest.mark.slow
     def test_of_many_records(self, steps: int, count: int, step_ms: float) -> None:
         assert agrees(
             encode_batch([Record(n, NOW_MS + int(n * step_ms), None, b"v" * 10) for n in range(count)])
@@ -179,6 +180,7 @@ class TestLies:
             if agrees(batch):
                 assert validate_records(batch).max_timestamp == batches.parse_header(batch).max_timestamp
 
+    @pytest.mark.slow
     def test_each_byte_of_the_framing_changed(self, steps: int) -> None:
         """Of a run, whose first and last records alone are never opened."""
         records = [Record(n, NOW_MS + n // 60, b"k%04d" % n, b"v" * 80, (("h", b"x"),)) for n in range(200)]
@@ -258,6 +260,7 @@ class TestLies:
             assert not agrees(resealed(bad)), begin
 
     @pytest.mark.parametrize("sizes", [[0], [0, 1], [0] * 40 + [1] * 40, [0, 0, 0, 1]])
+    @pytest.mark.slow
     def test_few_records_are_looked_at_whatever_comes(
         self, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
     ) -> None:

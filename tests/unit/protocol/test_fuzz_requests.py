@@ -53,6 +53,7 @@ def fits(api_key: int, version: int, data: bytes) -> bool:
 
 @settings(max_examples=500)
 @given(api=st.sampled_from(ALL_VERSIONS), data=st.binary(max_size=120))
+@pytest.mark.slow
 def test_random_bytes(api: tuple[int, int], data: bytes) -> None:
     try:
         decode(*api, data)
@@ -62,6 +63,7 @@ def test_random_bytes(api: tuple[int, int], data: bytes) -> None:
 
 @settings(max_examples=500)
 @given(api=st.sampled_from(PLAIN_VERSIONS), data=st.data())
+@pytest.mark.slow
 def test_changed_bytes(api: tuple[int, int], data: st.DataObject) -> None:
     broken = bytearray(request_body(*api, PLAIN_REQUESTS[api[0]]))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -117,6 +119,7 @@ def test_the_walk_ends_where_the_request_ends(api_key: int, version: int) -> Non
     )
 
 
+@pytest.mark.slow
 def test_every_request_kio_knows_can_be_walked() -> None:
     """Also of APIs that come later: a field of a kind the walk does not know would be a hole in the guard."""
     for api_key in api_key_map:

@@ -236,6 +236,7 @@ class TestMalformed:
 
     @settings(max_examples=400)
     @given(seed=st.integers(0, 1 << 32), codec=codecs, changes=st.integers(1, 4))
+    @pytest.mark.slow
     def test_mutated_records_under_a_right_crc(self, seed: int, codec: Codec, changes: int) -> None:
         chance = random.Random(seed)
         payload = produced()[batches.HEADER_SIZE :]
@@ -258,6 +259,7 @@ class TestMalformed:
         codec=codecs,
         reseal=st.booleans(),
     )
+    @pytest.mark.slow
     def test_mutated_batches(self, position: int, junk: bytes, codec: Codec, reseal: bool) -> None:
         batch = produced(codec)
         position %= len(batch)

@@ -18,6 +18,7 @@ def docs() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_pages_of_this_repository_are_true(docs: ModuleType) -> None:
     assert [str(problem) for problem in docs.stale_pages()] == []
     assert [str(problem) for page in docs.pages() for problem in docs.check_page(page)] == []

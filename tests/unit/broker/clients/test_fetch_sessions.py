@@ -163,6 +163,7 @@ class TestSlots:
 
 
 @given(steps=st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=20))
+@pytest.mark.slow
 def test_a_session_knows_what_a_model_knows(steps: list[tuple[int, bool]]) -> None:
     sessions = FetchSessions(1)
     session = begun(sessions)
@@ -180,6 +181,7 @@ def test_a_session_knows_what_a_model_knows(steps: list[tuple[int, bool]]) -> No
 class TestPartitionsThatDoNotExist:
     """Anybody may request them, and each request of a session may add more."""
 
+    @pytest.mark.slow
     def test_a_session_that_grows_too_large_ends(self, sessions: FetchSessions) -> None:
         session = begun(sessions, *map(part, range(60_000)))
         more = request(session.session_id, 1, *map(part, range(60_000, 120_000)))

@@ -167,6 +167,7 @@ def test_a_batch_that_is_refused_for_good_leaves_a_gap(broker: FakeBroker) -> No
 
 
 @given(st.data())
+@pytest.mark.slow
 def test_any_pattern_of_refusals(data: st.DataObject) -> None:
     """A client with five requests in flight on one connection, which sends refused batches again in order, as
     librdkafka does. Leaders come and go between any two requests.

@@ -95,6 +95,7 @@ class TestFailover:
             cluster.until(cluster.is_whole)
             cluster.check_acknowledged()
 
+    @pytest.mark.slow
     def test_split_votes_do_not_repeat(self) -> None:
         """Two survivors of three that ask at the very same moment."""
         for seed in SEEDS:

@@ -100,6 +100,7 @@ class TestLoneNode:
         cluster.check_acknowledged()
 
     @pytest.mark.parametrize("torn_at", [0, 7])
+    @pytest.mark.slow
     def test_power_lost_at_any_operation_loses_nothing_acknowledged(self, torn_at: int) -> None:
         """Appending, rolling, writing snapshots, dropping segments and old snapshots: every moment."""
         last = self._operations()

@@ -6,6 +6,7 @@ is committed or refused, and when another coordinator takes over. Afterwards cha
 that lives must come to share one generation.
 """
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -226,6 +227,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=200, deadline=None)
 @given(clients=st.integers(1, 5), static=st.integers(0, 3), steps=st.lists(STEPS, max_size=40))
+@pytest.mark.slow
 def test_one_generation_and_nobody_stuck(clients: int, static: int, steps: list[tuple[str, int]]) -> None:
     world = World(clients, static)
     for step, argument in steps:

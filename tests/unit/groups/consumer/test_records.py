@@ -129,6 +129,7 @@ held = st.dictionaries(
 
 @given(group=names, name=names, record=st.builds(CurrentMemberRecord, *[st.integers(-2, 99)] * 2,
        st.sampled_from(MemberState), held, held))  # fmt: skip
+@pytest.mark.slow
 def test_what_members_hold_comes_back(group: str, name: str, record: CurrentMemberRecord) -> None:
     update = Update(RecordKind.CURRENT_MEMBER, name, record)
     assert decode(*encode(group, update)) == (group, update)

@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from confluent_kafka import Producer
 
 from tidelog.client.settings import ClientSettings, OAuthSettings, SaslSettings, TlsSettings
@@ -84,6 +85,7 @@ def test_the_connection_is_that_of_the_other_client() -> None:
     assert (settings["sasl.mechanism"], settings["sasl.username"]) == ("SCRAM-SHA-256", "u")
 
 
+@pytest.mark.slow
 def test_tokens_are_those_of_the_other_client(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("secret\n")

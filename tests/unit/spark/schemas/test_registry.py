@@ -161,6 +161,7 @@ def test_settings_travel_and_do_not_show_the_password() -> None:
     assert "secret" not in repr(settings)
 
 
+@pytest.mark.slow
 def test_tls(server: RegistryServer, tmp_path: Path) -> None:
     number = server.add("s", STRING)
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"

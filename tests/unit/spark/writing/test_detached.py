@@ -35,6 +35,7 @@ def wait_for(file: Path) -> None:
 
 
 @pytest.mark.parametrize("killed_by", [signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.slow
 def test_work_goes_on_without_its_process(tmp_path: Path, killed_by: signal.Signals) -> None:
     begun, killed, done = (tmp_path / name for name in ("begun", "killed", "done"))
     words = [sys.executable, "-c", SCRIPT, str(begun), str(killed), str(done)]

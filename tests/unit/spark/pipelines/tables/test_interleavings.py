@@ -114,6 +114,7 @@ def schedules(first: Work, remover: Work) -> Iterator[Schedule]:
 @pytest.mark.parametrize("remover", [delete_staged, expire])
 @pytest.mark.parametrize("second", [step, merge, archive])
 @pytest.mark.parametrize("first", [step, merge])
+@pytest.mark.slow
 def test_every_row_is_there_once(first: Work, second: Work, remover: Work) -> None:
     for schedule in schedules(first, remover):
         contents = filled()
