@@ -174,7 +174,7 @@ def test_transactions_stay_whole(cluster: Cluster, victim: str, how: object) -> 
     writer = Writer(cluster.bootstrap, "whole")
     writer.start()
     try:
-        for round_ in range(3):
+        for round_ in range(2):
             writer.await_progress()
             struck = (
                 coordinator(cluster, "whole") if victim == "coordinator" else cluster.leader_of("t", round_)

@@ -25,8 +25,6 @@ RECORDS = 250
 KILLS = 3
 TESTS = Path(__file__).parent.parent
 
-every_client = pytest.mark.parametrize("kind", TRANSACTORS, ids=lambda kind: kind.name)
-
 
 class Worker:
     """The process of :mod:`interop.exactly_once`, started again whenever it ends too early."""
@@ -96,8 +94,11 @@ def await_progress(broker: Broker, worker: Worker, chance: random.Random) -> boo
     return not done[-1]
 
 
-@every_client
-@pytest.mark.parametrize("victim", ["client", "broker", "both"])
+@pytest.mark.parametrize(
+    ("kind", "victim"),
+    [(Confluent, "client"), (Confluent, "broker"), *((kind, "both") for kind in TRANSACTORS)],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
 def test_every_record_once_whoever_is_killed(broker: Broker, kind: type[Transactor], victim: str) -> None:
     records = prepare(broker)
     chance = random.Random(f"{kind.name} {victim}")
