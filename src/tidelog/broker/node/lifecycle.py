@@ -55,7 +55,7 @@ class BrokerLifecycle:
         self._sent_ms: dict[int, int] = {}  # when each heartbeat after that one was sent
         self._timer: Timer | None = None
         self._stopped = False
-        self._gave_up = False  # its session, until it is restarted
+        self._gave_up_ms: int | None = None  # when it gave up its session, until it is restarted
         self._left: Callable[[], None] | None = None  # called when this broker may stop
         self._refused_ms: int | None = None  # since when the registration is refused
         self._on_turned_away = on_turned_away
@@ -76,7 +76,8 @@ class BrokerLifecycle:
         """This broker does not learn of decisions any more. Without heartbeats the controllers fence it, and
         appoint it to nothing that it would not hear of.
         """
-        self._gave_up = True
+        if self._gave_up_ms is None:
+            self._gave_up_ms = min(self._services.uptime_ms(), self.session_end_ms)
         self.stop()
 
     def leave(self, left: Callable[[], None]) -> None:
@@ -86,7 +87,14 @@ class BrokerLifecycle:
 
     def alone(self) -> bool:
         """Whether the controllers may have fenced this broker, or made decisions that it does not hear of."""
-        return self._gave_up or self._services.uptime_ms() - self._heard_ms >= self._session_ms
+        return self._services.uptime_ms() >= self.session_end_ms
+
+    @property
+    def session_end_ms(self) -> int:
+        """Until then the controllers do not fence this broker for its silence, and it hears of their
+        decisions.
+        """
+        return self._gave_up_ms if self._gave_up_ms is not None else self._heard_ms + self._session_ms
 
     def _beat(self) -> None:
         if self._stopped:

@@ -241,8 +241,8 @@ class Node:
         self.ports.on_metadata(image)
 
     def _may_be_decided(self) -> bool:
-        """Whether the other controllers may be a majority without this node."""
-        return self.sightings.may_be_decided()
+        """Whether the other controllers may have made decisions without this broker since its session."""
+        return self.sightings.may_have_been_decided(self.membership.session_end_ms)
 
     # --- messages -------------------------------------------------------------------------------------------
 
