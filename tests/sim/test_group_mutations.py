@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tidelog.broker.node.lifecycle import BrokerLifecycle
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import InvariantViolation
 from tidelog.groups.consumer import heartbeats
@@ -58,6 +59,11 @@ def take_old_asks_and_trust(patch: pytest.MonkeyPatch) -> None:
     trust_what_was_so_a_moment_ago(patch)
 
 
+def trust_the_session(patch: pytest.MonkeyPatch) -> None:
+    """Closed connections do not count before the session is over."""
+    patch.setattr(BrokerLifecycle, "controller_lost", lambda self: None)
+
+
 def take_late_markers(patch: pytest.MonkeyPatch) -> None:
     """A marker ends whatever its producer has open."""
     patch.setattr(ProducerStates, "is_late", lambda self, producer_id, epoch, marker: False)
@@ -84,6 +90,7 @@ MUTATIONS: list[tuple[Patch, Callable[[], Story]]] = [
     (take_old_asks_for_new_ones, old_mail.frozen_leader_is_not_followed_still),
     (take_old_asks_and_trust, group_owners.thawed_coordinator_reads_old_mail),
     (trust_what_was_so_a_moment_ago, group_owners.coordinator_that_the_controllers_do_not_hear),
+    (trust_the_session, group_owners.coordinator_whose_connections_closed),
     (take_late_markers, late_markers.copy_that_arrives_in_the_next_transaction),
     (continue_what_was_left_open, hanging.next_transaction_where_the_end_was_lost),
     (end_pending_offsets_too_early, lost_orders.late_marker_beside_pending_offsets),

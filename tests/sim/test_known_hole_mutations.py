@@ -147,6 +147,11 @@ def copy_the_log_with_the_highest_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Restoring, "diverged", diverged)
 
 
+def forget_sessions_of_closed_connections(patch: pytest.MonkeyPatch) -> None:
+    """Whoever is fenced is considered to lead nothing any more."""
+    patch.setattr(isr, "_in_session", lambda partition, available: False)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -165,6 +170,12 @@ MUTATIONS = (
     Mutation(commit_in_doubt, known_holes.followed_again_after_a_forced_election),
     Mutation(commit_what_members_hold, unaware_leaders.follower_lacks_what_members_hold),
     Mutation(appoint_replicas_that_are_added, unaware_leaders.replica_that_is_being_added),
+    Mutation(
+        forget_sessions_of_closed_connections, unaware_leaders.connections_close_before_an_unclean_election
+    ),
+    Mutation(
+        forget_sessions_of_closed_connections, unaware_leaders.connections_close_before_a_forced_election
+    ),
     Mutation(drop_added_replicas_at_once, cancelled_moves.last_leader_was_being_added),
     Mutation(keep_only_the_last_leader, cancelled_moves.newest_log_was_being_added),
     Mutation(copy_the_log_with_the_highest_epoch, last_members.committed_record_of_an_earlier_epoch),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tidelog.broker.partitions import assigning
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.errors import InvariantViolation
 from tidelog.log.shortening import Shortening
@@ -15,6 +16,7 @@ from tidelog.sim.checkers import Violation
 from tidelog.sim.checkers.watermarks import ANYWHERE, Watermarks
 from tidelog.sim.stories import readers as stories
 from tidelog.sim.telling import StoryFailed, Telling
+from tidelog.types import NO_BROKER
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -69,6 +71,11 @@ def bind_who_has_not_heard(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Watermarks, "told", bound)
 
 
+def believe_settings_that_may_be_old(patch: pytest.MonkeyPatch) -> None:
+    """A backup whose primary has ended knows how many copies the primary required."""
+    patch.setattr(assigning, "acting_leader", lambda partition: NO_BROKER)
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
@@ -78,6 +85,7 @@ def bind_who_has_not_heard(patch: pytest.MonkeyPatch) -> None:
         (commit_before_the_beginning, stories.given_up_before_the_beginning),
         (acknowledge_a_beginning_that_is_not_synced, stories.deleted_while_it_was_away),
         (bind_who_has_not_heard, stories.told_before_it_heard_of_a_loss),
+        (believe_settings_that_may_be_old, stories.settings_that_a_backup_has_not_heard_of),
     ],
 )
 def test_a_story_notices(mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch) -> None:

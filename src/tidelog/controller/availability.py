@@ -29,6 +29,9 @@ class BrokerAvailability(NamedTuple):
     unfenced: frozenset[int]
     willing: frozenset[int]  # those of them that are neither shutting down nor drained
     rank: Rank = same_rank
+    # Fenced, but perhaps alive and with a session: they may still act as leaders. Members of an in-sync set
+    # can lead all the same: nothing is committed without them.
+    in_session: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, image: ClusterImage, rank: Rank = same_rank) -> "BrokerAvailability":
@@ -36,7 +39,8 @@ class BrokerAvailability(NamedTuple):
         unwilling = {
             broker for broker in unfenced if image.brokers[broker].leaving or is_drained(image, broker)
         }
-        return cls(unfenced, unfenced - unwilling, rank)
+        in_session = frozenset(node.broker_id for node in image.brokers.values() if node.session_lasts)
+        return cls(unfenced, unfenced - unwilling, rank, in_session)
 
     def hears(self, broker_id: int) -> bool:
         return not self.rank(broker_id) & UNHEARD

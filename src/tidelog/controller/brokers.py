@@ -23,9 +23,12 @@ from tidelog.controller.successions.steps import RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 
 
-def fenced(broker_id: int) -> MetadataRecord:
-    """A broker is taken for dead: from now on it leads no partition and is a member of no in-sync set."""
-    return BrokerFencingChanged(broker_id, True)
+def fenced(broker_id: int, *, session_lasts: bool = False) -> MetadataRecord:
+    """A broker is taken for dead: from now on it leads no partition and is a member of no in-sync set.
+    ``session_lasts``: only its connections closed. If it lives, it considers itself a leader until its
+    session is over.
+    """
+    return BrokerFencingChanged(broker_id, True, session_lasts=session_lasts)
 
 
 def unfenced(broker_id: int) -> MetadataRecord:

@@ -87,6 +87,9 @@ class Controller(Machine):
         self._store = store
         self._timing = timing
         self._deadlines: dict[int, int] = {}  # broker → when it is taken for dead
+        # Broker → when the session that it was given is over on its side. That is later than its deadline if
+        # its connections have closed.
+        self._sessions: dict[int, int] = {}
         self._registered_ms: dict[int, int] = {}  # when brokers registered with this controller
         # Metadata offset that a fenced broker must have applied before it is unfenced. The records that ended
         # its leaderships are before it. An offset that moved with every decision would be hard to reach.
@@ -125,18 +128,23 @@ class Controller(Machine):
         self._must_know.clear()
         self._review.end()
         self._doubt_all()
-        self._deadlines = {
+        brokers = self._store.image.brokers
+        self._sessions = {
             broker_id: max(
                 silent_since_ms.get(broker_id, now_ms) + self._timing.session_ms,
                 now_ms + self._timing.grace_ms,
             )
-            for broker_id, broker in self._store.image.brokers.items()
-            if not broker.fenced
+            for broker_id, broker in brokers.items()
+            if not broker.fenced or broker.session_lasts
+        }
+        self._deadlines = {
+            broker_id: end_ms for broker_id, end_ms in self._sessions.items() if not brokers[broker_id].fenced
         }
 
     def deactivate(self) -> None:
         self.active = False
         self._deadlines.clear()
+        self._sessions.clear()
         self._review.end()
 
     # --- sessions -------------------------------------------------------------------------------------------
@@ -152,20 +160,50 @@ class Controller(Machine):
         for broker_id in silent:
             del self._deadlines[broker_id]
             self._must_know.pop(broker_id, None)
-        effects: Effects = [Submit(Fence(broker_id)) for broker_id in silent]
+        effects: Effects = [Submit(Fence(broker_id)) for broker_id in (*silent, *self._end_sessions(now_ms))]
         if self._review.must_repeat:
             effects.append(Submit(Reconsider()))
         return effects
+
+    def _end_sessions(self, now_ms: int) -> list[int]:
+        """The brokers that were fenced because their connections closed, and now have no session either, as
+        far as it is to be recorded.
+        """
+        known = self._store.image.brokers
+        ended = [
+            broker_id
+            for broker_id, end_ms in self._sessions.items()
+            if end_ms <= now_ms and (broker_id not in known or known[broker_id].fenced)
+        ]
+        for broker_id in ended:
+            del self._sessions[broker_id]
+        return self._without_session() if ended else []
+
+    def _without_session(self) -> list[int]:
+        """Fenced brokers that may act on a session as far as the metadata says, and do not any more. Only if
+        a partition waits for that: with a leader it makes no difference.
+        """
+        image = self._store.image
+        over = [
+            each.broker_id
+            for each in image.brokers.values()
+            if each.session_lasts and each.broker_id not in self._sessions
+        ]
+        missed = leadership.missed(image) if over else frozenset()
+        return [broker_id for broker_id in over if broker_id in missed]
 
     def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> Effects:
         """Its connections closed, so its process is probably dead. It gets a short time to show that it is
         alive, unless it is known to be ``dead``.
         """
-        if not self.active or broker_id not in self._deadlines:
+        if not self.active:
             return []
-        self._doubt_all()
-        deadline = now_ms if dead else now_ms + self._timing.grace_ms
-        self._deadlines[broker_id] = min(self._deadlines[broker_id], deadline)
+        if dead and broker_id in self._sessions:
+            self._sessions[broker_id] = min(self._sessions[broker_id], now_ms)
+        if broker_id in self._deadlines:
+            self._doubt_all()
+            deadline = now_ms if dead else now_ms + self._timing.grace_ms
+            self._deadlines[broker_id] = min(self._deadlines[broker_id], deadline)
         return self.tick(now_ms) if dead else []
 
     def _rank(self, broker_id: int) -> int:
@@ -199,6 +237,7 @@ class Controller(Machine):
         effects: Effects = []
         if not self.active:
             return effects
+        effects += [Submit(Fence(broker_id)) for broker_id in self._without_session()]
         image = self._store.image
         available = BrokerAvailability.of(image)
         if next(leadership.strays(image, available), None) is not None:
@@ -236,12 +275,15 @@ class Controller(Machine):
         self._deadlines[ask.broker_id] = now_ms + self._timing.session_ms
         effects = self._hear(ask.broker_id)
         if ask.leaving:
+            self._sessions[ask.broker_id] = now_ms + self._timing.session_ms
             return [*effects, Submit(Relieve(ask), token)]
         may_return = False
         if broker.fenced and not self._review.in_progress:
             must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
             # It has applied the records that ended its leaderships, so it will not act on outdated metadata.
             may_return = ask.metadata_offset >= must_know
+        if may_return or not broker.fenced:
+            self._sessions[ask.broker_id] = now_ms + self._timing.session_ms
         return [*effects, Submit(RenewSession(ask, may_return), token)]
 
     def _check_sender(self, ask: HeartbeatAsk, broker: BrokerImage | None) -> ErrorCode:
@@ -286,10 +328,13 @@ class Controller(Machine):
     def _fence(self, decision: Fence, image: ClusterImage) -> Decided:
         broker_id = decision.broker_id
         broker = image.brokers.get(broker_id)
-        if broker is None or broker.fenced:
+        session_lasts = self._sessions.get(broker_id, self._now_ms) > self._now_ms
+        if broker is None or (broker.fenced and broker.session_lasts <= session_lasts):
             return Decided([])
-        logger.warning("broker %s is fenced: its session has expired", broker_id)
-        return Decided(self._with_leaders(image, [brokers.fenced(broker_id)]))
+        if not broker.fenced:
+            why = "its connections are closed" if session_lasts else "its session has expired"
+            logger.warning("broker %s is fenced: %s", broker_id, why)
+        return Decided(self._with_leaders(image, [brokers.fenced(broker_id, session_lasts=session_lasts)]))
 
     def _change_in_sync(self, ask: InSyncAsk, image: ClusterImage) -> Decided:
         # A refusal, too, counts only when it is committed. If the leader learned of it earlier, it would give
@@ -326,6 +371,7 @@ class Controller(Machine):
                 f"broker {ask.broker_id} is registered and alive", ErrorCode.DUPLICATE_BROKER_REGISTRATION
             )
         brokers.check_newest(image, ask.broker_id, ask.known_epoch)
+        self._sessions.pop(ask.broker_id, None)
         if known is not None and not known.fenced:
             self._doubt_all()  # Its death went unnoticed, so that of others may have, too.
         empty = known is not None and not same
@@ -385,7 +431,10 @@ class Controller(Machine):
         # others could lead after catching up. How long it waits for that is its own decision.
         if self._review.in_progress or brokers.is_needed(image, broker_id):
             return Decided([], verdict=False)
-        return Decided(self._with_leaders(image, [brokers.fenced(broker_id)]), verdict=True)
+        # It stops when it hears of it.
+        return Decided(
+            self._with_leaders(image, [brokers.fenced(broker_id, session_lasts=True)]), verdict=True
+        )
 
     # --- responses ------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
     fenced: bool = False
     directory: UUID | None = None  # of its data
     leaving: bool = False  # is shutting down: leads only what no other broker can lead
+    session_lasts: bool = False  # fenced because its connections closed: it may still act on its session
 
 
 class PartitionImage(msgspec.Struct, frozen=True):
@@ -225,9 +226,9 @@ class ImageDraft:
                 )
                 self.last_broker_epoch = max(self.last_broker_epoch, broker_epoch)
                 self.gone.pop(broker_id, None)
-            case BrokerFencingChanged(broker_id, fenced, leaving):
+            case BrokerFencingChanged(broker_id, fenced, leaving, session_lasts):
                 self.brokers[broker_id] = msgspec.structs.replace(
-                    self.brokers[broker_id], fenced=fenced, leaving=leaving
+                    self.brokers[broker_id], fenced=fenced, leaving=leaving, session_lasts=session_lasts
                 )
             case BrokerUnregistered(broker_id):
                 del self.brokers[broker_id]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.controller.availability import BrokerAvailability, Rank, same_rank
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
-from tidelog.controller.successions import can_hand_over, force, hand_over, is_led
+from tidelog.controller.successions import can_hand_over, force, hand_over, is_led, may_be_led
 from tidelog.controller.successions.steps import Rules, RulesOf, record_of, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
@@ -88,9 +88,26 @@ def _elect_unclean(place: PartitionPlace, available: BrokerAvailability, rules: 
     if is_led(place.partition, available):
         raise TidelogError("the partition has a leader, or can elect one", ErrorCode.ELECTION_NOT_NEEDED)
     new = force(place.partition, available, rules)
+    if new.leader == NO_BROKER and may_be_led(new, available):
+        in_session = min(available.in_session.intersection(new.replicas))
+        raise TidelogError(
+            f"broker {in_session} may be alive and lead until its session is over; try again",
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        )
     if new.leader == NO_BROKER:
         raise TidelogError("none of the replicas is available", ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     return record_of(place.topic.topic_id, place.number, new)
+
+
+def missed(image: ClusterImage) -> frozenset[int]:
+    """The replicas of partitions that wait until the session of a fenced broker is over."""
+    available = BrokerAvailability.of(image)
+    return frozenset(
+        replica
+        for place in every_place(image)
+        if may_be_led(place.partition, available)
+        for replica in place.partition.replicas
+    )
 
 
 # --- automatic ----------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ class BrokerFencingChanged(msgspec.Struct, frozen=True, tag="broker-fencing-chan
     broker_id: int
     fenced: bool
     leaving: bool = False  # is shutting down: leads only what no other broker can lead
+    session_lasts: bool = False  # fenced because its connections closed: it may still act on its session
 
 
 class BrokerUnregistered(msgspec.Struct, frozen=True, tag="broker-unregistered"):

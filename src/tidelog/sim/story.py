@@ -10,8 +10,10 @@ from typing import Self, cast
 
 from tidelog.config.modes import ISR
 from tidelog.controller import leadership
+from tidelog.controller.availability import BrokerAvailability
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.rules import Rulebook
+from tidelog.controller.successions import may_be_led
 from tidelog.controller.topics import NewTopic
 from tidelog.errors import ErrorCode
 from tidelog.protocol.batch import iterate
@@ -199,10 +201,16 @@ class Story(Telling):
         rules = Rulebook(self.cluster.config)
         epoch = self.partition().leader_epoch
         place = Place(self.cluster.checker.metadata.newest.topics[TOPIC], 0)
+        self.until(self._sessions_are_over, "the end of all sessions of fenced brokers")
         self.cluster.checker.may_force(place)
         self.tell("an operator has another one lead, whatever it lacks")
         self.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=True))
         self.until(lambda: self.is_led_anew(epoch), "the election")
+
+    def _sessions_are_over(self) -> bool:
+        """An election is refused before."""
+        newest = self.cluster.checker.metadata.newest
+        return not may_be_led(self.partition(), BrokerAvailability.of(newest))
 
     def be_damaged(self) -> Self:
         """A has a damaged record in an old segment, and leads: no reader gets it, and A fetches it from the

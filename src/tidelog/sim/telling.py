@@ -104,6 +104,14 @@ class Telling:
         self.tell(f"cut {spoken(ones)} off from {spoken(others)}")
         self.network.part(self.nodes(ones), self.nodes(others))
 
+    def cut_noticed(self, ones: str, others: str) -> None:
+        """The same, and connections close: both ends notice."""
+        self.tell(f"cut {spoken(ones)} off from {spoken(others)}, and close their connections")
+        self.network.part(self.nodes(ones), self.nodes(others))
+        for one in self.nodes(ones):
+            for other in self.nodes(others):
+                self.network.close(one, other, (one, other))
+
     def heal(self) -> None:
         self.tell("heal the network")
         self.network.heal()

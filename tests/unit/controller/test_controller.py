@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.config import BrokerConfig
+from tidelog.controller import leadership
 from tidelog.controller.cluster_settings import values_of
 from tidelog.controller.controller import NEWCOMER_MS, STANDSTILL_MS
 from tidelog.controller.messages import (
@@ -12,8 +13,10 @@ from tidelog.controller.messages import (
     OfflineAsk,
     OfflineGot,
 )
-from tidelog.controller.records import BrokerConfigChanged, TopicCreated
+from tidelog.controller.records import BrokerConfigChanged, TopicConfigChanged, TopicCreated
+from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.types import NO_BROKER
 from unit.controller.active_controllers import GRACE_MS, SESSION_MS, TICK_MS, TOPIC_ID, A, B, C, Cluster
 
 
@@ -103,6 +106,21 @@ class TestRegistration:
         assert cluster.register(A, run=2).error is ErrorCode.NOT_CONTROLLER
 
 
+def lose_all_but(cluster: Cluster, leader: int) -> None:
+    """The others are dead, and out of the in-sync set for good."""
+    for broker in {A, B, C} - {leader}:
+        cluster.beating.discard(broker)
+        cluster.controller.broker_lost(broker, cluster.now_ms, dead=True)
+    cluster.store.write([TopicConfigChanged(TOPIC_ID, {"min.insync.replicas": "1"})])
+    assert cluster.join(leader).error is ErrorCode.NONE
+
+
+def elect_unclean(cluster: Cluster) -> None:
+    rules = Rulebook(BrokerConfig.parse({}))
+    image = cluster.store.image
+    cluster.store.write(leadership.elect(image, "t", 0, rules.at(image), unclean=True))
+
+
 class TestSilence:
     def test_a_silent_broker_is_fenced_after_its_session(self, cluster: Cluster) -> None:
         cluster.beating.discard(A)
@@ -133,6 +151,58 @@ class TestSilence:
     def test_a_broker_known_to_be_dead_is_fenced_at_once(self, cluster: Cluster) -> None:
         cluster.controller.broker_lost(A, cluster.now_ms, dead=True)
         assert A not in cluster.unfenced()
+
+    def test_one_whose_connections_closed_may_act_on_its_session(self, cluster: Cluster) -> None:
+        """It may live, and leads in its own opinion: no other leads that lacks what only it holds."""
+        lose_all_but(cluster, A)
+        cluster.controller.broker_lost(A, cluster.now_ms)
+        cluster.beating.discard(A)
+        cluster.pass_time(GRACE_MS + TICK_MS)
+        assert (A in cluster.unfenced(), cluster.partition().leader) == (False, NO_BROKER)
+        cluster.come(B)
+        with pytest.raises(TidelogError, match=f"broker {A} may be alive"):
+            elect_unclean(cluster)
+        cluster.pass_time(SESSION_MS - GRACE_MS)
+        elect_unclean(cluster)
+        assert cluster.partition().leader == B
+
+    def test_nor_after_a_change_of_the_controller(self, cluster: Cluster) -> None:
+        lose_all_but(cluster, A)
+        cluster.controller.broker_lost(A, cluster.now_ms)
+        cluster.beating.discard(A)
+        cluster.pass_time(GRACE_MS + TICK_MS)
+        cluster.controller.deactivate()
+        cluster.controller.activate(cluster.now_ms)
+        cluster.come(B)
+        cluster.pass_time(SESSION_MS - TICK_MS)
+        with pytest.raises(TidelogError, match=f"broker {A} may be alive"):
+            elect_unclean(cluster)
+        cluster.pass_time(2 * TICK_MS)
+        elect_unclean(cluster)
+
+    @pytest.mark.parametrize("late_ms", [0, GRACE_MS + TICK_MS])
+    def test_one_that_is_dead_has_no_session(self, cluster: Cluster, late_ms: int) -> None:
+        lose_all_but(cluster, A)
+        cluster.controller.broker_lost(A, cluster.now_ms)
+        cluster.beating.discard(A)
+        cluster.pass_time(late_ms)
+        cluster.controller.broker_lost(A, cluster.now_ms, dead=True)
+        cluster.come(B)
+        elect_unclean(cluster)
+        assert cluster.partition().leader == B
+
+    def test_a_session_that_is_over_is_recorded_when_it_matters(self, cluster: Cluster) -> None:
+        """No partition waits for it: then there is no record."""
+        cluster.controller.broker_lost(A, cluster.now_ms)
+        cluster.beating.discard(A)
+        cluster.pass_time(2 * SESSION_MS)
+        assert cluster.store.image.brokers[A].session_lasts
+        for broker in (B, C):
+            cluster.beating.discard(broker)
+            cluster.controller.broker_lost(broker, cluster.now_ms, dead=True)
+        assert cluster.partition().leader == NO_BROKER
+        cluster.pass_time(TICK_MS)
+        assert not cluster.store.image.brokers[A].session_lasts
 
     def test_a_new_controller_gives_everybody_a_session(self, cluster: Cluster) -> None:
         cluster.controller.deactivate()

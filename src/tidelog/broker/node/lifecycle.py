@@ -53,9 +53,11 @@ class BrokerLifecycle:
         )  # when the last heartbeat that got a response was sent
         self._number = 0  # of the last heartbeat
         self._sent_ms: dict[int, int] = {}  # when each heartbeat after that one was sent
+        self._lost_at = 0  # number of the last heartbeat when a controller's connections last closed
+        self._answered = 0  # number of the newest heartbeat that got a response which extends the session
         self._timer: Timer | None = None
         self._stopped = False
-        self._gave_up = False  # its session, until it is restarted
+        self._gave_up_ms: int | None = None  # when it gave up its session, until it is restarted
         self._left: Callable[[], None] | None = None  # called when this broker may stop
         self._refused_ms: int | None = None  # since when the registration is refused
         self._on_turned_away = on_turned_away
@@ -76,7 +78,8 @@ class BrokerLifecycle:
         """This broker does not learn of decisions any more. Without heartbeats the controllers fence it, and
         appoint it to nothing that it would not hear of.
         """
-        self._gave_up = True
+        if self._gave_up_ms is None:
+            self._gave_up_ms = min(self._services.uptime_ms(), self.session_end_ms)
         self.stop()
 
     def leave(self, left: Callable[[], None]) -> None:
@@ -86,7 +89,26 @@ class BrokerLifecycle:
 
     def alone(self) -> bool:
         """Whether the controllers may have fenced this broker, or made decisions that it does not hear of."""
-        return self._gave_up or self._services.uptime_ms() - self._heard_ms >= self._session_ms
+        return self._services.uptime_ms() >= self.session_end_ms
+
+    @property
+    def session_end_ms(self) -> int:
+        """Until then the controllers do not fence this broker for its silence, and it hears of their
+        decisions.
+        """
+        return self._gave_up_ms if self._gave_up_ms is not None else self._heard_ms + self._session_ms
+
+    def controller_lost(self) -> None:
+        """The connections of a controller have closed. It may have fenced this broker for that."""
+        self._lost_at = self._number
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no controller has fenced this broker, as far as it can know. A controller may do so before
+        the session is over, if connections close; a heartbeat that is answered after that shows that none
+        has.
+        """
+        return not self.alone() and self._answered > self._lost_at
 
     def _beat(self) -> None:
         if self._stopped:
@@ -187,6 +209,7 @@ class BrokerLifecycle:
             # session, and may not know the new leaders because its metadata is old.
             if not got.fenced:
                 self._heard_ms = self._sent_ms[got.number]
+                self._answered = max(self._answered, got.number)
             for number in [number for number in self._sent_ms if number <= got.number]:
                 del self._sent_ms[number]
             self.fenced = got.fenced

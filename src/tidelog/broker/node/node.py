@@ -92,7 +92,9 @@ class Node:
         )  # fmt: skip
         self._failed_logs = FailedLogs(self, services, self._ask_controller, self.quorum.note_drop)
         failed = self._failed_logs
-        table = TablePorts(self.membership.alone, self._may_be_decided, failed.went_offline, failed.lost)
+        table = TablePorts(
+            self.membership.alone, self._may_be_decided, failed.went_offline, failed.lost, self._is_certain
+        )
         self.partitions = PartitionTable(self.host, logs, services, self.quorum, table)
         self._promise_confirmations = PromiseConfirmations(
             self, self.host.drivers.get, services, self._ask_controller
@@ -240,9 +242,13 @@ class Node:
     def _apply(self, image: ClusterImage) -> None:
         self.ports.on_metadata(image)
 
+    def _is_certain(self) -> bool:
+        """Whether no controller has fenced this broker, as far as it can know."""
+        return self.membership.is_certain
+
     def _may_be_decided(self) -> bool:
-        """Whether the other controllers may be a majority without this node."""
-        return self.sightings.may_be_decided()
+        """Whether the other controllers may have made decisions without this broker since its session."""
+        return self.sightings.may_have_been_decided(self.membership.session_end_ms)
 
     # --- messages -------------------------------------------------------------------------------------------
 
@@ -267,6 +273,8 @@ class Node:
             self.sightings.forget(peer)
             self.host.peer_lost(peer)
             return
+        if peer in self.metadata.voters.latest:
+            self.membership.controller_lost()
         self.sightings.went_silent(peer)
         self.host.peer_lost(peer)
         self.controller.broker_lost(peer, self._services.uptime_ms())

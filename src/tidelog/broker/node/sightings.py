@@ -28,13 +28,17 @@ class Sightings:
         # in the set. Changed in place, because other objects refer to it.
         self.lost: set[int] = set()
         self._dead_ms: dict[int, int] = {}  # when each peer was found to have ended; no message since
+        # Since when the other controllers are known to be no majority without this node; None: they may be.
+        self._undecided_since_ms: int | None = None
+        self._count_deciders()
 
     def heard(self, peer: int) -> None:
         self._heard_ms[peer] = self._services.uptime_ms()
         if peer in self._silent_since_ms:
             del self._silent_since_ms[peer]
             self.lost.discard(peer)
-            self._dead_ms.pop(peer, None)
+            if self._dead_ms.pop(peer, None) is not None:
+                self._count_deciders()
 
     def went_silent(self, peer: int) -> None:
         if peer not in self._silent_since_ms:
@@ -54,10 +58,13 @@ class Sightings:
         """
         if peer not in self._silent_since_ms:
             return False
+        self._count_deciders()  # What was seen earlier may be too old by now.
         self._dead_ms[peer] = self._services.uptime_ms()
+        self._count_deciders()
         return True
 
     def look(self, now_ms: int, orphaning: AbstractSet[int]) -> None:
+        self._count_deciders()
         self.lost.update(orphaning)
         for peer in self.lost - orphaning:
             if now_ms - self._silent_since_ms[peer] >= self._lost_for_ms:
@@ -78,13 +85,22 @@ class Sightings:
         controllers = self._controllers()
         return len(controllers.ids - self._silent_since_ms.keys()) >= controllers.majority
 
-    def may_be_decided(self) -> bool:
-        """Whether the other controllers may be a majority without this node: not if too many of them have
-        ended. A controller that has started since gives this broker a whole session before it fences it, so
-        the observation is valid for that long.
+    def may_have_been_decided(self, since_ms: int) -> bool:
+        """Whether the other controllers may have been a majority without this node at any time since
+        ``since_ms``: not if too many of them had ended by then, and none has been heard again. That they have
+        ended now is not enough: they may have decided before. A controller that has started since gives this
+        broker a whole session before it fences it, so an observation is valid for that long.
         """
+        self._count_deciders()
+        undecided_ms = self._undecided_since_ms
+        return undecided_ms is None or undecided_ms > since_ms
+
+    def _count_deciders(self) -> None:
         controllers = self._controllers()
-        return len(self._not_ended(controllers) - {self._me}) >= controllers.majority
+        if len(self._not_ended(controllers) - {self._me}) >= controllers.majority:
+            self._undecided_since_ms = None
+        elif self._undecided_since_ms is None:
+            self._undecided_since_ms = self._services.uptime_ms()
 
     def orphaning(self) -> AbstractSet[int]:
         """Brokers that have ended while a majority of the controllers has ended as well, so they cannot be

@@ -13,6 +13,7 @@ import msgspec
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.controller.image import PartitionImage
+from tidelog.controller.successions import acting_leader
 from tidelog.errors import StorageError
 from tidelog.replication.attachments.restorer import Mandate
 from tidelog.replication.driver import ReplicaDriver
@@ -165,8 +166,11 @@ class ElectedAssigner:
 
 
 def stand_in(driver: ReplicaDriver, partition: PartitionImage) -> None:
-    """Confirm the replica as stand-in, unless an unclean election by an operator came later."""
-    if partition.unclean_epoch <= partition.acted_epoch:
+    """Confirm the replica as stand-in, unless an unclean election by an operator came later. Only if the
+    metadata says that there is no leader: whoever knows that knows every earlier change of the settings. If
+    the leader was merely seen to have ended, it may have required more copies than this replica knows of.
+    """
+    if acting_leader(partition) == NO_BROKER and partition.unclean_epoch <= partition.acted_epoch:
         driver.stand_in.stand_in(partition.acted_epoch)
 
 

@@ -72,6 +72,10 @@ def _never() -> bool:
     return False
 
 
+def _always() -> bool:
+    return True
+
+
 class Followed(NamedTuple):
     """What the metadata says of one partition, as far as its replica has acted on it."""
 
@@ -92,6 +96,7 @@ class Partition:
         "_alone",
         "_committed_bytes",
         "_fetch_waiters",
+        "_is_certain",
         "_may_be_decided",
         "config",
         "driver",
@@ -111,9 +116,10 @@ class Partition:
         alone: Callable[[], bool],
         on_role: Callable[["Partition"], None],
         may_be_decided: Callable[[], bool] = _never,
+        is_certain: Callable[[], bool] = _always,
     ) -> None:
         """``alone``: the controllers may have fenced this broker. ``may_be_decided``: there may be a majority
-        of controllers that does so.
+        of controllers that does so. ``is_certain``: none has done so before the session was over.
         """
         self.name = name
         self.driver = driver
@@ -121,6 +127,7 @@ class Partition:
         self.replica = driver.replica
         self._alone = alone
         self._may_be_decided = may_be_decided
+        self._is_certain = is_certain
         self.replica.ask_before_commit(self._safe_end_offset)
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
@@ -208,8 +215,12 @@ class Partition:
 
     @property
     def leads_for_certain(self) -> bool:
-        """Whether it is certain, without asking, that no other broker leads this partition now."""
-        return not (self._alone() and self.driver.successors.may_be)
+        """Whether it is certain, without asking, that no other broker leads this partition now. A broker
+        with a session may have been fenced if its connections closed. Then another member may lead, without
+        which nothing is committed here; but it may have committed more.
+        """
+        doubted = self._alone() or not self._is_certain()
+        return not (doubted and self.driver.successors.may_be)
 
     def when_certain(self, then: Callable[[bool], None]) -> None:
         """Call ``then`` with whether no other broker led when this was called. If so, this broker knows
@@ -220,7 +231,8 @@ class Partition:
         elif self.leads_for_certain:
             then(True)
         else:
-            self.driver.successors.when_all_follow(then, by_hand=self._may_be_decided())
+            by_hand = self._alone() and self._may_be_decided()
+            self.driver.successors.when_all_follow(then, by_hand=by_hand)
 
     # --- writing --------------------------------------------------------------------------------------------
 

@@ -50,6 +50,10 @@ def _never() -> bool:
     return False
 
 
+def _always() -> bool:
+    return True
+
+
 class TablePorts(NamedTuple):
     """Callbacks of the table: for the state of the cluster, and for logs that fail."""
 
@@ -57,6 +61,8 @@ class TablePorts(NamedTuple):
     may_be_decided: Callable[[], bool] = _never  # whether there may be a majority of controllers
     on_offline: Callable[[UUID, int], None] = ignore  # a log cannot be opened
     on_lost: Callable[[UUID, int], None] = ignore  # a voter's log was missing; now empty
+    # Whether no controller has fenced this broker, as far as it can know.
+    is_certain: Callable[[], bool] = _always
 
 
 UNHEARD = TablePorts()
@@ -364,7 +370,9 @@ class PartitionTable:
         self._host.add(driver)
         driver.throttle(throttled_followers(config.leader_replication_throttled_replicas, index))
         ports = self._ports
-        mine = Partition(name, driver, config, ports.alone, self._role_changed, ports.may_be_decided)
+        mine = Partition(
+            name, driver, config, ports.alone, self._role_changed, ports.may_be_decided, ports.is_certain
+        )
         mine.followed = Followed(image, topic.configs, self._settings)
         self._rows[topic.topic_id][index] = mine
         if log.damage:

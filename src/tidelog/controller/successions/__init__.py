@@ -30,6 +30,8 @@ class Succession(NamedTuple):
     with_members: Callable[[PartitionImage, tuple[int, ...], Rules], PartitionImage] = steps.no_members
     # Whether there is a leader, or will be one.
     is_led: Callable[[PartitionImage, BrokerAvailability], bool] = steps.is_led
+    # Whether a leader that was given up may still act on its session, so that no other may be forced yet.
+    may_be_led: Callable[[PartitionImage, BrokerAvailability], bool] = steps.may_not_be_led
     is_restoring: Callable[[PartitionImage], bool] = steps.is_restoring
     # The replica that serves readers while there is no leader.
     stand_in: Callable[..., int] = steps.no_stand_in
@@ -62,6 +64,7 @@ BY_MODE: dict[str, Succession] = {
         isr.next_state,
         isr.force,
         isr.with_members,
+        may_be_led=isr.may_be_led,
         stand_in=isr.stand_in,
         hand_over=lambda partition, leader: led_by(partition, leader, partition.in_sync, partition.eligible),
     ),
@@ -148,6 +151,11 @@ def stand_in(partition: PartitionImage, present: AbstractSet[int], *, undecided:
     if acting_leader(partition) in present:
         return NO_BROKER
     return BY_MODE[partition.mode].stand_in(partition, present, undecided=undecided)
+
+
+def may_be_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
+    """Whether a leader that was given up may still act on its session, so that no other may be forced yet."""
+    return BY_MODE[partition.mode].may_be_led(partition, available)
 
 
 def can_hand_over(partition: PartitionImage) -> bool:

@@ -55,6 +55,18 @@ def _wait_for_word(partition: PartitionImage, members: tuple[int, ...]) -> Parti
     return led_by(partition, leader, partition.in_sync, partition.eligible)
 
 
+def may_be_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
+    """Whether the last leader may still act on its session, and acknowledge records alone if it is alone in
+    the in-sync set. A leader that is not a member would lack them. One that is a member would not: nothing is
+    committed without it.
+    """
+    return partition.leader == NO_BROKER and _in_session(partition, available)
+
+
+def _in_session(partition: PartitionImage, available: BrokerAvailability) -> bool:
+    return not available.in_session.isdisjoint(partition.replicas)
+
+
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
     """The partition with another in-sync set, as its leader proposes."""
     eligible: tuple[int, ...] = ()
@@ -68,7 +80,7 @@ def force(partition: PartitionImage, available: BrokerAvailability, rules: Rules
     """Any available replica leads, whatever it lacks. One that is being added comes last."""
     forced = next_state(partition, available, rules._replace(unclean_allowed=True))
     added = [replica for replica in partition.adding if serves(partition, replica, available)]
-    if forced.leader != NO_BROKER or not added:
+    if forced.leader != NO_BROKER or not added or _in_session(partition, available):
         return forced
     return _look_for_the_end(_led_uncleanly(partition, available.best(added)), available)
 
@@ -120,7 +132,7 @@ def _led_by_other(partition: PartitionImage, available: BrokerAvailability, rule
         members = (last,) if partition.replicas == (last,) else ()  # No other replica could have kept more.
         return led_by(partition, last, members, (), unclean=True)
     known = [replica for replica in present if replica not in partition.adding]
-    if rules.unclean_allowed and known:
+    if rules.unclean_allowed and known and not _in_session(partition, available):
         return _led_uncleanly(partition, available.best(known))
     if partition.leader in available.unfenced:
         # Its log accepts no writes any more, but it is the only replica that can serve readers.

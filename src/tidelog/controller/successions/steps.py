@@ -148,6 +148,10 @@ def is_restoring(partition: PartitionImage) -> bool:
     return partition.leader not in (NO_BROKER, *partition.in_sync)
 
 
+def may_not_be_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
+    return False
+
+
 def is_led(partition: PartitionImage, available: BrokerAvailability) -> bool:
     return partition.leader in partition.in_sync
 

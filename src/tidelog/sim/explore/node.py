@@ -154,6 +154,10 @@ class _Membership(BrokerLifecycle):
     def alone(self) -> bool:
         return False
 
+    @property
+    def is_certain(self) -> bool:
+        return True
+
 
 class _Elsewhere:
     """The metadata log belongs to the controllers."""

@@ -189,6 +189,25 @@ def coordinator_that_the_controllers_do_not_hear() -> Story:
     return story
 
 
+def coordinator_whose_connections_closed() -> Story:
+    """The connections between A and the controllers close: B is appointed long before A's session is over,
+    and an offset is committed there. A has noticed it, and does not serve the old one.
+    """
+    story = GroupStory()
+    expect(story.commit(1, "A"), ErrorCode.NONE)
+    expect(story.offset("A"), 1)
+    story.cut_noticed("A", "XYZ")
+    expect(story.offset("A"), 1)
+    story.until(lambda: story.leader() == "B", "another coordinator")
+    while story.commit(2, "B") is not ErrorCode.NONE:
+        story.run(STEP_MS)
+    expect(story.offset("A"), ErrorCode.NOT_COORDINATOR)
+    expect(story.offset("B"), 2)
+    story.heal()
+    story.until(story.all_in_sync, "the return of A")
+    return story
+
+
 def coordinator_without_controllers() -> Story:
     """All controllers are down. A gets requests for committed offsets and for its members' partitions: it
     responds after B and C have shown that they still follow it.
@@ -211,6 +230,7 @@ def coordinator_without_controllers() -> Story:
 
 STORIES = (
     coordinator_that_the_controllers_do_not_hear,
+    coordinator_whose_connections_closed,
     coordinator_without_controllers,
     member_that_was_thrown_out_in_vain,
     thawed_coordinator_reads_old_mail,

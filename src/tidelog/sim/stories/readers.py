@@ -208,6 +208,40 @@ def deleted_while_it_was_away() -> ReaderStory:
     return story.end()
 
 
+def settings_that_a_backup_has_not_heard_of() -> ReaderStory:
+    """Three copies are required now, and B, disconnected from the controllers, does not know. It fetches a
+    record that C lacks. Primary and controllers are killed: B serves only what it knows to be committed, and
+    the record is lost with the primary's disk.
+    """
+    story = ReaderStory(3, replication_mode="primary-backup", min_insync_replicas="2")
+    story.cluster.confirm_deaths()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("B", "XYZ")
+    story.set_for_topic("min.insync.replicas", "3")
+    story.run(1000)
+    story.cut("A", "C")
+    waiting = story.send()
+    story.run(200)
+    expect(waiting.reply, None)
+    story.tell_logs()
+    story.heal()
+    story.kill("AXY")
+    story.run(600)
+    expect(story.read(at="B"), ["r1"])
+    story.cut("B", "ACXYZ")
+    story.lose_disk("A")
+    story.start("AXY")
+    story.until(lambda: serves(story) and story.in_sync() == "AC", "the return of A")
+    story.heal()
+    story.until(lambda: is_whole(story), "the return of B")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    expect(story.read(), ["r1", "r3"])
+    story.tell_logs()
+    return story
+
+
 STORIES: list[Callable[[], ReaderStory]] = [
     cut_tail_comes_back,
     quiet_partition,
@@ -215,4 +249,5 @@ STORIES: list[Callable[[], ReaderStory]] = [
     settings_from_after_its_time,
     given_up_before_the_beginning,
     deleted_while_it_was_away,
+    settings_that_a_backup_has_not_heard_of,
 ]

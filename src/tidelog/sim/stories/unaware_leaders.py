@@ -1,11 +1,13 @@
 """Decisions that leader and followers have not heard of, because they are disconnected: mode ``isr``,
-``min.insync.replicas=2``, unclean elections allowed.
+``min.insync.replicas=2``, unclean elections allowed, where nothing else is said.
 """
 
+from tidelog.controller import leadership
+from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode
 from tidelog.sim.checkers.batches import entries_between
 from tidelog.sim.stories.durability import DurabilityStory
-from tidelog.sim.story import Sent, Story
+from tidelog.sim.story import TOPIC, Sent, Story
 from tidelog.sim.telling import expect
 
 BETWEEN_WRITES_MS = 100
@@ -67,6 +69,55 @@ def replica_that_is_being_added() -> DurabilityStory:
     return story
 
 
+def connections_close_before_an_unclean_election() -> Story:
+    """A is alone in its set, and all of its connections close. It is fenced at once, but it lives, and
+    acknowledges records until its session is over. B is elected only then.
+    """
+    story = _alone_in_its_set(Story(min_insync_replicas="1", unclean_leader_election_enable="true"))
+    story.cut_noticed("A", "BCXYZ")
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    expect(story.write(at="A"), ErrorCode.NONE)
+    story.until(lambda: story.leader() not in ("A", "nobody"), "an election")
+    return _replaced(story)
+
+
+def connections_close_before_a_forced_election() -> Story:
+    """A is alone in its set, and all of its connections close. It is fenced at once, but it lives. An
+    operator who forces an election is refused until A's session is over.
+    """
+    story = _alone_in_its_set(Story(min_insync_replicas="1"))
+    story.cut_noticed("A", "BCXYZ")
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    story.tell("an operator tries to have another one lead")
+    rules = Rulebook(story.cluster.config)
+    story.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=True))
+    story.run(200)
+    expect(story.leader(), "nobody")
+    expect(story.write(at="A"), ErrorCode.NONE)
+    story.elect_unclean()
+    return _replaced(story)
+
+
+def _alone_in_its_set(story: Story) -> Story:
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("A", "BC")
+    waiting = story.send()
+    story.until(lambda: story.in_sync() == "A", "the departure of both")
+    expect(story.await_answer(waiting), ErrorCode.NONE)
+    return story
+
+
+def _replaced(story: Story) -> Story:
+    story.run(50)
+    expect(story.write(), ErrorCode.NONE)
+    for _ in range(4):
+        expect(story.write(at="A", acks=1), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        expect(story.write(at="A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        story.run(200)
+    story.heal()
+    return story.end_whole("A")
+
+
 def _with_c_behind() -> Story:
     story = Story(unclean_leader_election_enable="true")
     expect(story.write(), ErrorCode.NONE)
@@ -96,4 +147,9 @@ def _tell_ends(story: Story) -> None:
         story.tell(f"  the log of {letter} {ends}")
 
 
-STORIES = (follower_lacks_what_members_hold, replica_that_is_being_added)
+STORIES = (
+    follower_lacks_what_members_hold,
+    replica_that_is_being_added,
+    connections_close_before_an_unclean_election,
+    connections_close_before_a_forced_election,
+)

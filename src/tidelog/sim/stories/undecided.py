@@ -130,4 +130,54 @@ def records_given_up() -> UndecidedStory:
     return story.end()
 
 
-STORIES = (leader_ended, leader_left_alone, leader_cut_off, records_given_up)
+def decided_before_they_ended() -> UndecidedStory:
+    """A, alone in its set, is disconnected, and an operator appoints B. Then two controllers are killed, and
+    A learns only that they have ended: B was appointed before, so A acknowledges nothing more.
+    """
+    story = _alone_in_the_set(UndecidedStory(min_insync_replicas="1"))
+    story.cut("A", "BCXYZ")
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    story.elect_unclean()
+    story.run(500)
+    story.heal()
+    story.kill("XY")
+    for _ in range(3):
+        story.run(500)
+        expect(story.write(at="A", acks=1), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        expect(story.write(at="A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        expect(story.write(at="B"), ErrorCode.NONE)
+    story.start("XY")
+    return story.end_whole("A")
+
+
+def ended_before_they_could_decide() -> UndecidedStory:
+    """A is alone in its set, and two controllers are killed while it has a session: nobody can be appointed,
+    and A goes on.
+    """
+    story = _alone_in_the_set(UndecidedStory(min_insync_replicas="1"))
+    story.kill("XY")
+    for _ in range(3):
+        story.run(1000)
+        expect(story.write(at="A"), ErrorCode.NONE)
+    story.start("XY")
+    story.heal()
+    return story.end_whole("B and C")
+
+
+def _alone_in_the_set(story: UndecidedStory) -> UndecidedStory:
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("A", "BC")
+    waiting = story.send()
+    story.until(lambda: story.in_sync() == "A", "the departure of both")
+    expect(story.await_answer(waiting), ErrorCode.NONE)
+    return story
+
+
+STORIES = (
+    leader_ended,
+    leader_left_alone,
+    leader_cut_off,
+    records_given_up,
+    decided_before_they_ended,
+    ended_before_they_could_decide,
+)

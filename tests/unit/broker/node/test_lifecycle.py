@@ -144,6 +144,20 @@ class TestSessions:
         services.advance(2 * HEARTBEAT_MS)
         assert membership.alone()
 
+    def test_after_the_loss_of_a_controller_only_a_later_heartbeat_makes_certain(self) -> None:
+        """The controller may have fenced this broker, though its session is not over."""
+        services, membership, (*_, before, last) = self.make()
+        self.answer(membership, before)
+        assert membership.is_certain
+        membership.controller_lost()
+        self.answer(membership, last)
+        assert (membership.is_certain, membership.alone()) == (False, False)
+        services.advance(HEARTBEAT_MS)
+        self.answer(membership, last._replace(number=last.number + 1))
+        assert membership.is_certain
+        services.advance(SESSION_MS)
+        assert not membership.is_certain
+
     def test_who_is_fenced_was_given_up(self) -> None:
         _, membership, (*_, last) = self.make()
         self.answer(membership, last, fenced=True)

@@ -19,6 +19,10 @@ class Seen:
             self.sightings.went_silent(peer)
             assert self.sightings.ended(peer)
 
+    def may_have_been_decided(self) -> bool:
+        """While this broker had a session until now."""
+        return self.sightings.may_have_been_decided(self.services.uptime_ms())
+
     def look(self) -> None:
         self.sightings.look(self.services.uptime_ms(), self.sightings.orphaning())
 
@@ -63,17 +67,47 @@ def test_not_where_no_controllers_are_left_to_say_so(seen: Seen) -> None:
 
 
 def test_the_other_controllers_decide_while_they_are_a_majority(seen: Seen) -> None:
-    assert seen.sightings.may_be_decided()
+    assert seen.may_have_been_decided()
     seen.end(2)
-    assert not seen.sightings.may_be_decided()
+    assert not seen.may_have_been_decided()
     assert seen.sightings.orphaning() == frozenset()
 
 
 def test_an_end_that_was_seen_holds_for_a_session(seen: Seen) -> None:
     """One that started since gives this broker a whole session before it takes it for dead."""
     seen.end(2)
+    since_ms = seen.services.uptime_ms()
     seen.services.advance(SESSION_MS)
-    assert seen.sightings.may_be_decided()
+    assert seen.sightings.may_have_been_decided(since_ms)
+
+
+def test_what_they_decided_before_they_ended_counts(seen: Seen) -> None:
+    since_ms = seen.services.uptime_ms()
+    seen.services.advance(1)
+    seen.end(2)
+    assert seen.sightings.may_have_been_decided(since_ms)
+    assert not seen.sightings.may_have_been_decided(since_ms + 1)
+
+
+@pytest.mark.parametrize("is_heard", [False, True])
+def test_so_does_what_they_decided_in_between(seen: Seen, is_heard: bool) -> None:
+    """One of them was heard again, or was not seen to be down for longer than a session."""
+    seen.end(2)
+    since_ms = seen.services.uptime_ms()
+    seen.services.advance(SESSION_MS if not is_heard else 1)
+    if is_heard:
+        seen.sightings.heard(2)
+    seen.end(2)
+    assert seen.sightings.may_have_been_decided(since_ms)
+
+
+def test_an_end_that_is_seen_again_in_time_holds_on(seen: Seen) -> None:
+    seen.end(2)
+    since_ms = seen.services.uptime_ms()
+    for _ in range(3):
+        seen.services.advance(SESSION_MS - 1)
+        seen.end(2)
+    assert not seen.sightings.may_have_been_decided(since_ms)
 
 
 def test_nothing_is_kept_of_who_is_no_node(seen: Seen) -> None:
