@@ -5,6 +5,7 @@ once for all rounds of an experiment. A round that leaves it without full redund
 round gets a new one. Results are there after every round: an interrupted run has what it has.
 """
 
+import itertools
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tidelog.lab.experiment.model import ClusterSpec, Experiment, TopicSpec
-from tidelog.lab.experiment.modes import heading
+from tidelog.lab.experiment.modes import headings
 from tidelog.lab.results import NOT_RUN, Cell, Round
 from tidelog.lab.run import judging
 from tidelog.lab.run.judging import Surroundings
@@ -71,6 +72,7 @@ class ExperimentRunner:
         self._command = command
         self._clusters = 0
         self._is_up = False
+        self._headings = headings(experiment.topics)
         self._rounds: dict[str, list[Round]] = {topic.name: [] for topic in experiment.topics}
         self._cells: dict[str, Cell] = {topic.name: self._empty(topic) for topic in experiment.topics}
 
@@ -153,11 +155,12 @@ class ExperimentRunner:
             )
             self._rounds[spec.name].append(found)
             self._cells[spec.name] = replace(
-                judging.summarised(self._cells[spec.name], self._rounds[spec.name]),
+                judging.summarised(self._cells[spec.name], self._rounds[spec.name], self._experiment.rounds),
                 network=self._target.network,
             )
             self._observer.say(
-                f"{self._experiment.name}, {heading(spec)}, round {number} of {self._experiment.rounds}: "
+                f"{self._experiment.name}, {self._headings[spec.name]}, round {number} of "
+                f"{self._experiment.rounds}: "
                 f"{judgement.sentence}"
             )
 
@@ -202,9 +205,7 @@ class ExperimentRunner:
     def _round_directory(self, number: int) -> Path:
         root = self._kept if self._kept is not None else self._directory / "history"
         name = f"{self._experiment.name.replace(': ', '-')}-{self._target.name}-{number}"
-        found = root / name
-        found.mkdir(parents=True, exist_ok=True)
-        return found
+        return _new_directory(root, name)
 
     def _clean_up(self, directory: Path, record: RoundRecord) -> None:
         if self._kept is None:
@@ -221,7 +222,8 @@ class ExperimentRunner:
         return estimate_s(self._stretched()) / self._experiment.rounds
 
     def _teller(self, number: int, experiment: Experiment) -> "_Teller":
-        return _Teller(self, number, {topic.name: heading(topic) for topic in experiment.topics})
+        pairs = zip(self._experiment.topics, experiment.topics, strict=True)
+        return _Teller(self, number, {named.name: self._headings[spec.name] for spec, named in pairs})
 
     def _tell(
         self, number: int, stage: str, acknowledged: Mapping[str, int], leaders: Mapping[str, int]
@@ -246,7 +248,7 @@ class ExperimentRunner:
             experiment=self._experiment.name,
             title=self._experiment.title,
             target=self._target.name,
-            mode=heading(topic),
+            mode=self._headings[topic.name],
             topic=topic.name,
             settings={"replicas": topic.replicas, "partitions": topic.partitions, **settings_of(topic)},
             source=self._experiment.source,
@@ -265,6 +267,14 @@ class _Teller:
 
     def _by_heading(self, figures: Mapping[str, int]) -> dict[str, int]:
         return {self._headings[topic]: figure for topic, figure in figures.items()}
+
+
+def _new_directory(root: Path, name: str) -> Path:
+    """With a number where there is one already: an account must not see events of another run."""
+    later = (root / f"{name}.{place}" for place in itertools.count(2))
+    found = next(path for path in itertools.chain([root / name], later) if not path.exists())
+    found.mkdir(parents=True)
+    return found
 
 
 def _with_few_logs(spec: ClusterSpec) -> ClusterSpec:

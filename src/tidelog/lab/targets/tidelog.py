@@ -16,7 +16,7 @@ from tidelog.lab.faults.needs import Needs
 from tidelog.lab.faults.parties import Parties
 from tidelog.lab.local.broker import BrokerError
 from tidelog.lab.local.network import NetworkUnavailable
-from tidelog.lab.targets.base import TargetError
+from tidelog.lab.targets.base import TargetError, ended_of
 from tidelog.lab.targets.viewing import Viewer
 
 START_TIMEOUT_S = 60.0
@@ -90,7 +90,10 @@ class TidelogTarget:
         self.cluster.launch(number)
 
     def check(self) -> None:
-        """Faults end brokers, too; whether one ended by itself shows when it is started again."""
+        """Faults end brokers, too: :meth:`ended` says which have, once all faults are healed."""
+
+    def ended(self) -> tuple[int, ...]:
+        return ended_of(self)
 
     def view(self, *topics: str) -> ClusterView:
         return self._viewer.view(*topics)
