@@ -1,6 +1,7 @@
 """What a run of the lab leaves on the terminal and in files, and which exit code it ends with."""
 
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,18 @@ def check_report(path: Path | None) -> None:
         raise CommandFailed(f"{path} is no name of a report; use one that ends in {' or '.join(SUFFIXES)}.")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise CommandFailed(f"The report {path} cannot be written: there is no such directory.")
+
+
+def check_history(path: Path | None) -> None:
+    """The same for histories."""
+    if path is None:
+        return
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise CommandFailed(f"Histories cannot be kept in {path}: {error.strerror or error}.") from error
 
 
 def print_cells(cells: Iterable[Cell]) -> None:

@@ -19,6 +19,7 @@ from tidelog.cli.lab.display import Display
 from tidelog.lab.experiment.model import Experiment
 from tidelog.lab.experiment.parties import NoSuchParty
 from tidelog.lab.faults.errors import FaultError
+from tidelog.lab.history import HistoryFailed
 from tidelog.lab.local.broker import BrokerError
 from tidelog.lab.report.machine import machine as machine_of
 from tidelog.lab.report.machine import versions
@@ -109,6 +110,8 @@ def sentence_of(error: Exception, work: Path) -> str:
         return f"What was written cannot be accounted for: {error}."
     if isinstance(error, ConnectionError):
         return f"The cluster does not answer: {error}."
+    if isinstance(error, HistoryFailed):
+        return f"{error}."
     if isinstance(error, TargetError | FaultError | WorkloadFailed):
         return str(error).strip().splitlines()[0]
     raise error

@@ -23,8 +23,9 @@ from tidelog.lab.run.ports import Observer, Parts, Progress
 from tidelog.lab.run.round import RoundPlayer, RoundRecord
 from tidelog.lab.run.schedule import estimate_s, stretched
 from tidelog.lab.run.topics import Topics, settings_of
-from tidelog.lab.targets.base import Target
+from tidelog.lab.targets.base import Target, TargetError
 
+FREE_BYTES_MIN = 20_000_000  # while it runs
 FEW_LOGS = {"offsets.topic.num.partitions": 5, "transaction.state.log.num.partitions": 5}
 
 
@@ -213,6 +214,14 @@ class ExperimentRunner:
         if not record.is_redundant:
             self._stop()
 
+    def check_space(self) -> None:
+        """TargetError: brokers on a full disk would break promises that they cannot keep there."""
+        for place in filter(None, (self._directory, self._kept)):
+            if place.exists() and (free := shutil.disk_usage(place).free) < FREE_BYTES_MIN:
+                raise TargetError(
+                    f"The disk of {place} is full ({free // 1_000_000} MB left); the round was given up."
+                )
+
     # --- words ----------------------------------------------------------------------------------------------
 
     def _stretched(self) -> Experiment:
@@ -263,6 +272,7 @@ class _Teller:
         self._runner, self._number, self._headings = runner, number, headings
 
     def __call__(self, stage: str, acknowledged: Mapping[str, int], leaders: Mapping[str, int]) -> None:
+        self._runner.check_space()
         self._runner._tell(self._number, stage, self._by_heading(acknowledged), self._by_heading(leaders))
 
     def _by_heading(self, figures: Mapping[str, int]) -> dict[str, int]:
