@@ -26,6 +26,7 @@ from tidelog.lab.run.topics import Topics, settings_of
 from tidelog.lab.targets.base import Target, TargetError
 
 FREE_BYTES_MIN = 20_000_000  # while it runs
+UNFINISHED = "_unfinished-"  # of a round: before the name of its histories
 FEW_LOGS = {"offsets.topic.num.partitions": 5, "transaction.state.log.num.partitions": 5}
 
 
@@ -124,7 +125,11 @@ class ExperimentRunner:
         player = RoundPlayer(
             self._target, experiment, topics, self._parts, directory, self._teller(number, experiment)
         )
-        record = player.play()
+        try:
+            record = player.play()
+        except BaseException:
+            _set_aside(directory)
+            raise
         self._judge(number, experiment, surroundings, record, directory)
         topics.delete()
         self._clean_up(directory, record)
@@ -281,10 +286,19 @@ class _Teller:
 
 def _new_directory(root: Path, name: str) -> Path:
     """With a number where there is one already: an account must not see events of another run."""
-    later = (root / f"{name}.{place}" for place in itertools.count(2))
-    found = next(path for path in itertools.chain([root / name], later) if not path.exists())
+    found = _free(root, name)
     found.mkdir(parents=True)
     return found
+
+
+def _free(root: Path, name: str) -> Path:
+    later = (root / f"{name}.{place}" for place in itertools.count(2))
+    return next(path for path in itertools.chain([root / name], later) if not path.exists())
+
+
+def _set_aside(directory: Path) -> None:
+    """What was not read back would count as lost: ``tidelog pipeline indicators`` leaves such names out."""
+    directory.rename(_free(directory.parent, UNFINISHED + directory.name))
 
 
 def _with_few_logs(spec: ClusterSpec) -> ClusterSpec:
