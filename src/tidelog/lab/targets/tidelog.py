@@ -124,8 +124,9 @@ def _why(error: Exception, directory: Path) -> str:
         return f"There is no space left on the disk of {directory}."
     if isinstance(error, BrokerError):
         text = str(error)
-        last = text.strip().splitlines()[-1]
+        last = text.strip().splitlines()[-1].rstrip(":")
         if "No space left" in text:
             return f"There is no space left on the disk of {directory}."
-        return f"The brokers did not start: {text.partition(';')[0]}. The last line of the log: {last}"
-    return f"The brokers did not start: {error}"
+        told = "" if last.startswith("<") else f" The last line of the log: {last}"
+        return f"The brokers did not start: {text.partition(';')[0]}.{told}"
+    return f"The brokers did not start: {error}."
