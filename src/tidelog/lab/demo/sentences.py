@@ -55,8 +55,8 @@ def _primary_waits(topic: DemoTopic, now: Situation, missing: list[int]) -> str:
     if primary in missing:
         reads = f", and broker {backup} serves reads" if now.leader == backup else ""
         return (
-            f"The primary, broker {primary}, {_state(primary, now)}. No backup takes over by itself: writes wait "
-            f"for the primary{reads}."
+            f"The primary, broker {primary}, {_state(primary, now)}. No backup takes over by itself: writes "
+            f"wait for the primary{reads}."
         )
     if backup in missing and topic.copies > 1:
         return (
