@@ -32,6 +32,8 @@ from tidelog.lab.results import ALLOWED, BROKEN, KEPT, NOT_RUN, Figures, Round
 
 READ_MARGIN_S = 10.0
 """Consumers may lag so much behind writes that go on: a group has to find its coordinator again, too."""
+REACHED_READ_MARGIN_S = 5.0
+"""The same where clients reach the brokers that were hit, which should tell them where to go."""
 
 SHOWN_BACK_OFF_S = 0.5
 SHOWN_NOISE_S = 0.3
@@ -147,9 +149,10 @@ def _availability(promised: Promise, figures: Figures, noise: float) -> list[str
         found.append(f"no write was acknowledged for {stall:.1f} s, and {bound_s:.1f} s were allowed")
     if not (promised.writes_go_on and promised.reads_go_on):
         return found
+    margin_s = REACHED_READ_MARGIN_S if promised.is_reachable else READ_MARGIN_S
     for what, seen_s, most_s in (
         ("no broker served reads", figures.unserved_reads_s, bound_s),
-        ("nothing was read", figures.reads_stood_still_s, bound_s + READ_MARGIN_S),
+        ("nothing was read", figures.reads_stood_still_s, bound_s + margin_s),
     ):
         if seen_s > most_s:
             found.append(f"{what} for {seen_s:.1f} s, and {most_s:.1f} s were allowed")

@@ -190,3 +190,11 @@ def test_rounds_that_were_not_run_are_told() -> None:
     (one,) = [Round(number=1, verdict=KEPT, figures=FINE, sentence="Kept.")]
     assert overall([one], 3) == (KEPT, "Kept. (1 round; only 1 of 3 rounds were run)")
     assert overall([one], 1) == (KEPT, "Kept. (1 round)")
+
+
+def test_a_group_whose_broker_answers_has_less_time() -> None:
+    """A broker with a full disk once kept its consumers for as long as the disk was full."""
+    full, dead = Hit("full-disk", (1,), (), 1, 0.0, 10.0), Hit("freeze", (1,), (), 1, 0.0, 10.0)
+    waited = replace(FINE, reads_stood_still_s=9.4)
+    assert judged(dead, waited).verdict == KEPT
+    assert "nothing was read for 9.4 s, and 8.5 s were allowed" in judged(full, waited).sentence
