@@ -80,7 +80,7 @@ def test_keys_break_and_heal_brokers_in_a_terminal(terminal: Terminal) -> None:
 
 
 def test_a_script_needs_no_terminal(tmp_path: Path) -> None:
-    words = ["--script", "0.5s cut 2; 2s heal", "--seconds", "3", "--dir", str(tmp_path)]
+    words = ["--script", "0.3s cut 2; 1s heal", "--seconds", "1.5", "--dir", str(tmp_path)]
     found = subprocess.run(
         [*COMMAND, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=110
     )

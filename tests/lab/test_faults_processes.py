@@ -1,4 +1,6 @@
-"""Processes are killed, frozen, stopped and restarted; what clients see of it."""
+"""Processes are killed, frozen, stopped and restarted, and an operator acts at the wrong moment: faults that
+need no hooks. What clients see of it.
+"""
 
 import pytest
 
@@ -76,3 +78,49 @@ def test_what_cannot_be_done_is_said(cluster: LabCluster) -> None:
         inject(cluster, "kil", Parties((1,)))
     with pytest.raises(FaultError, match="takes no parameters, not 'ms'"):
         inject(cluster, "kill", Parties((1,)), {"ms": 5})
+
+
+# --- administration -----------------------------------------------------------------------------------------
+
+
+def test_a_topic_moves_away_from_a_broker(cluster: LabCluster) -> None:
+    create_topic(cluster, "moving", replicas=2)
+    assert write(cluster, "moving", b"moved") == 1
+    leader = cluster.leader_of("moving")
+    fault = inject(cluster, "reassign", Parties((leader,), topic="moving"))
+    assert fault.name == f"move of moving away from broker {leader}"
+    cluster.cluster.wait_for(
+        lambda: leader not in cluster.partition("moving").replicas, "the replica did not move"
+    )
+    assert read(cluster, "moving")[-1] == b"moved"
+
+
+def test_a_drained_broker_leads_nothing_until_the_drain_ends(cluster: LabCluster) -> None:
+    cluster.await_in_sync("moving")
+    leader = cluster.leader_of("moving")
+    fault = inject(cluster, "drain", Parties((leader,)))
+    cluster.cluster.wait_for(lambda: cluster.leader_of("moving") != leader, "leadership did not move")
+    fault.heal()
+    assert write(cluster, "moving", b"after the drain") == 1
+
+
+def test_a_topic_changes_its_mode_and_settings(cluster: LabCluster) -> None:
+    create_topic(cluster, "changing")
+    inject(cluster, "change-mode", Parties((), topic="changing"), {"mode": "quorum"})
+    name = inject(
+        cluster, "change-settings", Parties((), topic="changing"), {"settings": "retention.ms=1000000"}
+    ).name
+    assert name == "change of changing: retention.ms=1000000"
+    assert write(cluster, "changing", b"under change") == 1
+    assert read(cluster, "changing") == [b"under change"]
+
+
+def test_what_the_cluster_refuses_is_said(cluster: LabCluster) -> None:
+    with pytest.raises(FaultError, match="no mode 'raft'; use one of isr"):
+        inject(cluster, "change-mode", Parties((), topic="moving"), {"mode": "raft"})
+    with pytest.raises(FaultError, match="cannot be changed"):
+        inject(cluster, "change-settings", Parties((), topic="moving"), {"settings": "retention.ms=soon"})
+    with pytest.raises(FaultError, match="no other broker to move"):
+        inject(cluster, "reassign", Parties((1, 2, 3), topic="moving"))
+    with pytest.raises(FaultError, match="about a topic"):
+        inject(cluster, "reassign", Parties((1,)))

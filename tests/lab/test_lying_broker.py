@@ -17,12 +17,20 @@ from tidelog.lab.local.broker import Broker
 from tidelog.lab.local.cluster import Cluster
 from tidelog.lab.results import Figures
 from tidelog.lab.workload import Workload
+from tidelog.lab.workload import workload as workload_module
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 CLIENT: dict[str, object] = {"socket.timeout.ms": 1000, "reconnect.backoff.max.ms": 200, "linger.ms": 10}
 GIVES_UP = CLIENT | {"delivery.timeout.ms": 1500, "request.timeout.ms": 1000}
 Events = Callable[[Cluster, Workload], None]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a lie has taken away never comes."""
+    monkeypatch.setattr(workload_module, "MISSING_S", 0.5)
+    monkeypatch.setattr(workload_module, "CATCH_UP_S", 1.0)
 
 
 def lying(lie: str) -> type[Broker]:

@@ -91,6 +91,10 @@ def share_clock(offset_ns: int) -> None:
     _wall_minus_steady_ns = offset_ns
 
 
+class HistoryFailed(OSError):
+    """One sentence: events are missing."""
+
+
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line. What an event has nothing to say about is left out of it."""
 
@@ -197,7 +201,8 @@ class HistoryWriter:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise OSError(f"The history {self.path} cannot be written: {self._failure}") from self._failure
+            why = self._failure.strerror or str(self._failure)
+            raise HistoryFailed(f"The history {self.path} cannot be written: {why}") from self._failure
 
     def _end_torn_line(self) -> None:
         """The previous writer may have been killed: the first event must not continue its last line."""

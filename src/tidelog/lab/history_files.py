@@ -30,7 +30,7 @@ def read_events(directory: Path) -> list[Event]:
     parquet = sorted(directory.glob("*.parquet"))
     if parquet:
         return [event for path in parquet for event in _from_parquet(path)]
-    return [event for path in sorted(directory.glob("*.jsonl")) for event in _from_lines(path)]
+    return [event for path in sorted(directory.glob("*.jsonl")) for event in read_lines(path)]
 
 
 def has_pyarrow() -> bool:
@@ -58,7 +58,8 @@ def to_parquet(directory: Path) -> Path | None:
     return target
 
 
-def _from_lines(path: Path) -> Iterator[Event]:
+def read_lines(path: Path) -> Iterator[Event]:
+    """The events of one file."""
     decode = msgspec.json.Decoder(Event).decode
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line.strip():
@@ -97,7 +98,7 @@ def _write_parquet(path: Path, lines: list[Path]) -> None:
     schema = _schema({_TORN: str(sum(_torn_lines(each) for each in lines)).encode()})
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for each in lines:
-            events = list(_from_lines(each))
+            events = list(read_lines(each))
             for start in range(0, len(events), _ROWS_PER_BATCH):
                 some = events[start : start + _ROWS_PER_BATCH]
                 columns = {name: [getattr(event, name) for event in some] for name in schema.names}

@@ -45,6 +45,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     after: Latency = Latency()
     broker_cpu_s: float = 0.0  # all brokers together
     broker_rss_mb: float = 0.0  # the largest
+    harmed: tuple[int, ...] = ()  # partitions with records that are lost, gone, skipped or torn
     examples: tuple[str, ...] = ()  # of violations, in words
 
 

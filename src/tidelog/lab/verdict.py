@@ -6,7 +6,9 @@ cell is as bad as its worst round.
 ============================================== ========== ==================================================
 observed                                       verdict    except
 ============================================== ========== ==================================================
-acknowledged and lost, read and gone           broken     allowed loss, where the settings say so
+a broker ended by itself                       broken
+acknowledged and lost, read and gone           broken     allowed loss, where the settings say so, for the
+                                                          partition's replicas
 visible in part (transactions)                 broken     the same
 skipped by a consumer group                    broken     the same
 committed offsets taken back                   broken     allowed loss, where the internal topic may lose
@@ -21,7 +23,7 @@ not all replicas in sync again                 broken     after damage to a disk
 ============================================== ========== ==================================================
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from tidelog.lab.experiment.model import Checks
@@ -30,6 +32,8 @@ from tidelog.lab.results import ALLOWED, BROKEN, KEPT, NOT_RUN, Figures, Round
 
 READ_MARGIN_S = 10.0
 """Consumers may lag so much behind writes that go on: a group has to find its coordinator again, too."""
+REACHED_READ_MARGIN_S = 5.0
+"""The same where clients reach the brokers that were hit, which should tell them where to go."""
 
 SHOWN_BACK_OFF_S = 0.5
 SHOWN_NOISE_S = 0.3
@@ -57,13 +61,17 @@ def judge(
     *,
     came_back: bool = True,
     late_s: float = 0.0,
+    safe: Set[int] = frozenset(),
+    ended: Sequence[int] = (),
 ) -> Judgement:
     """One round. ``came_back``: whether writes were acknowledged again after the faults. ``late_s``: how late
-    the machine was at worst.
+    the machine was at worst. ``safe``: partitions that may lose nothing, even if others of the topic may.
+    ``ended``: brokers that ended by themselves.
     """
     noise = noise_s(late_s)
     broken = [
-        *_losses(promised, figures),
+        *(f"broker {broker} ended by itself" for broker in ended),
+        *_losses(promised, figures, safe),
         *_order(setting, figures),
         *_availability(promised, figures, noise),
         *_redundancy(promised, hits, figures),
@@ -83,8 +91,11 @@ def judge(
     return Judgement(KEPT, _kept_sentence(promised, figures, noise))
 
 
-def _losses(promised: Promise, figures: Figures) -> list[str]:
+def _losses(promised: Promise, figures: Figures, safe: Set[int]) -> list[str]:
     found = []
+    if promised.loss_reason and (harmed := sorted(safe & set(figures.harmed))):
+        numbers = ", ".join(map(str, harmed))
+        found.append(f"records of partition {numbers} are missing, and only other partitions may lose some")
     if not promised.loss_reason:
         found += _counted(
             (figures.lost, "acknowledged record", "lost"),
@@ -138,9 +149,10 @@ def _availability(promised: Promise, figures: Figures, noise: float) -> list[str
         found.append(f"no write was acknowledged for {stall:.1f} s, and {bound_s:.1f} s were allowed")
     if not (promised.writes_go_on and promised.reads_go_on):
         return found
+    margin_s = REACHED_READ_MARGIN_S if promised.is_reachable else READ_MARGIN_S
     for what, seen_s, most_s in (
         ("no broker served reads", figures.unserved_reads_s, bound_s),
-        ("nothing was read", figures.reads_stood_still_s, bound_s + READ_MARGIN_S),
+        ("nothing was read", figures.reads_stood_still_s, bound_s + margin_s),
     ):
         if seen_s > most_s:
             found.append(f"{what} for {seen_s:.1f} s, and {most_s:.1f} s were allowed")
@@ -216,14 +228,17 @@ def _stall_words(promised: Promise, figures: Figures, noise: float) -> str:
 _SEVERITY = (NOT_RUN, KEPT, ALLOWED, BROKEN)
 
 
-def overall(rounds: Sequence[Round]) -> tuple[str, str]:
-    """Verdict and sentence of a cell: those of its worst round, and how many rounds they rest on."""
+def overall(rounds: Sequence[Round], planned: int = 0) -> tuple[str, str]:
+    """Verdict and sentence of a cell: those of its worst round, and how many rounds they rest on.
+    ``planned``: how many there should be.
+    """
     if not rounds:
         return NOT_RUN, "Not run."
     worst = max((each.verdict for each in rounds), key=_SEVERITY.index)
     same = [each for each in rounds if each.verdict == worst]
     shown = max(same, key=lambda each: (each.figures.lost, each.figures.writes_stood_still_s))
-    return worst, f"{shown.sentence} ({_basis(worst, len(same), len(rounds))})"
+    missing = f"; only {len(rounds)} of {planned} rounds were run" if len(rounds) < planned else ""
+    return worst, f"{shown.sentence} ({_basis(worst, len(same), len(rounds))}{missing})"
 
 
 def _basis(verdict: str, same: int, total: int) -> str:

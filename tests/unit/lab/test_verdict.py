@@ -170,3 +170,31 @@ class TestRounds:
         assert overall(self.rounds(KEPT, BROKEN, ALLOWED)) == (BROKEN, "Round 2. (1 of 3 rounds)")
         assert overall(self.rounds(KEPT, ALLOWED, ALLOWED))[1].endswith("(2 of 3 rounds)")
         assert overall(self.rounds(KEPT, KEPT)) == (KEPT, "Round 1. (worst of 2 rounds)")
+
+
+def test_a_loss_in_a_partition_that_may_lose_nothing_is_broken() -> None:
+    lost = replace(FINE, lost=3, harmed=(0, 2))
+    promised = promise(ISR, [POWER], 3.0)
+    assert judge(ISR, promised, [POWER], lost, safe={1}).verdict == ALLOWED
+    found = judge(ISR, promised, [POWER], lost, safe={1, 2})
+    assert found.verdict == BROKEN
+    assert "records of partition 2 are missing, and only other partitions may lose some" in found.sentence
+
+
+def test_a_broker_that_ended_by_itself_is_broken() -> None:
+    found = judge(ISR, promise(ISR, [KILL], 3.0), [KILL], FINE, ended=(2,))
+    assert found.verdict == BROKEN and "broker 2 ended by itself" in found.sentence
+
+
+def test_rounds_that_were_not_run_are_told() -> None:
+    (one,) = [Round(number=1, verdict=KEPT, figures=FINE, sentence="Kept.")]
+    assert overall([one], 3) == (KEPT, "Kept. (1 round; only 1 of 3 rounds were run)")
+    assert overall([one], 1) == (KEPT, "Kept. (1 round)")
+
+
+def test_a_group_whose_broker_answers_has_less_time() -> None:
+    """A broker with a full disk once kept its consumers for as long as the disk was full."""
+    full, dead = Hit("full-disk", (1,), (), 1, 0.0, 10.0), Hit("freeze", (1,), (), 1, 0.0, 10.0)
+    waited = replace(FINE, reads_stood_still_s=9.4)
+    assert judged(dead, waited).verdict == KEPT
+    assert "nothing was read for 9.4 s, and 8.5 s were allowed" in judged(full, waited).sentence

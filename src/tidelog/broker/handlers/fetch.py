@@ -248,6 +248,7 @@ class PendingFetch:
         # A stand-in may have fewer records than the primary has served. The consumer waits for the primary.
         if not known and not (partition.stands_in and offset > log.end_offset):
             raise OffsetOutOfRange("outside of the log")
+        partition.check_may_go_on(offset)
         if offset < end_offset and (budget > 0 or at_least_one):
             limit = min(wanted.max_bytes, max(budget, 0))
             records = log.read(offset, limit, end_offset, at_least_one_batch=at_least_one, unread=unread)

@@ -37,6 +37,7 @@ class Absent(NamedTuple):
 
     lost: AbstractSet[int] = frozenset()  # no longer leaders, although the metadata may still list them
     undecided: bool = False  # a majority of the controllers has ended
+    outdated: AbstractSet[int] = frozenset()  # cannot stand in: they hear of no new leader
 
 
 ALL_PRESENT = Absent()
@@ -134,7 +135,7 @@ def _response(
     image = broker.image
     fields = _cluster(broker, image)
     lost, undecided = frozenset(broker.lost_brokers), bool(broker.partitions.orphaning)
-    absent = Absent(lost, undecided)
+    absent = Absent(lost, undecided, _outdated(broker))
 
     def describe_each() -> Iterator[None]:
         for topic in image.topics.values() if wanted is None else ():
@@ -150,6 +151,14 @@ def _response(
     return respond_in_slices(
         broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: without_me(broker, image, fields)
     )
+
+
+def _outdated(broker: Broker) -> AbstractSet[int]:
+    """This broker, if its disk takes no writes and it has given up its session. A consumer that is sent here
+    would stay for as long as the disk is full.
+    """
+    table = broker.partitions
+    return {broker.broker_id} if table.may_be_fenced and table.has_failed_logs else frozenset()
 
 
 def _cluster(broker: Broker, image: ClusterImage) -> dict[str, Any]:
@@ -244,7 +253,8 @@ def describe_partition(
         leader = NO_BROKER
     if leader == NO_BROKER and reads:
         present = {replica for replica in partition.replicas if not _is_offline(image, replica)}
-        leader = stand_in(partition, present - absent.lost, undecided=absent.undecided)
+        able = present - absent.lost - absent.outdated
+        leader = stand_in(partition, able, undecided=absent.undecided)
     return {
         "error_code": ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_BROKER else ErrorCode.NONE,
         "partition_index": index,

@@ -384,6 +384,15 @@ class Partition:
             return True
         return follower and (bool(rack) or not self.driver.stand_in.sends_readers_back)
 
+    def check_may_go_on(self, offset: int) -> None:
+        """Raises TidelogError for a consumer that has read everything that this stand-in will ever have: its
+        disk takes no writes. It cannot vote or follow either, so it does not hear of a new leader, and the
+        consumer would wait here for as long as the disk is full.
+        """
+        cannot_write = self.driver.closed or self.log.failure is not None
+        if cannot_write and self.stands_in and offset >= self.readable_end_offset:
+            raise TidelogError("this replica takes no more records", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
     def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
         """The divergence of the consumer's log from this one: (epoch, its end offset); None if there is none.
 

@@ -11,7 +11,7 @@ from tidelog.lab.demo.sentences import STALLED_S
 from tidelog.lab.demo.stage import Line, Snapshot
 
 SIGNS = {
-    "up": ("●", "green"), "starting": ("◌", "yellow"), "killed": ("✕", "bold red"),
+    "up": ("●", "green"), "returning": ("◌", "yellow"), "killed": ("✕", "bold red"),
     "frozen": ("❄", "bold cyan"), "cut off": ("✂", "bold magenta"),
 }  # fmt: skip
 KEYS = "k kill   f freeze   c cut off, then 1 2 3 or l for the leader   ·   h heal all   ·   q quit"

@@ -327,10 +327,11 @@ def _compare_command(name: str, modes: str | None, rounds: int | None) -> str:
 def _finish(
     jobs: "Sequence[Job]", history: Path | None, directory: Path | None, json: bool, report: Path | None
 ) -> None:
-    from tidelog.cli.lab.outcome import check_report, exit_code, not_run, show
+    from tidelog.cli.lab.outcome import check_history, check_report, exit_code, not_run, show
     from tidelog.cli.lab.running import run_all
 
     check_report(report)
+    check_history(history)
     outcome = run_all(jobs, history=history, directory=directory)
     show(outcome.results, json=json, report=report)
     sys.stdout.flush()

@@ -1,6 +1,8 @@
 """What a run of the lab leaves on the terminal and in files, and which exit code it ends with."""
 
+import os
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -30,14 +32,14 @@ LEFT = ("experiment", "mode", "target", "verdict")
 
 
 def show(results: Results, *, json: bool, report: Path | None) -> None:
-    if report is not None:
-        _write(results, report)
     if json:
         sys.stdout.buffer.write(to_json(results))
-        return
-    print_cells(results.cells)
-    if not results.is_complete:
-        print("\nNot complete: this is what there was when the run ended.")
+    else:
+        print_cells(results.cells)
+        if not results.is_complete:
+            print("\nNot complete: this is what there was when the run ended.")
+    if report is not None:  # last: if it cannot be written, the results are there all the same
+        _write(results, report)
 
 
 def _write(results: Results, path: Path) -> None:
@@ -54,8 +56,27 @@ def check_report(path: Path | None) -> None:
         return
     if path.suffix not in SUFFIXES:
         raise CommandFailed(f"{path} is no name of a report; use one that ends in {' or '.join(SUFFIXES)}.")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise CommandFailed(f"The report {path} cannot be written: there is no such directory.")
+    parent = path.absolute().parent
+    try:
+        is_there, is_directory = path.exists(), path.is_dir()
+        if is_directory or not parent.is_dir():
+            raise CommandFailed(f"The report {path} cannot be written: there is no such directory.")
+    except OSError as error:
+        raise CommandFailed(f"The report {path} cannot be written: {error.strerror}.") from error
+    if not os.access(path if is_there else parent, os.W_OK):
+        raise CommandFailed(f"The report {path} cannot be written: no permission.")
+
+
+def check_history(path: Path | None) -> None:
+    """The same for histories."""
+    if path is None:
+        return
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise CommandFailed(f"Histories cannot be kept in {path}: {error.strerror or error}.") from error
 
 
 def print_cells(cells: Iterable[Cell]) -> None:

@@ -14,11 +14,14 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.lab.display import Display
 from tidelog.lab.experiment.model import Experiment
 from tidelog.lab.experiment.parties import NoSuchParty
 from tidelog.lab.faults.errors import FaultError
+from tidelog.lab.history import HistoryFailed
 from tidelog.lab.local.broker import BrokerError
 from tidelog.lab.report.machine import machine as machine_of
 from tidelog.lab.report.machine import versions
@@ -54,14 +57,16 @@ def run_all(jobs: Sequence[Job], *, history: Path | None, directory: Path | None
         clock = Clock(total_estimate_s([(job.experiment, job.target) for job in jobs]))
         for number, job in enumerate(jobs):
             runner = _runner(job, display, work / str(number), history, clock)
+            why = ""
             try:
                 runner.run()
             except KeyboardInterrupt:
                 interrupted = True
             except Exception as error:
-                failures.append(f"{job.experiment.name}: {sentence_of(error, work)}")
+                why = sentence_of(error, work)
+                failures.append(f"{job.experiment.name}: {why}")
                 display.say(failures[-1])
-            cells += runner.cells
+            cells += [_explained(cell, why) for cell in runner.cells]
             if interrupted:
                 break
     found = versions() | {job.target.name: job.target.version for job in jobs}
@@ -75,6 +80,11 @@ def run_all(jobs: Sequence[Job], *, history: Path | None, directory: Path | None
         cells=tuple(cells),
     )
     return Outcome(results, tuple(failures), interrupted)
+
+
+def _explained(cell: Cell, why: str) -> Cell:
+    """A cell without a verdict says why it has none."""
+    return cell if cell.rounds or not why else replace(cell, sentence=f"Not run to its end: {why}")
 
 
 def _runner(
@@ -109,6 +119,8 @@ def sentence_of(error: Exception, work: Path) -> str:
         return f"What was written cannot be accounted for: {error}."
     if isinstance(error, ConnectionError):
         return f"The cluster does not answer: {error}."
+    if isinstance(error, HistoryFailed):
+        return f"{error}."
     if isinstance(error, TargetError | FaultError | WorkloadFailed):
         return str(error).strip().splitlines()[0]
     raise error

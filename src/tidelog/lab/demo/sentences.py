@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidelog.lab.demo.topics import DemoTopic
 
 STALLED_S = 0.5  # shorter pauses are not worth a word
-UP, STARTING = "up", "starting"
+UP, RETURNING = "up", "returning"
 GONE = {"killed": "is dead", "frozen": "is frozen", "cut off": "is cut off"}
 
 
@@ -14,7 +14,7 @@ class Situation(NamedTuple):
     leader: int  # -1: none
     in_sync: tuple[int, ...]
     stalled_s: float  # since the last acknowledgement
-    brokers: Mapping[int, str]  # state of each: UP, STARTING or a key of GONE
+    brokers: Mapping[int, str]  # state of each: UP, RETURNING or a key of GONE
 
 
 def sentence(topic: DemoTopic, now: Situation) -> str:
@@ -27,8 +27,7 @@ def sentence(topic: DemoTopic, now: Situation) -> str:
 
 
 def _state(number: int, now: Situation) -> str:
-    state = now.brokers.get(number, UP)
-    return f"broker {number} {GONE.get(state, 'starts')}"
+    return GONE.get(now.brokers.get(number, UP), "is on its way back")
 
 
 def _goes_on(topic: DemoTopic, now: Situation, missing: list[int]) -> str:
@@ -36,29 +35,33 @@ def _goes_on(topic: DemoTopic, now: Situation, missing: list[int]) -> str:
         behind = sorted(set(topic.replicas) - set(now.in_sync))
         if behind:
             return f"Broker {behind[0]} is back and catches up; writes go on meanwhile."
-        return f"All {len(topic.replicas)} replicas are in sync; an acknowledgement means {_copies(topic)}."
-    why = _state(missing[0], now)
+        several = "Both" if len(topic.replicas) == 2 else f"All {len(topic.replicas)}"
+        return f"{several} replicas are in sync; an acknowledgement means {_copies(topic)}."
+    first, state = missing[0], _state(missing[0], now)
     if topic.mode == "quorum":
-        return f"{why[0].upper()}{why[1:]}; the other two are a majority, so writes go on."
+        return f"Broker {first} {state}; the other two are a majority, so writes go on."
     if topic.mode == "isr":
         return (
-            f"{why[0].upper()}{why[1:]}; {len(now.in_sync)} replicas are in sync, {topic.copies} are needed."
+            f"Broker {first} {state}; {len(now.in_sync)} replicas are in sync and {topic.copies} are needed, "
+            "so writes go on."
         )
-    if missing[0] == topic.replicas[0]:
-        return f"{why[0].upper()}{why[1:]}, and what it acknowledged is on its disk."
-    return f"The backup, {why}; one copy is enough here, and it catches up later."
+    if first == topic.replicas[0]:
+        return f"The primary, broker {first}, {state}; what it acknowledged is on its disk."
+    return f"The backup, broker {first}, {state}; one copy is enough here, and it catches up later."
 
 
 def _primary_waits(topic: DemoTopic, now: Situation, missing: list[int]) -> str:
     primary, backup = topic.replicas[0], topic.replicas[1]
     if primary in missing:
+        reads = f", and broker {backup} serves reads" if now.leader == backup else ""
         return (
-            f"The primary, {_state(primary, now)}. No backup takes over by itself: writes wait for it, and "
-            f"broker {backup} serves reads."
+            f"The primary, broker {primary}, {_state(primary, now)}. No backup takes over by itself: writes "
+            f"wait for the primary{reads}."
         )
     if backup in missing and topic.copies > 1:
         return (
-            f"The backup, {_state(backup, now)}. A write needs both copies, so writes are refused, not lost."
+            f"The backup, broker {backup}, {_state(backup, now)}. A write needs both copies, so writes are "
+            "refused, not lost."
         )
     return "Both replicas are there again; the client is about to try once more."
 

@@ -17,7 +17,7 @@ from tidelog.client.cluster_view import PartitionView, view_cluster
 from tidelog.lab.account import Verdict
 from tidelog.lab.demo.live import LiveAccount, LiveHistory, LiveReader
 from tidelog.lab.demo.script import LEADER
-from tidelog.lab.demo.sentences import STARTING, UP, Situation, sentence
+from tidelog.lab.demo.sentences import RETURNING, UP, Situation, sentence
 from tidelog.lab.demo.topics import BROKERS, TOPICS, DemoTopic
 from tidelog.lab.experiment.model import ClusterSpec
 from tidelog.lab.faults.cluster import LabCluster
@@ -171,7 +171,7 @@ class Stage:
                 healed.append(str(number))
         if not healed:
             return "Nothing is broken."
-        return f"healed: broker {', '.join(healed)}"
+        return f"healed: broker{'s' if len(healed) > 1 else ''} {', '.join(sorted(healed))}"
 
     def _tell(self, kind: str, name: str) -> None:
         for show in self._shows:
@@ -182,11 +182,11 @@ class Stage:
             return self._broken[number][0]
         known = [view for view in self._views.values() if number in view.replicas]
         is_back = not known or any(number in view.in_sync for view in known)
-        return UP if is_back else STARTING
+        return UP if is_back else RETURNING
 
     def _line(self, show: _Show, brokers: dict[int, str]) -> Line:
         view = self._views.get(show.topic.name, _UNKNOWN)
-        leader = -1 if brokers.get(view.leader, UP) not in (UP, STARTING) else view.leader
+        leader = -1 if brokers.get(view.leader, UP) not in (UP, RETURNING) else view.leader
         stalled = show.load.silent_s
         now = Situation(leader, view.in_sync, stalled, brokers)
         return Line(

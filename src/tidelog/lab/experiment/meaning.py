@@ -2,6 +2,7 @@
 faults with their parameters and parties.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,22 @@ from tidelog.lab.faults.catalog import FAULTS
 
 ACKS = ("all", "1", "0")
 STEP_KEYS = ("at", "fault", "on", "between", "lasts", "topic")
+RETENTION_MS_MIN = 3_600_000
+_FIXED_OF_PRODUCERS = {  # and the key that says it instead
+    "bootstrap.servers": "",
+    "acks": "acks",
+    "request.required.acks": "acks",
+    "enable.idempotence": "idempotent",
+    "transactional.id": "transactional",
+}
+_FIXED_OF_CONSUMERS = {
+    "bootstrap.servers": "",
+    "group.id": "group",
+    "isolation.level": "committed",
+    "enable.auto.commit": "",
+    "auto.offset.reset": "",
+}
+_SETTINGS = re.compile(r"\s*[\w.]+\s*=[^,=]*(,\s*[\w.]+\s*=[^,=]*)*")
 _FIXED = ("node.id", "listeners", "log.dirs", "controller.quorum.voters")  # the lab's own
 
 
@@ -48,6 +65,7 @@ def check_topics(topics: tuple[TopicSpec, ...], brokers: int, mistakes: Mistakes
             continue
         overrides = {"replication.mode": topic.mode, **topic.settings}
         wrong = next(iter(topic.settings), "mode")
+        _check_keeps_records(topic, (*place, "settings"), mistakes)
         _try(
             lambda o=overrides, r=topic.replicas: check_topic_overrides(o, r),
             (*place, "settings", wrong),
@@ -55,21 +73,46 @@ def check_topics(topics: tuple[TopicSpec, ...], brokers: int, mistakes: Mistakes
         )
 
 
-def check_loads(
+def _check_keeps_records(topic: TopicSpec, place: Place, mistakes: Mistakes) -> None:
+    """What is deleted on purpose could not be told from what was lost."""
+    if "compact" in topic.settings.get("cleanup.policy", ""):
+        mistakes.add((*place, "cleanup.policy"), "compaction deletes records, and they would count as lost")
+    if topic.settings.get("retention.bytes", "-1") != "-1":
+        mistakes.add((*place, "retention.bytes"), "retention deletes records, and they would count as lost")
+    least = topic.settings.get("retention.ms", "-1")
+    if least.isdecimal() and int(least) < RETENTION_MS_MIN:
+        mistakes.add(
+            (*place, "retention.ms"),
+            f"records that are deleted during a round would count as lost; use {RETENTION_MS_MIN} or more",
+        )
+
+
+def check_clients(
     loads: tuple[LoadSpec, ...],
     consumers: tuple[ConsumerSpec, ...],
     names: tuple[str, ...],
     mistakes: Mistakes,
 ) -> None:
-    for table, topics in (
-        ("loads", [load.topic for load in loads]),
-        ("consumers", [consumer.topic for consumer in consumers]),
-    ):
-        for number, topic in enumerate(topics):
-            if topic not in names:
-                mistakes.add(
-                    (table, number, "topic"), f"there is no topic {topic!r}; there are: {allowed(names)}"
-                )
+    """Their topics and settings; ``names`` are those of all topics."""
+    clients: list[tuple[Place, LoadSpec | ConsumerSpec, Mapping[str, str]]] = [
+        *((("loads", number), each, _FIXED_OF_PRODUCERS) for number, each in enumerate(loads)),
+        *((("consumers", number), each, _FIXED_OF_CONSUMERS) for number, each in enumerate(consumers)),
+    ]
+    for place, client, fixed in clients:
+        if client.topic not in names:
+            mistakes.add(
+                (*place, "topic"), f"there is no topic {client.topic!r}; there are: {allowed(names)}"
+            )
+        _check_client(client.settings, fixed, (*place, "settings"), mistakes)
+    for number, name in enumerate(names):
+        if all(load.topic != name for load in loads):
+            mistakes.add(
+                ("topics", number, "name"), f"topic {name!r} has no load; add one to [[loads]], or remove it"
+            )
+    _check_acks(loads, mistakes)
+
+
+def _check_acks(loads: tuple[LoadSpec, ...], mistakes: Mistakes) -> None:
     for number, load in enumerate(loads):
         if load.acks not in ACKS:
             mistakes.add(("loads", number, "acks"), f"acks is {load.acks!r}; allowed: {allowed(ACKS)}")
@@ -79,6 +122,15 @@ def check_loads(
                 f'acks is {load.acks!r}; an idempotent or transactional producer needs acks = "all" '
                 "(or idempotent = false)",
             )
+
+
+def _check_client(
+    settings: Mapping[str, Any], fixed: Mapping[str, str], place: Place, mistakes: Mistakes
+) -> None:
+    """A promise is about the keys of the file, and would be wrong for another client."""
+    for name in settings.keys() & fixed.keys():
+        instead = f"use the key {fixed[name]}" if fixed[name] else "remove it"
+        mistakes.add((*place, name), f"the lab sets {name} itself; {instead}")
 
 
 def check_step(
@@ -101,7 +153,16 @@ def check_step(
         mistakes.add((*place, "lasts"), f"{kind.name} happens in a moment; remove lasts")
     if step.get("topic", topics[0]) not in topics:
         mistakes.add((*place, "topic"), f"there is no topic {step['topic']!r}; there are: {allowed(topics)}")
+    _check_change(step, place, mistakes)
     _check_parties(step, kind.is_between, place, brokers, mistakes)
+
+
+def _check_change(step: Mapping[str, Any], place: Place, mistakes: Mistakes) -> None:
+    """What the timeline makes of a topic: its promise depends on it."""
+    if step["fault"] == "change-mode" and "mode" in step and str(step["mode"]) not in MODES:
+        mistakes.add((*place, "mode"), f"unknown mode {step['mode']!r}; allowed: {allowed(MODES)}")
+    if step["fault"] == "change-settings" and not _SETTINGS.fullmatch(str(step.get("settings", ""))):
+        mistakes.add((*place, "settings"), 'settings are "name=value", separated by commas')
 
 
 def _check_parties(

@@ -4,6 +4,7 @@ A mode comes with its usual settings, those of the columns of ``tidelog modes``.
 load and consumers each, on the same brokers: one fault then hits all of them in the same moment.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -110,3 +111,12 @@ def heading(topic: TopicSpec) -> str:
         return heading_of(terms)
     synced = ", synced" if terms.synced and not DEFAULTS[terms.mode].get("flush.messages") else ""
     return f"{terms.mode}, {terms.copies} of {terms.replicas} copies{synced}"
+
+
+def headings(topics: Sequence[TopicSpec]) -> dict[str, str]:
+    """By topic, each another one: with the topic's name where two are alike."""
+    alike = Counter(map(heading, topics))
+    return {
+        topic.name: f"{heading(topic)} ({topic.name})" if alike[heading(topic)] > 1 else heading(topic)
+        for topic in topics
+    }

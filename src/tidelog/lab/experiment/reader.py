@@ -19,8 +19,8 @@ from tidelog.lab.experiment.checking import ExperimentError, Mistakes, checked, 
 from tidelog.lab.experiment.lines import Lines, Place
 from tidelog.lab.experiment.meaning import (
     STEP_KEYS,
+    check_clients,
     check_cluster,
-    check_loads,
     check_step,
     check_times,
     check_topics,
@@ -91,7 +91,7 @@ class _Reading:
         names = tuple(topic.name for topic in topics)
         loads = self._list("loads", LoadSpec) or tuple(LoadSpec(topic=each) for each in names)
         consumers = self._consumers(names)
-        check_loads(loads, consumers, names, self._mistakes)
+        check_clients(loads, consumers, names, self._mistakes)
         lasts = top.get("lasts", Experiment(name="", title="").lasts)
         timeline = self._timeline(("timeline",), lasts, cluster.brokers, names)
         phases = self._phases(cluster.brokers, names)

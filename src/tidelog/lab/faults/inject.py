@@ -45,17 +45,17 @@ def inject(
 
 
 def _kill(cluster: Processes, parties: Parties, values: Values) -> Injected:
-    killed = processes.kill(cluster, _brokers(parties))
+    killed = processes.kill(cluster, _running(cluster, parties))
     return Injected(f"kill -9 of {words_of(parties.first)}", partial(processes.launch, cluster, killed))
 
 
 def _stop(cluster: Processes, parties: Parties, values: Values) -> Injected:
-    stopped = processes.stop(cluster, _brokers(parties))
+    stopped = processes.stop(cluster, _running(cluster, parties))
     return Injected(f"clean stop of {words_of(parties.first)}", partial(processes.launch, cluster, stopped))
 
 
 def _freeze(cluster: Processes, parties: Parties, values: Values) -> Injected:
-    frozen = processes.freeze(cluster, _brokers(parties))
+    frozen = processes.freeze(cluster, _running(cluster, parties))
     return Injected(f"freeze of {words_of(parties.first)}", partial(processes.thaw, frozen))
 
 
@@ -68,6 +68,16 @@ def _brokers(parties: Parties) -> list[int]:
     found = brokers_of(parties.first)
     if not found or len(found) < len(set(parties.first)):
         raise FaultError(f"This fault is on brokers, not on {words_of(parties.first) or 'nothing'}.")
+    return found
+
+
+def _running(cluster: Processes, parties: Parties) -> list[int]:
+    """Those of them that run. A fault that hits nobody would say nothing about the cluster."""
+    wanted = _brokers(parties)
+    found = list(processes.running(cluster, wanted))
+    if not found:
+        verb = "does not run" if len(wanted) == 1 else "do not run"
+        raise FaultError(f"The fault has no effect: {words_of(parties.first)} {verb}.")
     return found
 
 

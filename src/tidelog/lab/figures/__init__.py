@@ -47,18 +47,21 @@ def figures(events: TopicEvents, windows: Windows) -> Figures:
         reads_stood_still_s=available.reads_s,
         unserved_reads_s=available.unserved_reads_s,
         client_back_off_s=available.back_off_s,
-        redundant_after_s=_redundant_after_s(events),
+        redundant_after_s=_redundant_after_s(events, windows),
         records_per_s=records_per_s(acknowledged, windows),
         before=latency(acknowledged, windows.steady_us, windows.fault_start_us),
         during=latency(acknowledged, windows.fault_start_us, windows.fault_end_us),
         after=latency(acknowledged, windows.fault_end_us, windows.end_us),
         broker_cpu_s=broker_cpu_s(usage),
         broker_rss_mb=broker_rss_mb(usage),
+        harmed=found.harmed,
         examples=found.examples,
     )
 
 
-def _redundant_after_s(events: TopicEvents) -> float | None:
-    healed, redundant = events.of("healed"), events.of("redundant")
-    later = [event.time_us for event in redundant if healed and event.time_us >= healed[-1].time_us]
-    return (later[0] - healed[-1].time_us) / 1e6 if later else None
+def _redundant_after_s(events: TopicEvents, windows: Windows) -> float | None:
+    """Without a fault, from the moment on when the last one would have been healed."""
+    healed = events.of("healed")
+    since_us = healed[-1].time_us if healed else windows.fault_end_us
+    later = [event.time_us for event in events.of("redundant") if event.time_us >= since_us]
+    return (later[0] - since_us) / 1e6 if later else None

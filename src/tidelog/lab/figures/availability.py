@@ -117,8 +117,13 @@ def _waits_of_reader(
 def _plain_waits(successes: Sequence[Event], end_us: int) -> Iterable[Wait]:
     """The times in which the plain client tried; the last one may have no success at its end."""
     for partition, mine in by_partition(successes).items():
+        before_us = mine[0].time_us
         for event in mine:
-            yield Wait(event.time_us if event.sent_us is None else event.sent_us, event.time_us, partition)
+            since_us = event.time_us if event.sent_us is None else event.sent_us
+            if since_us - before_us > SILENT_US:  # It was not there: what happened meanwhile is not known.
+                since_us = before_us
+            yield Wait(since_us, event.time_us, partition)
+            before_us = event.time_us
         last_us = mine[-1].time_us
         if end_us - last_us > SILENT_US:
             yield Wait(last_us, end_us, partition)

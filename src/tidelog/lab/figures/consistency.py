@@ -18,7 +18,6 @@ lost commits      offsets of a group that the cluster confirmed, and for which i
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidelog.lab.account import EXAMPLES_MAX, Account, Verdict, together
@@ -36,15 +35,17 @@ class Consistency(NamedTuple):
     torn_transactions: int
     skipped: int
     lost_commits: int
+    harmed: tuple[int, ...]  # partitions in which records are lost, gone, skipped or missing in a transaction
     examples: tuple[str, ...]
 
 
 def consistency(events: TopicEvents) -> Consistency:
     there = {_id(event) for event in events.of("received")}
     acknowledged = {_id(event) for event in events.of("acknowledged")}
-    verdict = together(_accounts(events))
+    accounts = _accounts(events)
+    verdict = together(accounts.values())
     vanished = _vanished(events, there)
-    torn = _torn(events, there)
+    torn, missing = _torn(events, there)
     passed_over = skipped(events)
     taken_back = lost_commits(events)
     examples = [
@@ -65,6 +66,12 @@ def consistency(events: TopicEvents) -> Consistency:
         len(torn),
         len(passed_over),
         len(taken_back),
+        tuple(
+            sorted(
+                {partition for (partition, _), account in accounts.items() if account.lost}
+                | {partition for partition, _, _ in (*vanished, *missing, *(one for _, one in passed_over))}
+            )
+        ),
         tuple(examples[:EXAMPLES_MAX]),
     )
 
@@ -73,8 +80,8 @@ def _id(event: Event) -> RecordId:
     return event.partition or 0, event.producer or "", event.sequence or 0
 
 
-def _accounts(events: TopicEvents) -> Iterable[Verdict]:
-    """One account for each producer and partition."""
+def _accounts(events: TopicEvents) -> dict[tuple[int, str], Verdict]:
+    """By partition and producer."""
     accounts: dict[tuple[int, str], Account] = {}
 
     def account(event: Event) -> Account:
@@ -89,27 +96,49 @@ def _accounts(events: TopicEvents) -> Iterable[Verdict]:
     places = {(_id(event), event.offset or 0): event for event in events.of("received")}
     for event in sorted(places.values(), key=lambda event: event.offset or 0):
         account(event).received(event.sequence or 0, event.offset or 0)
-    return [each.verdict() for each in accounts.values()]
+    return {key: each.verdict() for key, each in accounts.items()}
 
 
 def _vanished(events: TopicEvents, there: set[RecordId]) -> list[RecordId]:
     gone = {_id(event) for event in events.of("consumed")} - there
-    open_ones = {_id(event) for event in events.of("failed", "aborted") if event.transaction is not None}
-    raw = {_id(event) for event in events.of("consumed-raw")} - there - open_ones
+    acknowledged = {_id(event) for event in events.of("acknowledged")}
+    transactional = {
+        _process(event.producer or "")
+        for event in events.of("acknowledged", "failed", "aborted")
+        if event.transaction is not None
+    }
+    # A producer that crashed leaves records without any event: its transaction is aborted by the next one.
+    raw = {
+        record
+        for record in {_id(event) for event in events.of("consumed-raw")} - there
+        if record in acknowledged or _process(record[1]) not in transactional
+    }
     return sorted(gone | raw)
 
 
-def _torn(events: TopicEvents, there: set[RecordId]) -> list[tuple[str, int]]:
-    visible: dict[tuple[str, int], set[bool]] = defaultdict(set)
+def _process(producer: str) -> str:
+    """``producer-1-1`` of ``producer-1-1.2``, its second incarnation after a crash."""
+    return producer.partition(".")[0]
+
+
+def _torn(events: TopicEvents, there: set[RecordId]) -> tuple[list[tuple[str, int]], list[RecordId]]:
+    """The transactions, and the records of them that are not as they should be."""
+    records: dict[tuple[str, int], list[RecordId]] = defaultdict(list)
     aborted: set[tuple[str, int]] = set()
     for event in events.of("acknowledged", "failed", "aborted"):
         if event.transaction is None:
             continue
         key = (event.producer or "", event.transaction)
-        visible[key].add(_id(event) in there)
+        records[key].append(_id(event))
         if event.kind == "aborted":
             aborted.add(key)
-    return sorted(key for key, seen in visible.items() if len(seen) == 2 or (key in aborted and True in seen))
+    torn, wrong = [], []
+    for key, mine in sorted(records.items()):
+        visible = [record for record in mine if record in there]
+        if visible and (len(visible) < len(mine) or key in aborted):
+            torn.append(key)
+            wrong += visible if key in aborted else [record for record in mine if record not in there]
+    return torn, wrong
 
 
 def skipped(events: TopicEvents) -> list[tuple[str, RecordId]]:

@@ -34,6 +34,8 @@ def _together(rounds: Sequence[Figures], one: Callable[[str, Sequence[Any]], Any
         values = [getattr(figures, name) for figures in rounds]
         if name == "examples":
             found[name] = tuple(example for each in values for example in each)[:EXAMPLES_MAX]
+        elif name == "harmed":
+            found[name] = tuple(sorted({partition for each in values for partition in each}))
         elif isinstance(values[0], Latency):
             found[name] = _latency(values, one)
         else:

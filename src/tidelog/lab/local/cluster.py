@@ -6,7 +6,7 @@ Owns voters, addresses, and waiting for cluster states. Each broker is a
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -95,7 +95,7 @@ class Cluster:
                     waiting.remove(broker)
             return not waiting
 
-        self._wait(all_ready, timeout_s, lambda: f"{waiting} did not become ready")
+        self._wait(all_ready, timeout_s, lambda: f"{_words(waiting)} did not become ready")
 
     def add_broker(self) -> Broker:
         """One more broker, not started yet: an observer."""
@@ -238,6 +238,11 @@ class Cluster:
                     f"{otherwise()} within {timeout_s:g} s; the ends of the brokers' logs:\n{logs}"
                 )
             time.sleep(POLL_INTERVAL_S)
+
+
+def _words(brokers: Sequence[Broker]) -> str:
+    numbers = ", ".join(str(broker.node_id) for broker in brokers)
+    return f"broker{'s' if len(brokers) > 1 else ''} {numbers}"
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from tidelog.lab.promise import Hit, Promise, Setting, promise
 from tidelog.lab.results import Cell, Figures, Round
 from tidelog.lab.run.placement import assignment
 from tidelog.lab.run.round import RoundRecord
-from tidelog.lab.run.schedule import planned_hits
+from tidelog.lab.run.schedule import planned_hits, versions_of
 from tidelog.lab.verdict import Judgement, judge, overall
 
 
@@ -54,8 +54,11 @@ def promise_beforehand(experiment: Experiment, topic: TopicSpec, around: Surroun
     now = Casting(around.brokers, leading[0], tuple(leading[1:]), around.controller, around.voters)
     hits = planned_hits(experiment, now)
     return _worst(
-        promise(
-            setting_of(experiment, topic, around, tuple(replicas)),
+        _promise(
+            experiment,
+            topic,
+            around,
+            replicas,
             [hit._replace(leader=replicas[0]) for hit in hits],
             experiment.lasts,
         )
@@ -67,31 +70,45 @@ def judge_round(
     experiment: Experiment, topic: TopicSpec, around: Surroundings, record: RoundRecord, figures: Figures
 ) -> Judgement:
     replicas = assignment(around.order, topic.partitions, topic.replicas)
-    promised = _worst(
-        promise(
-            setting_of(experiment, topic, around, tuple(brokers)),
-            record.hits(topic.name, partition),
-            max((band.end_s or band.start_s for band in record.bands), default=0.0),
-        )
+    end_s = max((band.end_s or band.start_s for band in record.bands), default=0.0)
+    promises = [
+        _promise(experiment, topic, around, brokers, record.hits(topic.name, partition), end_s)
         for partition, brokers in enumerate(replicas)
-    )
-    setting = setting_of(experiment, topic, around, tuple(replicas[0]))
+    ]
     hits: Sequence[Hit] = record.hits(topic.name, 0)
-    came_back = topic.name not in record.silent
     return judge(
-        setting,
-        promised,
+        setting_of(experiment, topic, around, tuple(replicas[0])),
+        _worst(promises),
         hits,
         figures,
         experiment.checks,
-        came_back=came_back,
+        came_back=topic.name not in record.silent,
         late_s=record.late_s,
+        safe={partition for partition, each in enumerate(promises) if not each.loss_reason},
+        ended=record.ended,
     )
 
 
-def summarised(cell: Cell, rounds: Sequence[Round]) -> Cell:
-    """The cell with these rounds."""
-    verdict, sentence = overall(rounds)
+def _promise(
+    experiment: Experiment,
+    topic: TopicSpec,
+    around: Surroundings,
+    replicas: Sequence[int],
+    hits: Sequence[Hit],
+    end_s: float,
+) -> Promise:
+    """Of one partition. If the timeline changes the topic, no one knows which record was written under which
+    settings: the weaker promise counts.
+    """
+    return _worst(
+        promise(setting_of(experiment, version, around, tuple(replicas)), hits, end_s)
+        for version in versions_of(experiment, topic)
+    )
+
+
+def summarised(cell: Cell, rounds: Sequence[Round], planned: int) -> Cell:
+    """The cell with these rounds, of so many that there should be."""
+    verdict, sentence = overall(rounds, planned)
     figures = [each.figures for each in rounds]
     return replace(
         cell,

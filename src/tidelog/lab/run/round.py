@@ -21,7 +21,7 @@ from tidelog.lab.promise import RECOVERY_S, Hit
 from tidelog.lab.results import Band
 from tidelog.lab.run.lateness import Lateness
 from tidelog.lab.run.ports import Parts, Windows, Workload, WorkloadPlan
-from tidelog.lab.run.schedule import Action, actions, hit_of, parties_of
+from tidelog.lab.run.schedule import Action, actions, hit_of, longest_pause_s, parties_of
 from tidelog.lab.run.topics import Topics
 from tidelog.lab.run.watch import Watcher
 from tidelog.lab.targets.base import Target, pids_of
@@ -52,6 +52,7 @@ class RoundRecord(NamedTuple):
     is_redundant: bool
     silent: frozenset[str] = frozenset()  # topics with partitions whose writes did not come back
     late_s: float = 0.0  # how much later than asked for the machine did something at worst
+    ended: tuple[int, ...] = ()  # brokers that ended by themselves
 
     def hits(self, topic: str, partition: int) -> list[Hit]:
         return [
@@ -106,6 +107,7 @@ class RoundPlayer:
             silent = self._await_writes()
             self._wait(experiment.after, "after the fault")
             windows = Windows(steady_us, start_us, end_us, now_us())
+            ended = self._target.ended()  # All faults are healed: every broker should run.
             self._stage = "reading everything back"
             self._tell()
             self._lateness.stop()
@@ -114,7 +116,7 @@ class RoundPlayer:
         finally:
             self._end()
         struck = tuple(self._struck[number] for number in sorted(self._struck))
-        return RoundRecord(struck, windows, is_redundant, silent, self._lateness.worst_s)
+        return RoundRecord(struck, windows, is_redundant, silent, self._lateness.worst_s, ended)
 
     def _plan(self, directory: Path) -> WorkloadPlan:
         experiment = self._experiment
@@ -224,7 +226,7 @@ class RoundPlayer:
         """
         before = self._by_partition()
         waiting = set(before)
-        deadline = time.monotonic() + RECOVERY_S
+        deadline = time.monotonic() + RECOVERY_S + longest_pause_s(self._experiment)
         self._stage = "until writes go on"
         while waiting and time.monotonic() < deadline:
             now = self._by_partition()

@@ -5,6 +5,7 @@ once for all rounds of an experiment. A round that leaves it without full redund
 round gets a new one. Results are there after every round: an interrupted run has what it has.
 """
 
+import itertools
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tidelog.lab.experiment.model import ClusterSpec, Experiment, TopicSpec
-from tidelog.lab.experiment.modes import heading
+from tidelog.lab.experiment.modes import headings
 from tidelog.lab.results import NOT_RUN, Cell, Round
 from tidelog.lab.run import judging
 from tidelog.lab.run.judging import Surroundings
@@ -22,8 +23,10 @@ from tidelog.lab.run.ports import Observer, Parts, Progress
 from tidelog.lab.run.round import RoundPlayer, RoundRecord
 from tidelog.lab.run.schedule import estimate_s, stretched
 from tidelog.lab.run.topics import Topics, settings_of
-from tidelog.lab.targets.base import Target
+from tidelog.lab.targets.base import Target, TargetError
 
+FREE_BYTES_MIN = 20_000_000  # while it runs
+UNFINISHED = "_unfinished-"  # of a round: before the name of its histories
 FEW_LOGS = {"offsets.topic.num.partitions": 5, "transaction.state.log.num.partitions": 5}
 
 
@@ -71,6 +74,7 @@ class ExperimentRunner:
         self._command = command
         self._clusters = 0
         self._is_up = False
+        self._headings = headings(experiment.topics)
         self._rounds: dict[str, list[Round]] = {topic.name: [] for topic in experiment.topics}
         self._cells: dict[str, Cell] = {topic.name: self._empty(topic) for topic in experiment.topics}
 
@@ -121,7 +125,11 @@ class ExperimentRunner:
         player = RoundPlayer(
             self._target, experiment, topics, self._parts, directory, self._teller(number, experiment)
         )
-        record = player.play()
+        try:
+            record = player.play()
+        except BaseException:
+            _set_aside(directory)
+            raise
         self._judge(number, experiment, surroundings, record, directory)
         topics.delete()
         self._clean_up(directory, record)
@@ -153,11 +161,12 @@ class ExperimentRunner:
             )
             self._rounds[spec.name].append(found)
             self._cells[spec.name] = replace(
-                judging.summarised(self._cells[spec.name], self._rounds[spec.name]),
+                judging.summarised(self._cells[spec.name], self._rounds[spec.name], self._experiment.rounds),
                 network=self._target.network,
             )
             self._observer.say(
-                f"{self._experiment.name}, {heading(spec)}, round {number} of {self._experiment.rounds}: "
+                f"{self._experiment.name}, {self._headings[spec.name]}, round {number} of "
+                f"{self._experiment.rounds}: "
                 f"{judgement.sentence}"
             )
 
@@ -202,15 +211,21 @@ class ExperimentRunner:
     def _round_directory(self, number: int) -> Path:
         root = self._kept if self._kept is not None else self._directory / "history"
         name = f"{self._experiment.name.replace(': ', '-')}-{self._target.name}-{number}"
-        found = root / name
-        found.mkdir(parents=True, exist_ok=True)
-        return found
+        return _new_directory(root, name)
 
     def _clean_up(self, directory: Path, record: RoundRecord) -> None:
         if self._kept is None:
             shutil.rmtree(directory, ignore_errors=True)
         if not record.is_redundant:
             self._stop()
+
+    def check_space(self) -> None:
+        """TargetError: brokers on a full disk would break promises that they cannot keep there."""
+        for place in filter(None, (self._directory, self._kept)):
+            if place.exists() and (free := shutil.disk_usage(place).free) < FREE_BYTES_MIN:
+                raise TargetError(
+                    f"The disk of {place} is full ({free // 1_000_000} MB left); the round was given up."
+                )
 
     # --- words ----------------------------------------------------------------------------------------------
 
@@ -221,7 +236,8 @@ class ExperimentRunner:
         return estimate_s(self._stretched()) / self._experiment.rounds
 
     def _teller(self, number: int, experiment: Experiment) -> "_Teller":
-        return _Teller(self, number, {topic.name: heading(topic) for topic in experiment.topics})
+        pairs = zip(self._experiment.topics, experiment.topics, strict=True)
+        return _Teller(self, number, {named.name: self._headings[spec.name] for spec, named in pairs})
 
     def _tell(
         self, number: int, stage: str, acknowledged: Mapping[str, int], leaders: Mapping[str, int]
@@ -246,7 +262,7 @@ class ExperimentRunner:
             experiment=self._experiment.name,
             title=self._experiment.title,
             target=self._target.name,
-            mode=heading(topic),
+            mode=self._headings[topic.name],
             topic=topic.name,
             settings={"replicas": topic.replicas, "partitions": topic.partitions, **settings_of(topic)},
             source=self._experiment.source,
@@ -261,10 +277,28 @@ class _Teller:
         self._runner, self._number, self._headings = runner, number, headings
 
     def __call__(self, stage: str, acknowledged: Mapping[str, int], leaders: Mapping[str, int]) -> None:
+        self._runner.check_space()
         self._runner._tell(self._number, stage, self._by_heading(acknowledged), self._by_heading(leaders))
 
     def _by_heading(self, figures: Mapping[str, int]) -> dict[str, int]:
         return {self._headings[topic]: figure for topic, figure in figures.items()}
+
+
+def _new_directory(root: Path, name: str) -> Path:
+    """With a number where there is one already: an account must not see events of another run."""
+    found = _free(root, name)
+    found.mkdir(parents=True)
+    return found
+
+
+def _free(root: Path, name: str) -> Path:
+    later = (root / f"{name}.{place}" for place in itertools.count(2))
+    return next(path for path in itertools.chain([root / name], later) if not path.exists())
+
+
+def _set_aside(directory: Path) -> None:
+    """What was not read back would count as lost: ``tidelog pipeline indicators`` leaves such names out."""
+    directory.rename(_free(directory.parent, UNFINISHED + directory.name))
 
 
 def _with_few_logs(spec: ClusterSpec) -> ClusterSpec:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidelog.config import BROKER_SETTINGS
-from tidelog.lab.experiment.model import Experiment, FaultStep
+from tidelog.config.modes import WITHOUT_MEANING
+from tidelog.lab.experiment.model import Experiment, FaultStep, TopicSpec
 from tidelog.lab.experiment.parties import CLIENTS as CLIENTS_WORD
 from tidelog.lab.experiment.parties import Casting, Party, resolve, resolve_between
 from tidelog.lab.faults.catalog import FAULTS
@@ -56,6 +57,30 @@ def expanded(experiment: Experiment) -> list[Experiment]:
     ]
 
 
+def versions_of(experiment: Experiment, topic: TopicSpec) -> list[TopicSpec]:
+    """The topic as it is in the file, and after each change that the timeline makes to it."""
+    found = [topic]
+    for step in experiment.timeline:
+        if (step.topic or experiment.topics[0].name) != topic.name:
+            continue
+        if step.fault == "change-mode":
+            found.append(_with_mode(found[-1], str(step.parameters.get("mode", "quorum"))))
+        if step.fault == "change-settings":
+            found.append(_with_settings(found[-1], str(step.parameters.get("settings", ""))))
+    return found
+
+
+def _with_mode(topic: TopicSpec, mode: str) -> TopicSpec:
+    kept = {name: value for name, value in topic.settings.items() if name not in WITHOUT_MEANING[mode]}
+    return replace(topic, mode=mode, settings=kept)
+
+
+def _with_settings(topic: TopicSpec, text: str) -> TopicSpec:
+    pairs = dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part)
+    mode = pairs.pop("replication.mode", topic.mode)
+    return replace(topic, mode=mode, settings={**topic.settings, **pairs})
+
+
 def stretched(experiment: Experiment, session_s: float, notices_ends: bool = True) -> Experiment:
     """For a target that takes longer than Tidelog to notice a silent broker: all faults last longer by the
     same factor, since otherwise they would be over before anything can be seen. ``notices_ends``: whether it
@@ -72,6 +97,19 @@ def stretched(experiment: Experiment, session_s: float, notices_ends: bool = Tru
         for step in experiment.timeline
     )
     return replace(experiment, timeline=steps, lasts=experiment.lasts * factor)
+
+
+def longest_pause_s(experiment: Experiment) -> float:
+    """Between two writes of a load to the same partition, roughly: keys are not spread evenly."""
+    partitions = {topic.name: topic.partitions for topic in experiment.topics}
+    return max(
+        (
+            min(load.keys or 1, 10) * partitions[load.topic] / load.rate
+            for load in experiment.loads
+            if load.rate
+        ),
+        default=0.0,
+    )
 
 
 def estimate_s(experiment: Experiment) -> float:

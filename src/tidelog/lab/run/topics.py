@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tidelog.client.cluster_view import PartitionView
 from tidelog.config.modes import WITHOUT_MEANING
 from tidelog.lab.experiment.model import TopicSpec
 from tidelog.lab.experiment.modes import terms_of
@@ -73,7 +74,7 @@ class Topics:
     def leaders(self) -> dict[str, list[int]]:
         """By topic and partition."""
         found = self._target.view(*self._names).topics
-        return {name: [part.leader for part in found.get(name, [])] for name in self._names}
+        return {spec.name: _leaders(found.get(spec.name, []), spec.partitions) for spec in self._specs}
 
     def _new(self, spec: TopicSpec, order: Sequence[int]) -> NewTopic:
         return NewTopic(
@@ -101,6 +102,12 @@ class Topics:
             for number, part in enumerate(partitions)
             if part.leader != part.replicas[0]
         ]
+
+
+def _leaders(known: Sequence[PartitionView], partitions: int) -> list[int]:
+    """-1 where none is known: a broker that has just started may not know the topic yet."""
+    found = [part.leader for part in known[:partitions]]
+    return found + [-1] * (partitions - len(found))
 
 
 def settings_of(spec: TopicSpec) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from tidelog.client.cluster_view import PartitionView
+from tidelog.lab.history import HistoryFailed
 from tidelog.lab.targets.base import Target
 
 INTERVAL_S = 0.15
@@ -41,8 +42,11 @@ class Watcher:
                 found = {}
             with self._lock:
                 self._newest = found
-            for topic, leader in self.leaders.items():
-                self._note(topic, leader)
+            try:
+                for topic, leader in self.leaders.items():
+                    self._note(topic, leader)
+            except HistoryFailed:
+                return  # Whoever adds the next event learns of it, too.
 
 
 def _leader(partitions: Sequence[PartitionView]) -> int:

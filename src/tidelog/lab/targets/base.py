@@ -8,6 +8,7 @@ from tidelog.client.cluster_view import ClusterView
 from tidelog.lab.experiment.model import ClusterSpec
 from tidelog.lab.faults.injected import Injected
 from tidelog.lab.faults.parties import Parties
+from tidelog.lab.faults.processes import is_alive
 
 
 class TargetError(Exception):
@@ -76,6 +77,9 @@ class Target(Protocol):
     def check(self) -> None:
         """TargetError if a broker ended by itself."""
 
+    def ended(self) -> tuple[int, ...]:
+        """Brokers that were started and whose processes have ended; of a cluster elsewhere none is known."""
+
     def view(self, *topics: str) -> ClusterView:
         """What the brokers report about these topics; OSError if none answers."""
 
@@ -98,3 +102,8 @@ def pids_of(target: Target) -> dict[int, int]:
         except RuntimeError:
             continue
     return found
+
+
+def ended_of(target: Target) -> tuple[int, ...]:
+    """Of those brokers that were started on this machine."""
+    return tuple(number for number, pid in pids_of(target).items() if not is_alive(pid))

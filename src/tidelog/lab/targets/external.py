@@ -7,6 +7,7 @@ left as it was found: a broker that the lab has ended is started again.
 import contextlib
 import shlex
 import subprocess
+import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from tidelog.client.cluster_view import ClusterView, view_cluster
+from tidelog.client.cluster_view import ClusterView, responds, view_cluster
 from tidelog.config import BROKER_SETTINGS, MODES
 from tidelog.lab.experiment.model import ClusterSpec
 from tidelog.lab.faults.errors import FaultError
@@ -26,6 +27,9 @@ from tidelog.lab.targets.viewing import Viewer
 SESSION, LAG = "broker.session.timeout.ms", "replica.lag.time.max.ms"
 COMMAND_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 5.0
+SILENT_S = 5.0  # after a command, until its broker no longer responds
+RESPONSE_S = 0.5
+POLL_S = 0.05
 PLACE = "{broker}"
 
 
@@ -88,6 +92,9 @@ class ExternalTarget:
     def check(self) -> None:
         """Nothing to look at."""
 
+    def ended(self) -> tuple[int, ...]:
+        return ()
+
     def view(self, *topics: str) -> ClusterView:
         return self._viewer.view(*topics)
 
@@ -105,12 +112,26 @@ class ExternalTarget:
         for number in numbers:
             struck.add(number)
             self._run(fault, number)
+        self._await_silence(fault, numbers)
         return Injected(f"{fault} of {words_of(parties.first)}", partial(self._heal, fault, numbers))
 
     def _heal(self, fault: str, numbers: Iterable[int]) -> None:
         for number in numbers:
             self._run("start" if fault == "kill" else "thaw", number)
             (self._ended if fault == "kill" else self._frozen).discard(number)
+
+    def _await_silence(self, fault: str, numbers: Iterable[int]) -> None:
+        """A command may report success and do nothing: then nothing was tested."""
+        deadline = time.monotonic() + SILENT_S
+        for number in numbers:
+            while responds(*self._brokers[number], RESPONSE_S):
+                if time.monotonic() > deadline:
+                    text = self._commands[fault].replace(PLACE, str(number))
+                    raise FaultError(
+                        f"Broker {number} still responds {SILENT_S:g} s after the command {text!r}, which "
+                        "reported no error."
+                    )
+                time.sleep(POLL_S)
 
     def _run(self, command: str, number: int) -> None:
         text = self._commands[command].replace(PLACE, str(number))

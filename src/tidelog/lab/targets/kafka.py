@@ -18,7 +18,7 @@ from tidelog.lab.faults.inject import inject
 from tidelog.lab.faults.injected import Injected
 from tidelog.lab.faults.parties import Parties
 from tidelog.lab.local.broker import free_port
-from tidelog.lab.targets.base import TargetError
+from tidelog.lab.targets.base import TargetError, ended_of
 from tidelog.lab.targets.viewing import Viewer
 from tidelog.lab.voters import choose_voters
 
@@ -121,6 +121,9 @@ class KafkaTarget:
             if process.poll() is not None:
                 code, last = process.returncode, self._last(number)
                 raise TargetError(f"Broker {number} of Apache Kafka ended with code {code}: {last}")
+
+    def ended(self) -> tuple[int, ...]:
+        return ended_of(self)
 
     def view(self, *topics: str) -> ClusterView:
         return self._viewer.view(*topics)

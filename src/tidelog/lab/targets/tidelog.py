@@ -16,7 +16,7 @@ from tidelog.lab.faults.needs import Needs
 from tidelog.lab.faults.parties import Parties
 from tidelog.lab.local.broker import BrokerError
 from tidelog.lab.local.network import NetworkUnavailable
-from tidelog.lab.targets.base import TargetError
+from tidelog.lab.targets.base import TargetError, ended_of
 from tidelog.lab.targets.viewing import Viewer
 
 START_TIMEOUT_S = 60.0
@@ -90,7 +90,10 @@ class TidelogTarget:
         self.cluster.launch(number)
 
     def check(self) -> None:
-        """Faults end brokers, too; whether one ended by itself shows when it is started again."""
+        """Faults end brokers, too: :meth:`ended` says which have, once all faults are healed."""
+
+    def ended(self) -> tuple[int, ...]:
+        return ended_of(self)
 
     def view(self, *topics: str) -> ClusterView:
         return self._viewer.view(*topics)
@@ -121,8 +124,9 @@ def _why(error: Exception, directory: Path) -> str:
         return f"There is no space left on the disk of {directory}."
     if isinstance(error, BrokerError):
         text = str(error)
-        last = text.strip().splitlines()[-1]
+        last = text.strip().splitlines()[-1].rstrip(":")
         if "No space left" in text:
             return f"There is no space left on the disk of {directory}."
-        return f"The brokers did not start: {text.partition(';')[0]}. The last line of the log: {last}"
-    return f"The brokers did not start: {error}"
+        told = "" if last.startswith("<") else f" The last line of the log: {last}"
+        return f"The brokers did not start: {text.partition(';')[0]}.{told}"
+    return f"The brokers did not start: {error}."

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from tidelog.lab.workload.jobs import Job, Progress, write_job
+from tidelog.lab.workload.jobs import HISTORY_FAILED, Job, Progress, write_job
 
 CRASHES_MAX = 5  # of one process in one round: then something is wrong with the workload itself
 STDERR_TAIL = 2000
@@ -86,7 +86,7 @@ class Child:
     def _watch(self) -> None:
         while self._follow():
             self.crashes += 1
-            if self._stopping or self.crashes > CRASHES_MAX:
+            if self._is_hopeless():
                 tail = self._errors.read_text(errors="replace")[-STDERR_TAIL:].strip()
                 self.failure = f"{self.job.name} ended too early: {tail or 'without a word'}"
                 return
@@ -96,6 +96,11 @@ class Child:
             self.job = msgspec.structs.replace(self.job, incarnation=self.job.incarnation + 1)
             self._launch()
             self._stop_if_asked()
+
+    def _is_hopeless(self) -> bool:
+        """Whether another incarnation would not help."""
+        code = None if self._process is None else self._process.returncode
+        return self._stopping or self.crashes > CRASHES_MAX or code == HISTORY_FAILED
 
     def _stop_if_asked(self) -> None:
         """The request may have come between two incarnations."""

@@ -14,6 +14,8 @@ from tidelog.lab.experiment.model import ConsumerSpec, LoadSpec
 PRODUCE, CONSUME, PLAIN = "produce", "consume", "plain"
 PLAIN_PRODUCER = "plain"  # its records are an instrument, no part of the load: accounts leave them out
 
+HISTORY_FAILED = 3  # exit code: events are missing, so a new process would not make the account complete
+
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     role: str

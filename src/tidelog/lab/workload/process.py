@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tidelog.lab.history import HistoryWriter, share_clock
-from tidelog.lab.workload.jobs import CONSUME, PLAIN, PRODUCE, Job, read_job
+from tidelog.lab.workload.jobs import CONSUME, HISTORY_FAILED, PLAIN, PRODUCE, Job, read_job
 from tidelog.lab.workload.progress import Reporter
 
 
@@ -19,17 +19,24 @@ def main(path: Path) -> None:
     job = read_job(path)
     share_clock(job.clock_offset_ns)
     reporter = Reporter(job.partitions)
-    with HistoryWriter(job.history, run=job.run, mode=job.mode, topic=job.topic) as history:
-        ROLES[job.role](job, history, reporter)
+    try:
+        with HistoryWriter(job.history, run=job.run, mode=job.mode, topic=job.topic) as history:
+            ROLES[job.role](job, history, reporter)
+    except OSError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(HISTORY_FAILED)
     reporter.tell(is_done=True)
 
 
 def _produce(job: Job, history: HistoryWriter, reporter: Reporter) -> None:
     from tidelog.lab.workload.producing import produce
+    from tidelog.lab.workload.resuming import note_left_open
     from tidelog.lab.workload.transacting import transact
 
     if job.load is None:
         raise ValueError("the job of a producer has no load")
+    if job.incarnation:
+        note_left_open(job, history)
     (transact if job.load.transactional else produce)(job, job.load, history, reporter)
 
 

@@ -14,7 +14,6 @@ call             effect
 ================ ===========================================================================================
 """
 
-import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -72,6 +71,7 @@ class Workload:
         self._plains: list[Child] = []
         self._usage = UsageSampler(pids, self._used) if pids is not None else None
         self._is_closed = False
+        self._history_error: OSError | None = None  # events are missing: figures would be wrong
 
     def start(self) -> None:
         for topic, partitions in self._partitions.items():
@@ -157,6 +157,8 @@ class Workload:
         finally:
             self.close()
         self.check()
+        if self._history_error is not None:
+            raise self._history_error
         to_parquet(self._directory)
 
     def close(self) -> None:
@@ -172,8 +174,10 @@ class Workload:
         for child in self._children:
             child.await_end(STOP_S)
         for history in self._histories.values():
-            with contextlib.suppress(OSError):
+            try:
                 history.close()
+            except OSError as error:
+                self._history_error = error
 
     # --- jobs ---------------------------------------------------------------------------------------------
 

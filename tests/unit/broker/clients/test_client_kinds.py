@@ -77,3 +77,18 @@ def test_a_member_stands_in_when_the_controllers_have_ended() -> None:
     assert leader(led, BROKERS, A, reads=False, undecided=True) == -1
     behind = msgspec.structs.replace(led, in_sync=(A,))
     assert leader(behind, BROKERS, A, reads=True, undecided=True) == -1
+
+
+def test_a_broker_that_hears_of_no_leader_does_not_stand_in() -> None:
+    """Its disk is full: consumers stayed there, also when another replica led."""
+    waiting = msgspec.structs.replace(WAITING, mode="quorum")
+    image = ClusterImage(brokers=BROKERS)
+
+    def named(*outdated: int) -> int:
+        absent = Absent(outdated=frozenset(outdated))
+        return int(describe_partition(0, waiting, image, absent, reads=True)["leader_id"])
+
+    first = named()
+    assert first in waiting.replicas
+    assert named(first) in set(waiting.replicas) - {first}
+    assert named(*waiting.replicas) == -1

@@ -431,3 +431,19 @@ def test_what_may_be_committed_while_all_successors_follow(monkeypatch: pytest.M
     assert driver.replica.safe_end_offset() == 7
     alone = False
     assert driver.replica.safe_end_offset() == NO_LIMIT
+
+
+def test_a_stand_in_on_a_full_disk_lets_its_readers_go() -> None:
+    """It takes no more records and hears of no new leader: consumers would wait there for ever."""
+    setup = Setup()
+    setup.append(b"a")
+    partition = setup.partition
+    setup.driver.stand_in.told(True)
+    setup.driver.follow(4, -1, (1,), 1)
+    assert partition.stands_in and partition.readable_end_offset == 1
+    partition.check_may_go_on(1)  # as long as it can write, a new leader reaches it
+    partition.log.refuse_writes("the disk is full")
+    partition.check_may_go_on(0)
+    with pytest.raises(TidelogError) as refused:
+        partition.check_may_go_on(1)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

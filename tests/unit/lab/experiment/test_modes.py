@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.lab.experiment.checking import ExperimentError
 from tidelog.lab.experiment.model import Experiment, LoadSpec, TopicSpec
-from tidelog.lab.experiment.modes import CHOICES, heading, terms_of, with_mode, with_modes
+from tidelog.lab.experiment.modes import CHOICES, heading, headings, terms_of, with_mode, with_modes
 from tidelog.planner.promises import EXAMPLES, Terms
 
 EXPERIMENT = Experiment(
@@ -57,3 +57,9 @@ def test_terms_come_from_settings_and_defaults() -> None:
     assert terms_of(TopicSpec()) == EXAMPLES["isr"]
     settings = {"min.insync.replicas": "1", "flush.messages": "1", "unclean.leader.election.enable": "true"}
     assert terms_of(TopicSpec(settings=settings)) == Terms("isr", 3, 1, synced=True, unclean=True)
+
+
+def test_two_topics_with_the_same_settings_have_different_headings() -> None:
+    """One must not hide the other in a table."""
+    topics = (TopicSpec(name="a"), TopicSpec(name="b"), TopicSpec(name="c", mode="quorum"))
+    assert headings(topics) == {"a": "isr (a)", "b": "isr (b)", "c": "quorum"}

@@ -29,6 +29,9 @@ min.insync.replicas = 3
 topic = "a"
 rate = 10
 
+[[loads]]
+topic = "b"
+
 [[timeline]]
 at = 2
 fault = "kill"
@@ -60,7 +63,7 @@ class TestWhatIsRead:
         assert (found.name, found.title, found.rounds, found.lasts) == ("mine", "two topics", 2, 6.0)
         assert found.cluster.brokers == 5
         assert [topic.name for topic in found.topics] == ["a", "b"]
-        assert found.loads == (LoadSpec(topic="a", rate=10.0),)
+        assert found.loads == (LoadSpec(topic="a", rate=10.0), LoadSpec(topic="b"))
         assert found.source == GOOD
 
     def test_dotted_settings_are_one_name_with_a_text(self) -> None:
@@ -123,6 +126,16 @@ class TestMistakes:
             ("[[consumers]]\ntopic = 'other'", 3, "there is no topic 'other'; there are: records"),
             ("[[loads]]\nacks = 'most'", 3, "acks is 'most'; allowed: all, 1, 0"),
             ("[[loads]]\nacks = 1", 3, "an idempotent or transactional producer needs acks"),
+            ("[[topics]]\nname = 'a'\n[[topics]]\nname = 'b'\n[[loads]]\ntopic = 'a'", 5, "'b' has no load"),
+            ("[[loads]]\nsettings = {acks = 0}", 3, "the lab sets acks itself; use the key acks"),
+            ("[[loads]]\n[loads.settings]\nenable.idempotence = false", 4, "use the key idempotent"),
+            ("[[consumers]]\nsettings = {'isolation.level' = 'x'}", 3, "use the key committed"),
+            ("[[topics]]\nsettings = {'cleanup.policy' = 'compact'}", 3, "compaction deletes records"),
+            ("[[topics]]\nsettings = {'retention.ms' = 1000}", 3, "use 3600000 or more"),
+            ("[[topics]]\nsettings = {'retention.bytes' = 1000}", 3, "retention deletes records"),
+            ("[[timeline]]\nat = 0\nfault = 'change-mode'\nmode = 'raft'", 5, "unknown mode 'raft'"),
+            ("[[timeline]]\nat = 0\nfault = 'change-settings'\nsettings = 'x'", 5, '"name=value"'),
+            ("[[timeline]]\nat = 0\nfault = 'change-settings'", 2, '"name=value"'),
             ("[[timeline]]\nat = 0\nfault = 'kil'", 4, "unknown fault 'kil'; allowed: kill, freeze"),
             ("[[timeline]]\nfault = 'kill'", 2, "at is missing in [[timeline]]"),
             ("[[timeline]]\nat = 0\nfault = 'kill'\nms = 3", 5, "unknown key 'ms' of fault kill"),

@@ -95,3 +95,10 @@ def test_the_plain_reader_knows_when_nothing_could_be_read() -> None:
     back = event("plain-read", 2500, sent=1100, partition=0)
     later = [event("plain-read", at, sent=at - 1, partition=0) for at in range(2550, 3000, 50)]
     assert availability(topic(*reads, back, *later), WINDOWS).reads_s == pytest.approx(1.4)
+
+
+def test_a_plain_client_that_was_not_there_proves_nothing() -> None:
+    writes = (write("acknowledged", 0, 999), write("acknowledged", 1, 4000, sent=1000))
+    before = event("plain-write", 1000, sent=999, partition=0)
+    after = event("plain-write", 4010, sent=4005, partition=0)
+    assert availability(topic(*writes, before, after), WINDOWS).back_off_s == pytest.approx(0)

@@ -89,3 +89,27 @@ def test_skipped_by_a_group_that_went_on() -> None:
     assert consistency(topic(*writes[:3], *writes[4:], *there, *seen)).skipped == 0
     elsewhere = [read("consumed", number, 50, number, partition=1, reader="h") for number in (0, 5)]
     assert consistency(topic(*writes, *there, *elsewhere)).skipped == 0
+
+
+def test_a_producer_that_crashed_in_a_transaction_took_nothing_back() -> None:
+    """Its records have no event, and its next incarnation aborts them."""
+    before = (write("acknowledged", 0, 1, transaction=0), read("received", 0, 9, 0))
+    for producer in ("p", "p.1"):
+        left = read("consumed-raw", 1, 3, 1, producer=producer)
+        assert consistency(topic(*before, left)).vanished == 0
+    gone = (write("acknowledged", 1, 2, transaction=1), read("consumed-raw", 1, 3, 1))
+    assert consistency(topic(*before, *gone)).vanished == 1
+    assert consistency(topic(*before, read("consumed-raw", 1, 3, 1, producer="q"))).vanished == 1
+
+
+def test_partitions_in_which_something_is_missing() -> None:
+    fine = (write("acknowledged", 0, 1, offset=0), read("received", 0, 9, 0))
+    assert consistency(topic(*fine)).harmed == ()
+    lost = write("acknowledged", 0, 1, partition=4, offset=0)
+    gone = read("consumed", 0, 3, 0, partition=2, reader="g")
+    assert consistency(topic(*fine, lost, gone)).harmed == (2, 4)
+    half = (write("acknowledged", 1, 2, transaction=0, offset=1), read("received", 1, 9, 1))
+    other = write("acknowledged", 0, 2, partition=7, transaction=0)
+    assert consistency(topic(*fine, *half, other)).harmed == (7,)
+    aborted = (write("aborted", 0, 2, partition=5, transaction=1), read("received", 0, 9, 0, partition=5))
+    assert consistency(topic(*fine, *aborted)).harmed == (5,)

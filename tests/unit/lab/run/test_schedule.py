@@ -3,10 +3,19 @@
 import pytest
 
 from tidelog.lab.experiment.catalog import builtin
-from tidelog.lab.experiment.model import Experiment, FaultStep, Phase
+from tidelog.lab.experiment.model import Experiment, FaultStep, LoadSpec, Phase, TopicSpec
 from tidelog.lab.experiment.parties import Casting
 from tidelog.lab.promise import Hit
-from tidelog.lab.run.schedule import Action, actions, estimate_s, expanded, planned_hits, stretched
+from tidelog.lab.run.schedule import (
+    Action,
+    actions,
+    estimate_s,
+    expanded,
+    longest_pause_s,
+    planned_hits,
+    stretched,
+    versions_of,
+)
 from tidelog.planner.outages import CLIENTS
 
 NOW = Casting((1, 2, 3), 2, (3, 1), 1, (1, 2, 3))
@@ -77,3 +86,28 @@ def test_a_target_that_does_not_notice_the_end_of_a_process_gets_time_for_it() -
     assert longer.lasts == pytest.approx(11.0)  # as long as the bound: session and margin
     frozen = builtin("leader-frozen")
     assert stretched(frozen, 9.0, notices_ends=False) == stretched(frozen, 9.0)
+
+
+def test_a_topic_that_the_timeline_changes_has_several_versions() -> None:
+    topic = TopicSpec(name="t", settings={"min.insync.replicas": "2", "flush.messages": "1"})
+    steps = (
+        FaultStep(at=0, fault="change-settings", parameters={"settings": "min.insync.replicas=1"}),
+        FaultStep(at=1, fault="change-mode", parameters={"mode": "quorum"}),
+        FaultStep(at=2, fault="change-mode", topic="other", parameters={"mode": "primary-backup"}),
+    )
+    changing = Experiment(name="x", title="t", topics=(topic, TopicSpec(name="other")), timeline=steps)
+    first, second, third = versions_of(changing, topic)
+    assert first == topic
+    assert second.settings["min.insync.replicas"] == "1" and second.mode == "isr"
+    assert (third.mode, third.settings) == ("quorum", {"flush.messages": "1"})
+    assert [each.mode for each in versions_of(changing, changing.topics[1])] == ["isr", "primary-backup"]
+
+
+def test_a_slow_load_writes_to_each_partition_now_and_then() -> None:
+    slow = Experiment(
+        name="x",
+        title="t",
+        topics=(TopicSpec(name="t", partitions=50),),
+        loads=(LoadSpec(topic="t", rate=1), LoadSpec(topic="t", rate=0)),
+    )
+    assert longest_pause_s(slow) == 50

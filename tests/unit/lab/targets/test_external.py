@@ -18,6 +18,7 @@ BROKERS = {1: ("h", 1), 2: ("h", 2), 3: ("h", 3)}
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external, "_find_brokers", lambda bootstrap: BROKERS)
+    monkeypatch.setattr(external, "responds", lambda host, port, timeout_s: False)
     monkeypatch.setattr(external, "_milliseconds", lambda bootstrap, broker, *names: SAID)
 
 
@@ -84,3 +85,13 @@ def test_an_address_that_is_none_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
     with pytest.raises(TargetError, match="not an address; use HOST:PORT"):
         ExternalTarget("somewhere", {})
+
+
+def test_a_command_that_does_nothing_is_not_taken_for_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a round in which nothing was broken would say that everything was kept."""
+    monkeypatch.setattr(external, "SILENT_S", 0.1)
+    monkeypatch.setattr(external, "responds", lambda host, port, timeout_s: port == 2)
+    target = ExternalTarget("h:1", {"kill": "true {broker}", "start": "true {broker}"})
+    target.inject("kill", Parties((1, 3)), {})
+    with pytest.raises(FaultError, match=r"Broker 2 still responds 0.1 s after the command 'true 2'"):
+        target.inject("kill", Parties((2,)), {})

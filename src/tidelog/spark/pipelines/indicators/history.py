@@ -116,7 +116,7 @@ def _files(path: str) -> tuple[list[str], list[str]]:
         return ([path], []) if path.endswith(".parquet") else ([], [path])
     parquet: list[str] = []
     texts: list[str] = []
-    for directory, _, names in sorted(os.walk(path)):
+    for directory, names in _walk(path):
         mine = [name for name in sorted(names) if not name.startswith((".", "_"))]
         found = [f"{directory}/{name}" for name in mine if name.endswith(".parquet")]
         parquet += found
@@ -127,6 +127,15 @@ def _files(path: str) -> tuple[list[str], list[str]]:
     if not parquet and not texts:
         raise OptionError(f"There is no history in {path}: no file that ends in .jsonl, .json or .parquet.")
     return parquet, texts
+
+
+def _walk(path: str) -> list[tuple[str, list[str]]]:
+    """Directories and their files, without what is below hidden names: rounds that were not finished."""
+    found = []
+    for directory, below, names in os.walk(path):
+        below[:] = [name for name in below if not name.startswith((".", "_"))]
+        found.append((directory, names))
+    return sorted(found)
 
 
 def _parquet(spark: "SparkSession", files: list[str]) -> "DataFrame":

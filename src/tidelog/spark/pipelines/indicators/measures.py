@@ -95,14 +95,20 @@ with acked as (
     left semi join there using (run, mode, producer, partition, sequence)
     left anti join places using (run, mode, producer, partition, sequence, offset)
   where a.offset >= 0
-), open_ones as (
-  select distinct run, mode, producer, partition, sequence from {events}
-  where kind in ('failed', 'aborted') and transaction is not null
+), transactional as (
+  select distinct run, mode, split_part(producer, '.', 1) as process from {events}
+  where kind in ('acknowledged', 'failed', 'aborted') and transaction is not null
+), raw as (
+  select distinct run, mode, producer, partition, sequence, split_part(producer, '.', 1) as process
+  from {events} where kind = 'consumed-raw'
 ), seen as (
   select distinct run, mode, producer, partition, sequence from {events} where kind = 'consumed'
   union
-  select distinct run, mode, producer, partition, sequence from {events}
-    left anti join open_ones using (run, mode, producer, partition, sequence) where kind = 'consumed-raw'
+  select run, mode, producer, partition, sequence from raw
+    left anti join transactional using (run, mode, process)
+  union
+  select run, mode, producer, partition, sequence from raw
+    left semi join acked using (run, mode, producer, partition, sequence)
 ), vanished as (
   select run, mode, 'vanished' as what from seen
     left anti join there using (run, mode, producer, partition, sequence)
