@@ -5,7 +5,7 @@ failure of all. All settings of the plan run at the same time, each with a topic
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.plan.settings import topic_settings
@@ -14,6 +14,7 @@ from tidelog.planner.needs import Candidate
 
 if TYPE_CHECKING:
     from tidelog.lab.experiment.model import Experiment
+    from tidelog.lab.results import Cell
 
 LASTS_S = 6.0
 RATE = 400  # records a second of each topic
@@ -68,7 +69,16 @@ def experiment_of(candidates: Sequence[Candidate], brokers: int) -> "Experiment"
     return read_text(experiment_text(candidates, brokers), "plan", "plan.toml")
 
 
-def prove(candidates: Sequence[Candidate], brokers: int) -> list[dict[str, Any]]:
+class Proof(NamedTuple):
+    rows: tuple[Mapping[str, Any], ...] = ()
+    plots: tuple[tuple[str, str], ...] = ()  # title, and the image as SVG
+    is_broken: bool = False  # Something happened that the plan rules out.
+
+
+NOT_PROVED = Proof()
+
+
+def prove(candidates: Sequence[Candidate], brokers: int) -> Proof:
     """A row for each fault and setting: promised, observed, and whether they agree."""
     if brokers > BROKERS_MAX:
         raise CommandFailed(
@@ -89,7 +99,14 @@ def prove(candidates: Sequence[Candidate], brokers: int) -> list[dict[str, Any]]
     )
     if found.failures:
         raise CommandFailed(f"The lab could not run {listed(found.failures)}.")
-    return [
+    return _proof(found.results.cells)
+
+
+def _proof(cells: Sequence["Cell"]) -> Proof:
+    from tidelog.lab.report.image import image
+    from tidelog.lab.results import BROKEN
+
+    rows = tuple(
         {
             "fault": cell.title,
             "settings": cell.mode,
@@ -100,11 +117,9 @@ def prove(candidates: Sequence[Candidate], brokers: int) -> list[dict[str, Any]]
             "promised": list(cell.promise),
             "sentence": cell.sentence,
         }
-        for cell in found.results.cells
-    ]
-
-
-def is_broken(rows: Sequence[Mapping[str, Any]]) -> bool:
-    from tidelog.lab.results import BROKEN
-
-    return any(row["verdict"] == BROKEN for row in rows)
+        for cell in cells
+    )
+    plots = tuple(
+        (f"{cell.title}, {cell.mode}", image(each.time_line)) for cell in cells for each in cell.rounds[:1]
+    )
+    return Proof(rows, plots, any(cell.verdict == BROKEN for cell in cells))

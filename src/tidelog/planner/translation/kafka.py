@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from tidelog.config.modes import ISR
 from tidelog.planner.promises import RULES, SYNC_EVERY_MESSAGE, Terms
-from tidelog.planner.translation import Translated
+from tidelog.planner.translation import Translated, number
 
 # Names of broker-wide and topic settings that decide about a promise → the topic's name for it.
 _DECIDING = {
@@ -80,13 +80,13 @@ def from_kafka(settings: Mapping[str, str]) -> Translated:
     acks = known.get("acks", "all")
     terms = Terms(
         ISR,
-        int(known.get("replication.factor", "1")),
-        min_in_sync=int(known.get("min.insync.replicas", "1")),
+        number(known, "replication.factor", "1"),
+        min_in_sync=number(known, "min.insync.replicas", "1"),
         synced=known.get("flush.messages") == str(SYNC_EVERY_MESSAGE),
         unclean=known.get("unclean.leader.election.enable", "false").lower() == "true",
         acks="all" if acks == "-1" else acks,
     )
-    partitions = int(known.get("num.partitions", "0"))
+    partitions = number(known, "num.partitions", "0", 0)
     return Translated("kafka", terms, partitions, tuple(_notes(terms, known)), tuple(_others(settings)))
 
 
