@@ -22,10 +22,20 @@ def _unknown(options: Options, *known: str) -> tuple[str, ...]:
     return tuple(f"{name}: not known. It is not taken into account, and may matter." for name in left)
 
 
+# Names, addresses, sizes and retention: without influence on what is lost or stops.
+_ROCKETMQ_HARMLESS = (
+    *("brokerClusterName", "brokerName", "brokerId", "brokerIP1", "brokerIP2", "listenPort", "namesrvAddr"),
+    *("haListenPort", "deleteWhen", "fileReservedTime", "mapedFileSizeCommitLog", "maxMessageSize"),
+    *("mappedFileSizeCommitLog", "storePathRootDir", "storePathCommitLog", "storePathConsumeQueue"),
+    *("storePathIndex", "defaultTopicQueueNums", "autoCreateTopicEnable", "autoCreateSubscriptionGroup"),
+    *("sendMessageThreadPoolNums", "pullMessageThreadPoolNums", "diskMaxUsedSpaceRatio"),
+)
+
+
 def from_rocketmq(options: Options) -> Translated:
     """A master with slaves: synchronous or not, flushed or not, degrading or not."""
     synchronous = _is(options, "brokerRole", "SYNC_MASTER")
-    copies = number(options, "inSyncReplicas", "2" if synchronous else "1")
+    copies = number(options, "inSyncReplicas", "2") if synchronous else 1
     terms = Terms(
         PRIMARY_BACKUP,
         number(options, "replicas", "2"),
@@ -42,9 +52,22 @@ def from_rocketmq(options: Options) -> Translated:
         "with NOT_ENOUGH_REPLICAS_AFTER_APPEND and is retried.",
         _ONCE,
     ]
+    if synchronous and "inSyncReplicas" not in options:
+        notes.append(
+            "No inSyncReplicas was given. RocketMQ 4 waits for one slave, and this is what is assumed. "
+            "RocketMQ 5 has a default of 1: without inSyncReplicas=2, SYNC_MASTER waits for no slave there."
+        )
+    if not synchronous and "inSyncReplicas" in options:
+        notes.append("inSyncReplicas has no meaning without brokerRole=SYNC_MASTER.")
     if terms.may_degrade:
-        notes.append("enableAutoInSyncReplicas is replication.degrade.after.ms here.")
-    known = ("brokerRole", "flushDiskType", "inSyncReplicas", "enableAutoInSyncReplicas")
+        notes.append(
+            "enableAutoInSyncReplicas is replication.degrade.after.ms here. RocketMQ does not go below "
+            "minInSyncReplicas (1 by default); here it is always 1."
+        )
+    known = (
+        *("brokerRole", "flushDiskType", "inSyncReplicas", "minInSyncReplicas", "enableAutoInSyncReplicas"),
+        *_ROCKETMQ_HARMLESS,
+    )
     queues = number(options, "queues", "0", 0)
     return Translated("rocketmq", terms, queues, tuple(notes), _unknown(options, *known))
 

@@ -81,7 +81,7 @@ def test_a_report_in_markdown(capsys: pytest.CaptureFixture[str], tmp_path: Path
     text = (tmp_path / "plan.md").read_text(encoding="utf-8")
     assert text.startswith("# Plan\n\n## Use isr")
     assert "| settings |" in text
-    assert "Ford et al." in text
+    assert "Backblaze Drive Stats" in text
 
 
 def test_impossible_needs(capsys: pytest.CaptureFixture[str]) -> None:

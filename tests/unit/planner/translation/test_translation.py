@@ -83,3 +83,26 @@ def test_other_systems(system: str, options: dict[str, str], expected: Terms) ->
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_unknown_options_are_named(system: str) -> None:
     assert SYSTEMS[system]({"turbo": "on"}).unknown[0].startswith("turbo: not known")
+
+
+class TestRocketMq:
+    def test_the_default_of_version_5_is_said(self) -> None:
+        given = {"brokerRole": "SYNC_MASTER"}
+        assert any("waits for no slave there" in note for note in SYSTEMS["rocketmq"](given).notes)
+        sure = SYSTEMS["rocketmq"](given | {"inSyncReplicas": "2"})
+        assert not any("waits for no slave there" in note for note in sure.notes)
+
+    def test_copies_count_for_a_synchronous_master_only(self) -> None:
+        found = SYSTEMS["rocketmq"]({"inSyncReplicas": "2"})
+        assert found.terms.copies == 1
+        assert "inSyncReplicas has no meaning without brokerRole=SYNC_MASTER." in found.notes
+
+    def test_names_and_sizes_are_not_reported(self) -> None:
+        found = SYSTEMS["rocketmq"]({"brokerName": "a", "deleteWhen": "04", "turbo": "1"})
+        assert [each.partition(":")[0] for each in found.unknown] == ["turbo"]
+
+
+@pytest.mark.parametrize("text", ["two", "0", "-1", ""])
+def test_numbers_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"replicas is '.*'; it is a number from 1 on"):
+        SYSTEMS["nats"]({"replicas": text})
