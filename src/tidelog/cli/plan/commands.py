@@ -50,6 +50,7 @@ def plan(
     json: Json = False,
     to: options.To = None,
     proves: options.Prove = False,
+    jars: options.Jars = None,
     apply_to: options.Apply = None,
     yes: options.YesToApply = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -83,7 +84,8 @@ def plan(
         given_needs = (brokers, writes, reads, data, racks, racks_lost, replicas_max, mode)
         is_given = power or any(each is not None for each in given_needs)
         answer = from_needs(needs if is_given else _asked(), known)
-    _finish(answer, proves=proves, json=json, to=to)
+    proof = prove(answer.proved, answer.brokers, jars) if proves and answer.proved else NOT_PROVED
+    _finish(answer, proof, json=json, to=to)
     if apply_to is not None and answer.chosen is not None:
         apply(bootstrap, apply_to, answer.chosen, queues or 0, ask=not yes)
 
@@ -94,9 +96,8 @@ def _asked() -> Needs:
     return needs
 
 
-def _finish(answer: Answer, *, proves: bool, json: bool, to: Path | None) -> None:
-    """Prove and print. Ends the command where nothing satisfies the needs, or the proof shows otherwise."""
-    proof = prove(answer.proved, answer.brokers) if proves and answer.proved else NOT_PROVED
+def _finish(answer: Answer, proof: Proof, *, json: bool, to: Path | None) -> None:
+    """Ends the command where nothing satisfies the needs, or the proof shows otherwise."""
     _output(answer.found | {"proof": list(proof.rows)}, answer.title, json, to, proof)
     if answer.chosen is None:
         raise typer.Exit(1)

@@ -105,9 +105,9 @@ def _promise(answer: Report) -> Iterable[str]:
     writes = count(found["dead_brokers_for_writes"], "dead broker")
     disks = count(found["lost_disks"], "lost disk")
     copies = answer["copies_when_acknowledged"]
-    verb = "has" if copies == 1 else "have"
+    holders = f"{copies or 'None'} of {count(answer['replicas'], 'replica')}"
     yield (
-        f"{copies or 'None'} of {answer['replicas']} replicas {verb} a record before it is acknowledged. "
+        f"{holders} {'has' if copies == 1 else 'have'} a record before it is acknowledged. "
         f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. Lost in a "
         f"power failure of all brokers: {power}."
     )
@@ -170,6 +170,7 @@ def tables_of(report: Report) -> list[tuple[str, dict[str, str], list[dict[str, 
     if report.get("proof"):
         columns = {
             "fault": "fault",
+            "target": "on",
             "settings": "settings",
             "verdict": "verdict",
             "acknowledged": "acknowledged",

@@ -82,5 +82,9 @@ Prove = Annotated[
     bool,
     flag("--prove", help="Run the faults with real brokers on this machine, and compare. Takes minutes."),
 ]
+Jars = Annotated[
+    Path | None,
+    _text("--jars", "DIR", "With --prove: run the isr settings on Apache Kafka from these jars as well."),
+]
 Apply = Annotated[str | None, _text("--apply", "TOPIC", "Create or change this topic with the settings.")]
 YesToApply = Annotated[bool, flag("--yes", help="With --apply: do not ask.")]

@@ -24,6 +24,8 @@ _HARMLESS = (
         "advertised.",
         "auth",
         "auto.create",
+        "auto.leader.rebalance",
+        "leader.imbalance.",
         "background.",
         "batch.size",
         "bootstrap.servers",
@@ -71,6 +73,11 @@ _ELSEWHERE = {
     "process.roles": "whether the brokers are the controllers; see --separate-controllers",
     "controller.": "the controllers; see --separate-controllers",
     "zookeeper.": "ZooKeeper appoints the leaders there, the controllers do so here",
+    "log.flush.": "a sync now and then: a power failure of all loses less, and still may lose records",
+    "flush.ms": "a sync now and then: a power failure of all loses less, and still may lose records",
+    "offsets.topic.replication": "replicas of the topic with the positions of groups, not of this topic",
+    "transaction.state.log.": "replicas of the topic with transactions, not of this topic",
+    "remote.": "tiered storage, which Tidelog does not have",
 }
 
 

@@ -185,6 +185,7 @@ def test_plots_of_a_proof_lie_beside_the_report(
 ) -> None:
     row = {
         "fault": "1 of 3 brokers are dead",
+        "target": "tidelog",
         "settings": "isr",
         "verdict": "kept",
         "acknowledged": 100,
@@ -200,7 +201,7 @@ def test_plots_of_a_proof_lie_beside_the_report(
     assert (tmp_path / "plan-proof-1.svg").read_text() == "<svg/>"
     report = (tmp_path / "plan.md").read_text(encoding="utf-8")
     assert "![1 of 3 brokers are dead, isr](plan-proof-1.svg)" in report
-    assert "| 1 of 3 brokers are dead | isr | kept | 100 | 0 | 0.4 |" in report
+    assert "| 1 of 3 brokers are dead | tidelog | isr | kept | 100 | 0 | 0.4 |" in report
 
 
 def test_a_broken_promise_ends_with_an_error(

@@ -29,9 +29,12 @@ class TestKafka:
         assert "No min.insync.replicas was given: Kafka's default is 1." in found.notes
 
     def test_other_settings_are_named_with_whether_they_matter(self) -> None:
-        given = {"log.retention.hours": "1", "replica.lag.time.max.ms": "1", "broker.rack": "a", "turbo": "1"}
+        matters = ("replica.lag.time.max.ms", "broker.rack", "turbo", "log.flush.interval.ms")
+        harmless = ("log.retention.hours", "auto.leader.rebalance.enable", "offsets.retention.minutes")
+        given = dict.fromkeys((*matters, *harmless), "1")
         said = {each.partition(":")[0]: each for each in from_kafka(given).unknown}
-        assert said.keys() == {"replica.lag.time.max.ms", "broker.rack", "turbo"}
+        assert said.keys() == {*matters}
+        assert "still may lose records" in said["log.flush.interval.ms"]
         assert "not what is lost" in said["replica.lag.time.max.ms"]
         assert "may matter" in said["turbo"]
 
