@@ -33,6 +33,7 @@ VALUE = b"x" * 1000
 BATCH = 250  # records of a call
 FLOOD_MB_MAX = 400
 ANSWER_S = 30.0
+BUSY = 0.7  # load average
 
 ALONE, SYNCED, FOLLOWED = "alone", "synced", "followed"
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
@@ -58,6 +59,11 @@ class Flood(NamedTuple):
 
 
 def calibrate(tell: Callable[[str], None], directory: Path | None = None) -> Calibration:
+    busy = os.getloadavg()[0]
+    if busy > BUSY:
+        tell(
+            f"The load average is {busy:.1f}: the machine does other things, and the figures suffer from it."
+        )
     place = directory or path().parent
     try:
         place.mkdir(parents=True, exist_ok=True)

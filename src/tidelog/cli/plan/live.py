@@ -158,10 +158,10 @@ def summary(changes: list[Change]) -> str:
     writes = sum(each.before.writes and not each.after.writes for each in changes)
     reads = sum(each.before.reads and not each.after.reads for each in changes)
     lost = sum(bool(each.after.loss) for each in changes)
-    stops = f"writes stop in {_partitions(writes)}, reads in {_partitions(reads)}"
+    stops = f"writes stop in {writes}, reads in {reads}"
     if not writes and not reads:
         stops = "writes and reads go on wherever they do now"
-    loses = f"acknowledged records may be lost in {_partitions(lost)}" if lost else "nothing is lost"
+    loses = f"acknowledged records may be lost in {lost}" if lost else "no acknowledged record is lost"
     return f"Of {_partitions(len(changes))}: {stops}; {loses}."
 
 
