@@ -12,7 +12,7 @@ from bench.cases.kinds import (
     Kind,
 )
 from bench.cases.replicated import LONE_SIZE
-from bench.lineup import Lineup, Options, lineup
+from bench.lineup import Lineup, Load, Options, lineup
 from bench.process import BenchError
 from bench.report import Check, Column, Report, merge_rounds
 from bench.servers import PARTITIONS_MAX, Server, Topics
@@ -46,6 +46,9 @@ def run(options: Options) -> list[Report]:
         raise BenchError(str(error)) from error
     report = Report("latency and throughput: predicted and measured", COLUMNS, ("settings",))
     with lineup(options, BROKERS) as running:
+        running.warm_up(
+            Load("produce", LONE_SIZE, PARTITIONS_MAX, "all"), Load("latency", LONE_SIZE, acks="all")
+        )
         for kind in KINDS:
             with options.console.status(kind.name):
                 report.rows.append({"settings": kind.name} | _row(running, kind, found))

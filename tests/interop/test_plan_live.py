@@ -8,6 +8,11 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from tidelog.cli.app import run
+from tidelog.cli.client import connect_admin
+from tidelog.cli.plan import calibrating
+from tidelog.cli.topic.admin import list_topics
+from tidelog.planner.costs import predict
+from tidelog.planner.promises import Terms
 from tidelog.testing import Cluster, running_cluster
 
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka, pytest.mark.slow]
@@ -95,6 +100,22 @@ def test_apply_creates_and_changes_a_topic(tidelog: Command, monkeypatch: pytest
     assert "unset min.insync.replicas" in changed
     assert "Changed topic made." in changed
     assert "mode quorum" in tidelog("topic", "describe", "made")
+
+
+def test_a_round_of_calibration(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short, on a cluster that is there: the figures are too rough to be used, and make sense."""
+    monkeypatch.setattr(calibrating, "LONE_S", 0.2)
+    monkeypatch.setattr(calibrating, "FLOOD_S", 0.3)
+    found = calibrating.measure_round(cluster, 1)
+    assert 0 < found.round_trip_ms[50] < 1000
+    assert found.client_cpu_s_per_mb > 0
+    assert found.leader_cpu_s_per_mb > 0
+    assert found.busy_cores > 0
+    predicted = predict(Terms("isr", 3), [found], 3, 2)
+    assert predicted.p50_ms.middle >= found.round_trip_ms[50]
+    assert predicted.mb_per_s.middle > 0
+    names = {row["name"] for row in list_topics(connect_admin(cluster.bootstrap), internal=False)}
+    assert not names & {f"{kind}-1" for kind in calibrating.TOPICS}
 
 
 def test_what_is_said_is_what_a_kill_does(cluster: Cluster, tidelog: Command) -> None:

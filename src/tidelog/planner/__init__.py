@@ -16,6 +16,7 @@ module                             owns
 ``needs``                          needs → settings that satisfy them, and why others do not
 ``years``                          probability of a loss and minutes without writes, from failure rates
 ``costs``                          latency and throughput, from what was measured on a machine
+``wishes``                         which settings are fast enough
 ``translation``                    settings of other systems
 ================================== ==========================================================================
 """

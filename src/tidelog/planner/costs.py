@@ -6,7 +6,8 @@ binomial distribution. ``isr`` waits for the slowest of all, ``quorum`` and ``pr
 that are enough.
 
 Throughput: the CPU that a megabyte costs its client, its leader and each follower, and the time that a
-megabyte needs to get to disk. Replicas on one machine share its cores and its disk.
+megabyte needs to get to disk. Replicas on one machine share its cores and its disk: lone syncs come one after
+the other there.
 """
 
 from collections.abc import Sequence
@@ -26,13 +27,15 @@ class Figures(NamedTuple):
     """One round of measurements on one machine."""
 
     round_trip_ms: Times  # a lone write to a leader without followers
-    follower_ms: Times  # how much longer with one follower that must have it
+    beside_ms: Times  # how much longer if a follower fetches it that is not waited for
+    follower_ms: Times  # how much longer again if it is waited for
     sync_ms: Times  # how much longer if the leader syncs it
     client_cpu_s_per_mb: float
     leader_cpu_s_per_mb: float
     follower_cpu_s_per_mb: float  # of a follower, and of its leader for it
     busy_cores: float  # what all processes together got of the machine
-    disk_s_per_mb: float  # until a megabyte is synced
+    sync_s_per_mb: float  # how much longer a megabyte takes if it is synced
+    disk_s_per_mb: float  # that the disk needs for it, without any broker
 
 
 class Cost(NamedTuple):
@@ -107,18 +110,23 @@ def cost(terms: Terms, figures: Figures, brokers: int, cores: int) -> Cost:
 
 
 def latency_ms(terms: Terms, figures: Figures, share: float) -> float:
-    return at(figures.round_trip_ms, share) + waiting_ms(terms, figures, share)
+    """All on one machine: each follower takes the leader's time, and that of the cores, whether or not it is
+    waited for.
+    """
+    beside = (terms.replicas - 1) * at(figures.beside_ms, 0.5)
+    return at(figures.round_trip_ms, share) + beside + waiting_ms(terms, figures, share)
 
 
 def waiting_ms(terms: Terms, figures: Figures, share: float) -> float:
     """After the leader has the record: its own sync and those of the followers go on at the same time."""
     needed, followers = followers_needed(terms), terms.replicas - 1
-    own = at(figures.sync_ms, share) if terms.synced else 0.0
+    syncs = terms.replicas if terms.synced else 0
+    own = syncs * at(figures.sync_ms, share)
     if needed == 0:
         return own
     reached = share_of(needed, followers, share)
     theirs = at(figures.follower_ms, reached)
-    return max(own, theirs + (at(figures.sync_ms, reached) if terms.synced else 0.0))
+    return max(own, theirs + syncs * at(figures.sync_ms, reached))
 
 
 def followers_needed(terms: Terms) -> int:
@@ -136,14 +144,17 @@ def throughput(terms: Terms, figures: Figures, cores: int) -> float:
     cpu = (
         figures.client_cpu_s_per_mb + figures.leader_cpu_s_per_mb + followers * figures.follower_cpu_s_per_mb
     )
-    by_cpu = min(figures.busy_cores, cores) / cpu
-    return min(by_cpu, 1 / (terms.replicas * figures.disk_s_per_mb)) if terms.synced else by_cpu
+    seconds = cpu / min(figures.busy_cores, cores)
+    if not terms.synced:
+        return 1 / seconds
+    return min(1 / (seconds + figures.sync_s_per_mb), 1 / (terms.replicas * figures.disk_s_per_mb))
 
 
 def throughput_apart(terms: Terms, figures: Figures, brokers: int) -> float:
     """Leaders and followers are spread evenly, and a broker uses one core."""
     followers = terms.replicas - 1
     cpu = (figures.leader_cpu_s_per_mb + followers * figures.follower_cpu_s_per_mb) / brokers
-    by_cpu = 1 / cpu
-    by_disk = brokers / (terms.replicas * figures.disk_s_per_mb)
-    return min(by_cpu, by_disk) if terms.synced else by_cpu
+    if not terms.synced:
+        return 1 / cpu
+    share = terms.replicas / brokers  # of all records, on one broker
+    return min(1 / (cpu + share * figures.sync_s_per_mb), 1 / (share * figures.disk_s_per_mb))

@@ -18,7 +18,7 @@ from tidelog.planner.costs import (
 )
 from tidelog.planner.promises import Terms
 
-FIXED = Figures((0.5,) * 101, (0.2,) * 101, (1.0,) * 101, 0.002, 0.001, 0.002, 1.8, 0.02)
+FIXED = Figures((0.5,) * 101, (0.0,) * 101, (0.2,) * 101, (1.0,) * 101, 0.002, 0.001, 0.002, 1.8, 0.0, 0.02)
 
 
 @pytest.mark.parametrize(("rank", "count"), [(1, 1), (1, 2), (2, 2), (2, 4), (4, 4)])
@@ -57,7 +57,12 @@ def test_followers_that_a_write_waits_for(terms: Terms, expected: int) -> None:
 def test_latency_is_the_round_trip_and_what_the_mode_waits_for() -> None:
     assert latency_ms(Terms("primary-backup", 2, min_in_sync=1), FIXED, 0.5) == pytest.approx(0.5)
     assert latency_ms(Terms("isr", 3), FIXED, 0.5) == pytest.approx(0.7)
-    assert latency_ms(Terms("quorum", 3, synced=True), FIXED, 0.5) == pytest.approx(1.7)
+    assert latency_ms(Terms("quorum", 3, synced=True), FIXED, 0.5) == pytest.approx(3.7), "one disk for three"
+
+
+def test_followers_that_are_not_waited_for_cost_too() -> None:
+    busy = FIXED._replace(beside_ms=(0.1,) * 101)
+    assert latency_ms(Terms("primary-backup", 3, min_in_sync=1), busy, 0.5) == pytest.approx(0.7)
 
 
 def test_the_slowest_of_all_is_slower_than_the_fastest_that_are_enough() -> None:
@@ -74,6 +79,9 @@ def test_throughput_by_cores_and_by_disk() -> None:
     assert throughput(isr._replace(synced=True), FIXED, 2) == pytest.approx(1 / (3 * 0.02))
     assert throughput_apart(isr, FIXED, 3) == pytest.approx(3 / 0.005)
     assert throughput_apart(isr._replace(synced=True), FIXED, 3) == pytest.approx(50)
+    waiting = FIXED._replace(sync_s_per_mb=0.01, disk_s_per_mb=0.001)
+    assert throughput(isr._replace(synced=True), waiting, 1) == pytest.approx(1 / 0.017)
+    assert throughput_apart(isr._replace(synced=True), waiting, 3) == pytest.approx(1 / (0.005 / 3 + 0.01))
 
 
 def test_the_range_is_that_of_the_rounds() -> None:

@@ -4,14 +4,16 @@ from typing import NamedTuple
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.plan import report
-from tidelog.cli.plan.costing import Known
+from tidelog.cli.plan.costing import HOW, Known
 from tidelog.config.modes import ISR
+from tidelog.planner.costs import predict
 from tidelog.planner.fault_sets import REPLICAS_MAX
 from tidelog.planner.needs import Candidate, Needs, assess, count, search
 from tidelog.planner.promises import RULES, Terms
 from tidelog.planner.translation import Translated
 from tidelog.planner.translation.kafka import from_kafka
 from tidelog.planner.translation.others import SYSTEMS
+from tidelog.planner.wishes import Prediction, Wishes, fast_enough
 from tidelog.planner.years import Rates
 
 KAFKA = "kafka"
@@ -32,12 +34,20 @@ class Context(NamedTuple):
     costs: Known
 
 
-def from_needs(needs: Needs, context: Context) -> Answer:
+def from_needs(needs: Needs, wishes: Wishes, context: Context) -> Answer:
     check(needs)
     found = search(needs)
+    if any(wishes):
+        found = fast_enough(found, wishes, _prediction(context.costs, needs.brokers))
     best = found.candidates[:1]
     told = report.of_needs(needs, found, context.rates, context.costs)
     return Answer("Plan", told, best, needs.brokers, best[0].terms if best else None)
+
+
+def _prediction(known: Known, brokers: int) -> Prediction:
+    if known is None:
+        raise CommandFailed(f"--p99-ms and --mb-per-s need a calibration: {HOW}")
+    return lambda terms: predict(terms, known.rounds, brokers, known.cores)
 
 
 def from_system(

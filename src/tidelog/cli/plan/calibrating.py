@@ -26,12 +26,13 @@ from tidelog.planner.costs import Figures, longer, quantiles
 BROKERS = 3
 PARTITIONS = 12
 ROUNDS = 3
-LONE_S = 1.0
+LONE_S = 1.2
 FLOOD_S = 2.0
 WARM_S = 1.5
 VALUE = b"x" * 1000
 BATCH = 250  # records of a call
-FLOOD_MB_MAX = 400
+FLOOD_MB_MAX = 300
+DISK_MB = 64
 ANSWER_S = 30.0
 BUSY = 0.7  # load average
 
@@ -85,25 +86,30 @@ def _rounds(cluster: Cluster, tell: Callable[[str], None]) -> Iterator[Figures]:
             flood(cluster, topic, WARM_S / 2)
     for number in range(1, ROUNDS + 1):
         tell(f"Round {number} of {ROUNDS}.")
-        yield _round(cluster, number)
+        yield measure_round(cluster, number)
 
 
-def _round(cluster: Cluster, number: int) -> Figures:
+def measure_round(cluster: Cluster, number: int) -> Figures:
     lone, floods = {}, {}
     for name in TOPICS:
         with _topic(cluster, f"{name}-{number}", name) as topic:
             lone[name] = quantiles(lone_writes(cluster.bootstrap, topic, LONE_S))
+            if name == FOLLOWED:
+                beside = quantiles(lone_writes(cluster.bootstrap, topic, LONE_S, acks="1"))
+            touch(cluster.directory / "touched", FLOOD_MB_MAX * TOPICS[name][0])
             floods[name] = flood(cluster, topic, FLOOD_S)
     alone, followed = floods[ALONE], floods[FOLLOWED]
     return Figures(
         round_trip_ms=lone[ALONE],
-        follower_ms=longer(lone[FOLLOWED], lone[ALONE]),
+        beside_ms=longer(beside, lone[ALONE]),
+        follower_ms=longer(lone[FOLLOWED], beside),
         sync_ms=longer(lone[SYNCED], lone[ALONE]),
         client_cpu_s_per_mb=alone.client_cpu_s_per_mb,
         leader_cpu_s_per_mb=alone.broker_cpu_s_per_mb,
         follower_cpu_s_per_mb=max(followed.broker_cpu_s_per_mb - alone.broker_cpu_s_per_mb, 0.0),
         busy_cores=max(alone.busy_cores, followed.busy_cores),
-        disk_s_per_mb=1 / floods[SYNCED].mb_per_s,
+        sync_s_per_mb=max(1 / floods[SYNCED].mb_per_s - 1 / alone.mb_per_s, 0.0),
+        disk_s_per_mb=disk_s_per_mb(cluster.directory / "synced"),
     )
 
 
@@ -145,10 +151,34 @@ def _finish(producer: Any, failed: list[str]) -> None:
         raise CommandFailed(f"A write was not acknowledged: {failed[0] if failed else 'no answer'}.")
 
 
-def lone_writes(bootstrap: str, topic: str, seconds: float) -> list[float]:
+def disk_s_per_mb(path: Path) -> float:
+    chunk = bytes(1_000_000)
+    with path.open("wb") as file:
+        before = time.perf_counter()
+        for _ in range(DISK_MB):
+            file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+        took = time.perf_counter() - before
+    path.unlink()
+    return took / DISK_MB
+
+
+def touch(path: Path, megabytes: int) -> None:
+    """Use as much memory as will be written, so that it is at hand: a virtual machine gives free memory back,
+    and the first use of it is several times as expensive.
+    """
+    chunk = bytes(1_000_000)
+    with path.open("wb") as file:
+        for _ in range(megabytes):
+            file.write(chunk)
+    path.unlink()
+
+
+def lone_writes(bootstrap: str, topic: str, seconds: float, acks: str = "all") -> list[float]:
     """Milliseconds of writes one after the other, each when the one before has been acknowledged."""
     failed: list[str] = []
-    producer = _producer(bootstrap, topic, LONE_SETTINGS, failed)
+    producer = _producer(bootstrap, topic, LONE_SETTINGS | {"acks": acks}, failed)
     found: list[float] = []
     end = time.perf_counter() + seconds
     while (before := time.perf_counter()) < end:

@@ -20,6 +20,7 @@ from tidelog.cli.plan.reading import brokers_in, options_of, rates_with, read_pr
 from tidelog.cli.tables import print_json, print_table
 from tidelog.planner.faults import Faults
 from tidelog.planner.needs import Needs, assess, in_words
+from tidelog.planner.wishes import Wishes
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
@@ -36,6 +37,8 @@ def plan(
     racks_lost: options.RacksLost = None,
     order: options.Ordered = options.Order.STRICT,
     replicas_max: options.ReplicasMax = None,
+    p99_ms: options.P99 = None,
+    mb_per_s: options.Throughput = None,
     mode: options.OnlyMode = None,
     separate: options.Separate = False,
     system: options.System = None,
@@ -81,9 +84,10 @@ def plan(
             brokers or 3, writes or 0, reads or 0, data or 0, power, order.value, replicas_max or 0,
             mode.value if mode else "", separate, racks or 0, racks_lost or 0,
         )  # fmt: skip
-        given_needs = (brokers, writes, reads, data, racks, racks_lost, replicas_max, mode)
+        wishes = Wishes(p99_ms or 0.0, mb_per_s or 0.0)
+        given_needs = (brokers, writes, reads, data, racks, racks_lost, replicas_max, mode, p99_ms, mb_per_s)
         is_given = power or any(each is not None for each in given_needs)
-        answer = from_needs(needs if is_given else _asked(), known)
+        answer = from_needs(needs if is_given else _asked(), wishes, known)
     proof = prove(answer.proved, answer.brokers, jars) if proves and answer.proved else NOT_PROVED
     _finish(answer, proof, json=json, to=to)
     if apply_to is not None and answer.chosen is not None:

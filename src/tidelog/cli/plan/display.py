@@ -263,12 +263,15 @@ def print_calibration(found: Calibration, costs: Report | None, where: Path) -> 
     rounds = found.rounds
     figures = {
         "round trip of a lone write, ms": [each.round_trip_ms[50] for each in rounds],
-        "one follower more, ms": [each.follower_ms[50] for each in rounds],
+        "a follower more, not waited for, ms": [each.beside_ms[50] for each in rounds],
+        "and waited for, ms": [each.follower_ms[50] for each in rounds],
         "a sync more, ms": [each.sync_ms[50] for each in rounds],
         "client CPU, s/GB": [1000 * each.client_cpu_s_per_mb for each in rounds],
         "leader CPU, s/GB": [1000 * each.leader_cpu_s_per_mb for each in rounds],
         "CPU for each follower, s/GB": [1000 * each.follower_cpu_s_per_mb for each in rounds],
-        "synced to disk, MB/s": [1 / each.disk_s_per_mb for each in rounds],
+        "cores that they got": [each.busy_cores for each in rounds],
+        "a sync more, s/GB": [1000 * each.sync_s_per_mb for each in rounds],
+        "disk, MB/s": [1 / each.disk_s_per_mb for each in rounds],
     }
     print_table(
         [

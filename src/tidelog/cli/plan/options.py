@@ -53,6 +53,16 @@ Ordered = Annotated[
 ReplicasMax = Annotated[
     Count, _number("--replicas-max", "Disk budget: at most so many replicas of each record.", 1)
 ]
+P99 = Annotated[
+    float | None,
+    typer.Option("--p99-ms", metavar="MS", min=0, help="Wish: a lone write takes no longer, in 99 of 100."),
+]
+Throughput = Annotated[
+    float | None,
+    typer.Option(
+        "--mb-per-s", metavar="MB", min=0, help="Wish: throughput, with a machine for every broker."
+    ),
+]
 OnlyMode = Annotated[Mode | None, typer.Option("--mode", help="Consider only this replication mode.")]
 Separate = Annotated[bool, flag("--separate-controllers", help="The controllers have machines of their own.")]
 

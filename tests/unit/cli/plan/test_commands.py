@@ -11,7 +11,9 @@ from tidelog.cli.plan import costing
 from tidelog.cli.plan.proving import Proof
 from tidelog.planner.costs import Figures
 
-CALIBRATED = Figures((0.5,) * 101, (0.2,) * 101, (1.0,) * 101, 0.002, 0.001, 0.002, 1.8, 0.02)
+CALIBRATED = Figures(
+    (0.5,) * 101, (0.0,) * 101, (0.2,) * 101, (1.0,) * 101, 0.002, 0.001, 0.002, 1.8, 0.0, 0.02
+)
 
 
 @pytest.fixture(autouse=True)
@@ -173,6 +175,16 @@ class TestCosts:
         assert "Predicted from the calibration of 2026-01-02 03:04" in text
         assert "0.75 (0.70–0.80)" in text
         assert "0.75 (0.70–0.80)" in (tmp_path / "plan.md").read_text(encoding="utf-8")
+
+    def test_wishes(self, capsys: pytest.CaptureFixture[str]) -> None:
+        text = said(capsys, *self.NEEDS, "--p99-ms", "1", code=1)
+        assert "need a calibration: `tidelog plan calibrate`" in text
+        costing.write(costing.Calibration("2026-01-02T03:04:05+00:00", "0.1", 2, (CALIBRATED,)))
+        found = as_json(capsys, *self.NEEDS, "--p99-ms", "1")
+        assert [each["settings"] for each in found["candidates"]] == [
+            "isr with 3 replicas, min.insync.replicas=2"
+        ]
+        assert "- --p99-ms 0.70 instead of 0.1" in said(capsys, *self.NEEDS, "--p99-ms", "0.1", code=1)
 
     def test_a_damaged_file_is_no_calibration(self, capsys: pytest.CaptureFixture[str]) -> None:
         costing.path().parent.mkdir(parents=True)
