@@ -1,6 +1,6 @@
-"""The planner's predictions beside measurements: this machine is calibrated, then settings are measured that
-the calibration does not have.
-"""
+"""The planner's predictions beside measurements of settings that the calibration does not have."""
+
+import os
 
 from bench.cases.kinds import (
     ASYNC,
@@ -12,14 +12,12 @@ from bench.cases.kinds import (
     Kind,
 )
 from bench.cases.replicated import LONE_SIZE
-from bench.lineup import Lineup, Load, Options, lineup
-from bench.process import BenchError
+from bench.lineup import Lineup, Load, Options, lineup, work_directory
 from bench.report import Check, Column, Report, merge_rounds
-from bench.servers import PARTITIONS_MAX, Server, Topics
-from tidelog.cli.failure import CommandFailed
-from tidelog.cli.plan.calibrating import calibrate
-from tidelog.cli.plan.costing import Calibration
-from tidelog.planner.costs import Predicted, predict
+from bench.servers import PARTITIONS_MAX, Topics
+from tidelog.cli.plan import calibrating
+from tidelog.lab.local.cluster import running_cluster
+from tidelog.planner.costs import Figures, Predicted, predict
 from tidelog.planner.promises import Terms
 
 BROKERS = 3
@@ -39,31 +37,41 @@ WITHIN = 1.3
 
 
 def run(options: Options) -> list[Report]:
+    """Calibration and measurements take turns, so that a slow minute of the machine hits both."""
     options.servers = ("tidelog",)
-    try:
-        found = calibrate(options.say)
-    except CommandFailed as error:
-        raise BenchError(str(error)) from error
-    report = Report("latency and throughput: predicted and measured", COLUMNS, ("settings",))
-    with lineup(options, BROKERS) as running:
+    figures: list[Figures] = []
+    seen: dict[str, list[dict[str, float | None]]] = {kind.name: [] for kind in KINDS}
+    with (
+        work_directory() as directory,
+        running_cluster(directory, BROKERS) as cluster,
+        lineup(options, BROKERS) as running,
+    ):
         running.warm_up(
             Load("produce", LONE_SIZE, PARTITIONS_MAX, "all"), Load("latency", LONE_SIZE, acks="all")
         )
-        for kind in KINDS:
-            with options.console.status(kind.name):
-                report.rows.append({"settings": kind.name} | _row(running, kind, found))
-        report.notes = running.notes()
+        calibrating.warm_up(cluster)
+        for number in range(options.rounds):
+            with options.console.status(f"round {number + 1} of {options.rounds}"):
+                figures.append(calibrating.measure_round(cluster, number))
+                for kind in KINDS:
+                    seen[kind.name].append(_measured(running, kind, number))
+        notes = running.notes()
+    return [_report(figures, seen, notes)]
+
+
+def _report(
+    figures: list[Figures], seen: dict[str, list[dict[str, float | None]]], notes: list[str]
+) -> Report:
+    report = Report("latency and throughput: predicted and measured", COLUMNS, ("settings",))
+    cores = os.cpu_count() or 1
+    for kind in KINDS:
+        said = predict(terms_of(kind), figures, BROKERS, cores)
+        report.rows.append({"settings": kind.name} | _compared(said, merge_rounds(seen[kind.name])))
+    report.notes = notes
     for key, what in (("p50_ratio", "p50"), ("mb_ratio", "MB/s")):
         off = [max(row[key], 1 / row[key]) for row in report.rows if row[key]]
         report.checks.append(Check(f"{what}: the worst ratio, either way", max(off), WITHIN, False))
-    return [report]
-
-
-def _row(running: Lineup, kind: Kind, found: Calibration) -> dict[str, float | None]:
-    said = predict(terms_of(kind), found.rounds, BROKERS, found.cores)
-    [server] = running.servers
-    rounds = [_measured(running, server, kind, number) for number in range(running.options.rounds)]
-    return _compared(said, merge_rounds(rounds))
+    return report
 
 
 def _compared(said: Predicted, seen: dict[str, float | None]) -> dict[str, float | None]:
@@ -80,7 +88,8 @@ def _compared(said: Predicted, seen: dict[str, float | None]) -> dict[str, float
     }
 
 
-def _measured(running: Lineup, server: Server, kind: Kind, number: int) -> dict[str, float | None]:
+def _measured(running: Lineup, kind: Kind, number: int) -> dict[str, float | None]:
+    [server] = running.servers
     topics = Topics(server, kind.replicas)
     found: dict[str, float | None] = {}
     for load, partitions in (("latency", 1), ("produce", PARTITIONS_MAX)):

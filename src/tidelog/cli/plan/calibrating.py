@@ -80,13 +80,17 @@ def calibrate(tell: Callable[[str], None], directory: Path | None = None) -> Cal
 
 def _rounds(cluster: Cluster, tell: Callable[[str], None]) -> Iterator[Figures]:
     tell("Warming up.")
+    warm_up(cluster)
+    for number in range(1, ROUNDS + 1):
+        tell(f"Round {number} of {ROUNDS}.")
+        yield measure_round(cluster, number)
+
+
+def warm_up(cluster: Cluster) -> None:
     for name in TOPICS:
         with _topic(cluster, f"warm-{name}", name) as topic:
             lone_writes(cluster.bootstrap, topic, WARM_S / 3)
             flood(cluster, topic, WARM_S / 2)
-    for number in range(1, ROUNDS + 1):
-        tell(f"Round {number} of {ROUNDS}.")
-        yield measure_round(cluster, number)
 
 
 def measure_round(cluster: Cluster, number: int) -> Figures:
