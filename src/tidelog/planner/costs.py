@@ -6,8 +6,8 @@ binomial distribution. ``isr`` waits for the slowest of all, ``quorum`` and ``pr
 that are enough.
 
 Throughput: the CPU that a megabyte costs its client, its leader and each follower, and the time that a
-megabyte needs to get to disk. Replicas on one machine share its cores and its disk: lone syncs come one after
-the other there.
+megabyte needs to get to disk. Replicas on one machine share its cores and its disk: the followers' syncs come
+one after the other there.
 """
 
 from collections.abc import Sequence
@@ -120,12 +120,12 @@ def latency_ms(terms: Terms, figures: Figures, share: float) -> float:
 def waiting_ms(terms: Terms, figures: Figures, share: float) -> float:
     """After the leader has the record: its own sync and those of the followers go on at the same time."""
     needed, followers = followers_needed(terms), terms.replicas - 1
-    syncs = terms.replicas if terms.synced else 0
-    own = syncs * at(figures.sync_ms, share)
+    own = at(figures.sync_ms, share) if terms.synced else 0.0
     if needed == 0:
         return own
     reached = share_of(needed, followers, share)
     theirs = at(figures.follower_ms, reached)
+    syncs = followers if terms.synced else 0  # One disk: after the leader's, and one after the other.
     return max(own, theirs + syncs * at(figures.sync_ms, reached))
 
 

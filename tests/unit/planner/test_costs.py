@@ -57,7 +57,7 @@ def test_followers_that_a_write_waits_for(terms: Terms, expected: int) -> None:
 def test_latency_is_the_round_trip_and_what_the_mode_waits_for() -> None:
     assert latency_ms(Terms("primary-backup", 2, min_in_sync=1), FIXED, 0.5) == pytest.approx(0.5)
     assert latency_ms(Terms("isr", 3), FIXED, 0.5) == pytest.approx(0.7)
-    assert latency_ms(Terms("quorum", 3, synced=True), FIXED, 0.5) == pytest.approx(3.7), "one disk for three"
+    assert latency_ms(Terms("quorum", 3, synced=True), FIXED, 0.5) == pytest.approx(2.7), "one disk"
 
 
 def test_followers_that_are_not_waited_for_cost_too() -> None:
