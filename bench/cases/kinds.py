@@ -23,5 +23,8 @@ ISR_ALL = _kind("isr, 2 replicas, acks=all", 2, "all", "isr", min_insync_replica
 DOUBLE = _kind("primary-backup, 2 copies of 2", 2, "all", "primary-backup", min_insync_replicas="2")
 
 ISR_THREE = _kind("isr, 3 replicas, acks=all", 3, "all", "isr", min_insync_replicas="2")
+SYNCED_THREE = _kind(
+    "isr, 3 replicas, acks=all, flushed", 3, "all", "isr", min_insync_replicas="2", flush_messages="1"
+)
 QUORUM_UNSYNCED = _kind("quorum, 3 replicas, without sync", 3, "all", "quorum", flush_messages="1000000000")
 QUORUM = _kind("quorum, 3 replicas", 3, "all", "quorum")

@@ -12,5 +12,11 @@ module                             owns
 ``losses``                         which acknowledged records a set of faults may cost
 ``model``                          :func:`~tidelog.planner.model.outcome`: all of it for one set of faults
 ``fault_sets``                     the minimal sets that stop writes, stop reads or lose records
+``racks``                          the same for racks that lose power
+``needs``                          needs → settings that satisfy them, and why others do not
+``years``                          probability of a loss and minutes without writes, from failure rates
+``costs``                          latency and throughput, from what was measured on a machine
+``wishes``                         which settings are fast enough
+``translation``                    settings of other systems
 ================================== ==========================================================================
 """

@@ -276,11 +276,16 @@ _MANY = {
 }
 
 
+_Part = tuple[tuple[int, ...], frozenset[str]]
+"""A group of brokers, and what each of them has."""
+
+
 def sentence(terms: Terms, where: Placement, pattern: Pattern) -> str:
     """One fault set, or a family of them, with the names of the brokers."""
-    parts: dict[tuple[tuple[int, ...], frozenset[str]], int] = {}
+    parts: dict[_Part, int] = {}
     for slot in sorted(pattern.slots, key=_mildest_last):
         parts[slot.group, slot.events] = parts.get((slot.group, slot.events), 0) + 1
+    parts = _joined(parts)
     clauses, named = [], dict[tuple[int, ...], int]()
     for (group, events), count in parts.items():
         before = named.get(group, 0)
@@ -291,6 +296,28 @@ def sentence(terms: Terms, where: Placement, pattern: Pattern) -> str:
         clauses.append("a majority of the controllers is down")
     text = ", and ".join(clauses)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _joined(parts: dict[_Part, int]) -> dict[_Part, int]:
+    """Groups that are hit as a whole, and in the same way, are named together: without it, "the leader is
+    down, and all others are down".
+    """
+    found: dict[_Part, int] = {}
+    for (group, events), count in parts.items():
+        whole = next(
+            (
+                each
+                for each in found
+                if each[1] == events and len(each[0]) == found[each] and len(group) == count
+            ),
+            None,
+        )
+        if whole is None:
+            found[group, events] = count
+        else:
+            found.pop(whole)
+            found[tuple(sorted((*whole[0], *group))), events] = len(whole[0]) + count
+    return found
 
 
 def _mildest_last(slot: Slot) -> tuple[int, int, tuple[int, ...]]:

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from tidelog.config.modes import ISR, LEAST_REPLICAS, MODES, PRIMARY_BACKUP, QUORUM
+from tidelog.planner import racks as rack_sets
 from tidelog.planner.fault_sets import (
     REPLICAS_MAX,
     Pattern,
@@ -21,6 +22,8 @@ from tidelog.planner.losses import loss
 from tidelog.planner.model import moment
 from tidelog.planner.outages import writes_go_on
 from tidelog.planner.promises import RULES, Terms, survives_destruction
+from tidelog.planner.racks import spread
+from tidelog.planner.racks import tolerated as racks_tolerated
 from tidelog.planner.table import failures_tolerated
 
 STRICT = "strict"  # Every producer stays with its partition.
@@ -40,6 +43,8 @@ class Needs(NamedTuple):
     replicas_max: int = 0  # disk budget: copies of each record; 0: as many as there are brokers
     mode: str = ""  # only this one; empty: any
     separate_controllers: bool = False  # on machines of their own
+    racks: int = 0  # over which the brokers are spread evenly; 0: not said
+    racks_lost: int = 0  # racks without power during which writes go on, and that lose nothing
 
     @property
     def most_replicas(self) -> int:
@@ -48,7 +53,7 @@ class Needs(NamedTuple):
     def placement(self, replicas: int) -> Placement:
         brokers = range(1, self.brokers + 1)
         controllers = () if self.separate_controllers else default_controllers(brokers)
-        return Placement(tuple(range(1, replicas + 1)), controllers)
+        return Placement(tuple(range(1, replicas + 1)), controllers, spread(self.brokers, self.racks))
 
 
 class Candidate(NamedTuple):
@@ -58,6 +63,7 @@ class Candidate(NamedTuple):
     reads: int
     data: int  # lost disks tolerated
     power: bool  # survives a power failure of all
+    racks: int = 0  # racks without power tolerated, for writes and data
 
     @property
     def cost(self) -> tuple[int, ...]:
@@ -118,7 +124,8 @@ def assess(terms: Terms, where: Placement, order: str = STRICT, brokers: int = 0
         writes = max(writes, _tolerated_by_moving(terms._replace(synced=False), brokers))
     everything = Faults(power_lost=frozenset(where.replicas))
     keeps = not loss(terms, where, everything)
-    return Candidate(terms, where, writes, reads, survives_destruction(terms), keeps)
+    data = survives_destruction(terms) if terms.acks == "all" or RULES[terms.mode].acks_1_is_all else 0
+    return Candidate(terms, where, writes, reads, data, keeps, racks_tolerated(terms, where))
 
 
 @cache
@@ -153,6 +160,7 @@ def unmet(candidate: Candidate, needs: Needs) -> list[str]:
         ("reads", candidate.reads < needs.reads),
         ("data", candidate.data < needs.data),
         ("power", needs.power and not candidate.power),
+        ("racks_lost", candidate.racks < needs.racks_lost),
     )
     return [name for name, fails in rows if fails]
 
@@ -164,11 +172,28 @@ def reason(best: Candidate, needs: Needs) -> str:
     name = unmet(best, needs)[0]
     if name == "power":
         return f"{settings} may lose records in a power failure of all brokers."
+    if name == "racks_lost":
+        return f"{settings}: {_racks_reason(terms, where)} ({count(needs.racks_lost, 'rack')} asked for)."
     patterns, does, counted = _KINDS[name]
     found = patterns(terms, where)
     fault = sentence(terms, where, found[0]).rstrip(".") if found else "a broker fails"
-    wanted = f"{getattr(needs, name)} {counted}{'' if getattr(needs, name) == 1 else 's'} asked for"
+    wanted = f"{count(getattr(needs, name), counted)} asked for"
     return f"{settings}: {does} when {fault[:1].lower()}{fault[1:]} ({wanted})."
+
+
+def _racks_reason(terms: Terms, where: Placement) -> str:
+    """The smallest set of racks that stops or loses something."""
+    kinds = (
+        (rack_sets.stopping_writes(terms, where), "no write is acknowledged"),
+        (rack_sets.losing(terms, where), "a record may be lost"),
+    )
+    found, does = min((each for each in kinds if each[0]), key=lambda each: len(each[0][0].racks))
+    fault = rack_sets.sentences(found, where)[0].rstrip(".")
+    return f"{does} when {fault[:1].lower()}{fault[1:]}"
+
+
+def count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 _KINDS: dict[str, tuple[Callable[[Terms, Placement], list[Pattern]], str, str]] = {
@@ -185,14 +210,25 @@ def _distance(candidate: Candidate, needs: Needs) -> tuple[object, ...]:
 
 
 def _shortfall(candidate: Candidate, needs: Needs) -> int:
-    pairs = ((needs.writes, candidate.writes), (needs.reads, candidate.reads), (needs.data, candidate.data))
+    pairs = (
+        (needs.writes, candidate.writes),
+        (needs.reads, candidate.reads),
+        (needs.data, candidate.data),
+        (needs.racks_lost, candidate.racks),
+    )
     return sum(max(0, wanted - found) for wanted, found in pairs)
 
 
 def in_words(terms: Terms) -> str:
-    count = f"{terms.replicas} replica{'s' if terms.replicas > 1 else ''}"
-    minimum = f", min.insync.replicas={terms.min_in_sync}" if terms.mode != QUORUM else ""
-    return f"{terms.mode} with {count}{minimum}{', flushed' if terms.synced else ''}"
+    replicas = count(terms.replicas, "replica")
+    more = {
+        f"min.insync.replicas={terms.min_in_sync}": terms.mode != QUORUM,
+        "flushed": terms.synced,
+        "unclean elections": terms.unclean,
+        "writes go on without late backups": terms.may_degrade,
+        f"acks={terms.acks}": terms.acks != "all",
+    }
+    return ", ".join([f"{terms.mode} with {replicas}", *(words for words, holds in more.items() if holds)])
 
 
 def relaxations(needs: Needs) -> Iterator[str]:
@@ -204,17 +240,13 @@ def relaxations(needs: Needs) -> Iterator[str]:
             yield words
 
 
-def _weaker(needs: Needs) -> Iterator[tuple[int, str, str, Needs]]:
-    """(size of the step, what is given up, in words, the needs without it)."""
-    options = {"writes": "--survive-writes", "reads": "--survive-reads", "data": "--survive-data"}
-    for name, option in options.items():
-        wanted = getattr(needs, name)
-        for less in range(wanted):
-            words = f"{option} {less} instead of {wanted}"
-            yield wanted - less, name, words, Needs(**{**needs._asdict(), name: less})
-    for more in range(needs.brokers + 1, REPLICAS_MAX + 1):
-        words = f"--brokers {more} instead of {needs.brokers}"
-        yield more - needs.brokers, "brokers", words, needs._replace(brokers=more)
+Step = tuple[int, str, str, Needs]
+"""Size of the step, what is given up, in words, the needs without it."""
+
+
+def _weaker(needs: Needs) -> Iterator[Step]:
+    yield from _fewer(needs)
+    yield from _more_machines(needs)
     power = "without --power: a power failure of all brokers may lose records"
     apart = "--separate-controllers: controllers on machines of their own"
     moving = "--order any: producers may move to other partitions"
@@ -229,3 +261,26 @@ def _weaker(needs: Needs) -> Iterator[tuple[int, str, str, Needs]]:
         yield 1, "power", power, needs._replace(power=False)
     if not needs.separate_controllers:
         yield 1, "controllers", apart, needs._replace(separate_controllers=True)
+
+
+def _fewer(needs: Needs) -> Iterator[Step]:
+    options = {
+        "writes": "--survive-writes",
+        "reads": "--survive-reads",
+        "data": "--survive-data",
+        "racks_lost": "--survive-racks",
+    }
+    for name, option in options.items():
+        wanted = getattr(needs, name)
+        for less in range(wanted):
+            words = f"{option} {less} instead of {wanted}"
+            yield wanted - less, name, words, Needs(**{**needs._asdict(), name: less})
+
+
+def _more_machines(needs: Needs) -> Iterator[Step]:
+    for more in range(needs.brokers + 1, REPLICAS_MAX + 1):
+        words = f"--brokers {more} instead of {needs.brokers}"
+        yield more - needs.brokers, "brokers", words, needs._replace(brokers=more)
+    for more in range(needs.racks + 1, needs.brokers + 1) if needs.racks_lost else ():
+        words = f"--racks {more} instead of {needs.racks}"
+        yield more - needs.racks, "racks", words, needs._replace(racks=more)

@@ -1,22 +1,23 @@
 """Years: how often an acknowledged record may be lost, and how many minutes no write is acknowledged.
 
 A continuous-time Markov chain: every replica's broker is up, down, or without its data until it has copied
-everything again. In each state :func:`tidelog.planner.model.outcome` says what happens. Solved exactly, by
-elimination without subtractions (Grassmann, Taksar and Heyman), so that rare events keep their digits.
+everything again. Replicas in one rack lose power together. In each state
+:func:`tidelog.planner.model.outcome` says what happens. Solved exactly, by elimination without subtractions
+(Grassmann, Taksar and Heyman), so that rare events keep their digits.
 
 The loss is an upper bound: every moment in which the model allows a loss counts as one, whatever the order of
 the faults, and whether or not a record was on its way.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import combinations_with_replacement
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations_with_replacement, product
 from math import exp
 from typing import NamedTuple
 
 from tidelog.planner.faults import Faults, Placement
-from tidelog.planner.model import outcome
-from tidelog.planner.promises import Terms
+from tidelog.planner.model import Outcome, outcome
+from tidelog.planner.promises import LEADER, Terms
 
 HOURS_PER_YEAR = 8766.0
 MINUTES_PER_YEAR = HOURS_PER_YEAR * 60
@@ -31,22 +32,20 @@ class Rates(NamedTuple):
     disk_repair_h: float = 6.0
     rack_failures: float = 0.1  # of one rack's power
     site_failures: float = 0.2  # power of all brokers at once
-    one_rack: bool = False  # All replicas are in one rack.
 
 
 SOURCES = {
-    "broker_failures": "a node fails every 4.3 months (Ford et al., Availability in Globally Distributed "
-    "Storage Systems, OSDI 2010)",
+    "broker_failures": "assumed: once in 4.3 months, crashes, upgrades and repairs together",
     "broker_repair_h": "assumed; a restart is faster, a machine that has to be replaced slower",
-    "disk_losses": "1 to 2 % of drives fail per year (drive statistics that Backblaze publishes)",
+    "disk_losses": "1.57 % of the drives failed in 2024 (Backblaze Drive Stats), rounded",
     "disk_repair_h": "assumed: a new disk, and a copy of 1 TB at 50 MB/s",
-    "rack_failures": "a rack fails every 10.2 years (Ford et al., 2010)",
+    "rack_failures": "assumed: once in ten years",
     "site_failures": "assumed: once in five years",
 }
 
 UP, DOWN, EMPTY = 0, 1, 2
-State = tuple[int, tuple[int, ...]]
-"""The leader's or primary's broker, and how many of the others are up, down, empty."""
+State = tuple[tuple[int, ...], ...]
+"""For every group of brokers that are the same for the chain: how many are up, down, empty."""
 
 
 class Years(NamedTuple):
@@ -60,100 +59,136 @@ class Years(NamedTuple):
         return 1 - exp(-self.losses) if self.losses > 1e-6 else self.losses
 
 
+class Event(NamedTuple):
+    rate: float  # per year
+    target: State
+    loses: bool  # by itself: what was not synced goes with the power
+
+
 def years(terms: Terms, where: Placement, rates: Rates) -> Years:
-    chain = _Chain(terms, where, rates)
+    """Brokers without a rack have a rack of their own."""
+    chain = Chain(terms, where, rates)
     weighted = list(zip(stationary(chain.matrix()), chain.states, strict=True))
     return Years(
         sum(weight * chain.losing(state) for weight, state in weighted),
-        MINUTES_PER_YEAR * sum(weight for weight, state in weighted if not chain.writes(state)),
-        MINUTES_PER_YEAR * sum(weight for weight, state in weighted if not chain.reads(state)),
+        MINUTES_PER_YEAR * sum(weight for weight, state in weighted if not chain.outcome(state).writes),
+        MINUTES_PER_YEAR * sum(weight for weight, state in weighted if not chain.outcome(state).reads),
     )
 
 
-class _Chain:
+class Chain:
     def __init__(self, terms: Terms, where: Placement, rates: Rates) -> None:
         self.terms, self.where, self.rates = terms, where, rates
-        others = terms.replicas - 1
+        self._groups, self._racks = _grouped(where)
         self.states: list[State] = [
-            (leader, _counted(rest))
-            for leader in (UP, DOWN, EMPTY)
-            for rest in combinations_with_replacement((UP, DOWN, EMPTY), others)
+            tuple(_counted(kinds) for kinds in chosen)
+            for chosen in product(
+                *(combinations_with_replacement((UP, DOWN, EMPTY), len(group)) for group in self._groups)
+            )
         ]
-        self._number = {state: number for number, state in enumerate(self.states)}
-        self._outcomes = [outcome(terms, where, self._faults(state)) for state in self.states]
+        self._outcomes: dict[tuple[State, tuple[int, ...]], Outcome] = {}
 
-    def writes(self, state: State) -> bool:
-        return self._outcomes[self._number[state]].writes
+    @property
+    def all_up(self) -> State:
+        return tuple((len(group), 0, 0) for group in self._groups)
 
-    def reads(self, state: State) -> bool:
-        return self._outcomes[self._number[state]].reads
+    def outcome(self, state: State, struck: tuple[int, ...] = ()) -> Outcome:
+        """``struck``: how many of each group that were up lose power at this moment."""
+        known = self._outcomes.get((state, struck))
+        if known is None:
+            known = outcome(self.terms, self.where, self._faults(state, struck))
+            self._outcomes[state, struck] = known
+        return known
 
-    def _loses(self, state: State) -> bool:
-        return bool(self._outcomes[self._number[state]].loss)
+    def _faults(self, state: State, struck: tuple[int, ...]) -> Faults:
+        dead: set[int] = set()
+        lost: set[int] = set()
+        off: set[int] = set()
+        for number, (group, counts) in enumerate(zip(self._groups, state, strict=True)):
+            dead |= {*group[counts[UP] : counts[UP] + counts[DOWN]]}
+            lost |= {*group[counts[UP] + counts[DOWN] :]}
+            off |= {*group[: struck[number]]} if struck else set()
+        return Faults(dead=frozenset(dead), disk_lost=frozenset(lost), power_lost=frozenset(off))
 
-    def _faults(self, state: State, *, without_power: bool = False) -> Faults:
-        leader, rest = state
-        kinds = [leader, *Counter(dict(enumerate(rest))).elements()]
-        placed = list(zip(self.where.replicas, kinds, strict=True))
-        dead = frozenset(broker for broker, kind in placed if kind == DOWN)
-        lost = frozenset(broker for broker, kind in placed if kind == EMPTY)
-        struck = frozenset(self.where.replicas) - lost - dead if without_power else frozenset()
-        return Faults(dead=dead, disk_lost=lost, power_lost=struck)
+    def events(self, state: State) -> list[Event]:
+        return [*self._single(state), *self._power_failures(state)]
 
-    def rates_from(self, state: State) -> list[tuple[float, State]]:
-        """(per year, next state), without the power failures of all."""
+    def _single(self, state: State) -> Iterator[Event]:
         rates = self.rates
         change = {
-            (UP, DOWN): rates.broker_failures + (0 if rates.one_rack else rates.rack_failures),
+            (UP, DOWN): rates.broker_failures,
             (UP, EMPTY): rates.disk_losses,
             (DOWN, UP): HOURS_PER_YEAR / rates.broker_repair_h,
             (DOWN, EMPTY): rates.disk_losses,
             (EMPTY, UP): HOURS_PER_YEAR / rates.disk_repair_h,
         }
-        leader, rest = state
-        found: list[tuple[float, State]] = []
-        for (before, after), rate in change.items():
-            if leader == before:
-                found.append((rate, (after, rest)))
-            if rest[before]:
-                found.append((rate * rest[before], (leader, _moved(rest, before, after))))
-        return found
+        for number, counts in enumerate(state):
+            for (before, after), rate in change.items():
+                if counts[before]:
+                    yield Event(rate * counts[before], _moved(state, number, before, after, 1), False)
 
-    @property
-    def at_once(self) -> float:
-        """Power failures per year that hit all replicas."""
-        return self.rates.site_failures + (self.rates.rack_failures if self.rates.one_rack else 0)
+    def _power_failures(self, state: State) -> Iterator[Event]:
+        """Of racks that hold one replica, of racks that hold several, and of all."""
+        rates = self.rates
+        for number, counts in enumerate(state):
+            if self._racks[number] == "" and counts[UP]:
+                yield self._off(state, {number: 1}, rates.rack_failures * counts[UP])
+        for rack in dict.fromkeys(filter(None, self._racks)):
+            inside = {number: state[number][UP] for number, each in enumerate(self._racks) if each == rack}
+            yield self._off(state, inside, rates.rack_failures)
+        yield self._off(
+            state, {number: counts[UP] for number, counts in enumerate(state)}, rates.site_failures
+        )
+
+    def _off(self, state: State, struck: Mapping[int, int], rate: float) -> Event:
+        target = state
+        for number, count in struck.items():
+            target = _moved(target, number, UP, DOWN, count)
+        by_group = tuple(struck.get(number, 0) for number in range(len(state)))
+        return Event(rate, target, bool(self.outcome(state, by_group).loss))
 
     def losing(self, state: State) -> float:
         """How often per year, in this state, a record may be lost that was not lost before."""
-        if self._loses(state):
+        if self.outcome(state).loss:
             return 0.0
-        struck = outcome(self.terms, self.where, self._faults(state, without_power=True)).loss
-        entered = sum(rate for rate, target in self.rates_from(state) if self._loses(target))
-        return entered + (self.at_once if struck else 0.0)
+        return sum(
+            event.rate for event in self.events(state) if event.loses or self.outcome(event.target).loss
+        )
 
     def matrix(self) -> list[list[float]]:
         """Rates between the states."""
         size = len(self.states)
+        numbers = {state: number for number, state in enumerate(self.states)}
         found = [[0.0] * size for _ in range(size)]
         for number, state in enumerate(self.states):
-            leader, rest = state
-            off = (DOWN if leader == UP else leader, _moved(rest, UP, DOWN, rest[UP]))
-            for rate, target in [*self.rates_from(state), (self.at_once, off)]:
-                if target != state:
-                    found[number][self._number[target]] += rate
+            for event in self.events(state):
+                if event.target != state:
+                    found[number][numbers[event.target]] += event.rate
         return found
+
+
+def _grouped(where: Placement) -> tuple[list[tuple[int, ...]], list[str]]:
+    """The leader, then followers that are the same: in the same rack, controllers or not. And the rack of
+    each group; none for brokers that share theirs with no other replica.
+    """
+    racks = Counter(where.rack_of(each) for each in where.replicas)
+    found: dict[tuple[bool, str, bool], list[int]] = {}
+    for place, broker in enumerate(where.replicas):
+        rack = where.rack_of(broker)
+        shared = rack if rack and racks[rack] > 1 else ""
+        found.setdefault((place == LEADER, shared, broker in where.controllers), []).append(broker)
+    return [tuple(group) for group in found.values()], [shared for _, shared, _ in found]
 
 
 def _counted(kinds: Sequence[int]) -> tuple[int, ...]:
     return tuple(list(kinds).count(kind) for kind in (UP, DOWN, EMPTY))
 
 
-def _moved(counts: tuple[int, ...], before: int, after: int, count: int = 1) -> tuple[int, ...]:
-    found = list(counts)
-    found[before] -= count
-    found[after] += count
-    return tuple(found)
+def _moved(state: State, number: int, before: int, after: int, count: int) -> State:
+    counts = list(state[number])
+    counts[before] -= count
+    counts[after] += count
+    return (*state[:number], tuple(counts), *state[number + 1 :])
 
 
 def stationary(rates: list[list[float]]) -> list[float]:

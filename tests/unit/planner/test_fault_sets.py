@@ -83,6 +83,12 @@ def test_sentences(terms: Terms, expected: list[str]) -> None:
     assert [sentence(terms, where, each) for each in losing(terms, where)] == expected
 
 
+def test_brokers_with_the_same_fault_are_named_together() -> None:
+    terms, where = Terms("isr", 5, min_in_sync=3), usual_placement(5)
+    found = [sentence(terms, where, each) for each in stopping_reads(terms, where)]
+    assert found[-1] == "Brokers 1, 2, 3, 4 and 5 are down."
+
+
 def test_seven_replicas_are_not_too_many() -> None:
     terms = Terms("quorum", 7, synced=True)
     assert [

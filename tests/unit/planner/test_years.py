@@ -5,16 +5,16 @@ from random import Random
 
 import pytest
 
+from tidelog.planner import racks as rack_sets
 from tidelog.planner.faults import Placement
 from tidelog.planner.promises import Terms
+from tidelog.planner.racks import spread
 from tidelog.planner.years import (
-    DOWN,
     HOURS_PER_YEAR,
     MINUTES_PER_YEAR,
-    UP,
+    Chain,
     Rates,
     State,
-    _Chain,
     stationary,
     years,
 )
@@ -57,18 +57,16 @@ def test_rare_events_keep_their_digits() -> None:
     assert share[1] == pytest.approx(1e-14, rel=1e-9)
 
 
-def simulated(chain: _Chain, steps: int, seed: int) -> tuple[float, float]:
+def simulated(chain: Chain, steps: int, seed: int) -> tuple[float, float]:
     """(losses per year, minutes per year without writes), by chance."""
     chance = Random(seed)
-    state: State = (UP, (chain.terms.replicas - 1, 0, 0))
+    state = chain.all_up
     at, stopped, losses = 0.0, 0.0, 0.0
 
     @cache
     def known(state: State) -> tuple[list[tuple[float, State]], float, bool, float]:
-        leader, rest = state
-        off = (DOWN if leader == UP else leader, (0, rest[0] + rest[1], rest[2]))
-        ways = [*chain.rates_from(state), (chain.at_once, off)]
-        return ways, sum(rate for rate, _ in ways), chain.writes(state), chain.losing(state)
+        ways = [(event.rate, event.target) for event in chain.events(state)]
+        return ways, sum(rate for rate, _ in ways), chain.outcome(state).writes, chain.losing(state)
 
     for _ in range(steps):
         ways, total, writes, losing = known(state)
@@ -85,20 +83,44 @@ def simulated(chain: _Chain, steps: int, seed: int) -> tuple[float, float]:
     return losses / at, MINUTES_PER_YEAR * stopped / at
 
 
-@pytest.mark.parametrize(
-    "terms",
-    [
-        Terms("isr", 3, min_in_sync=2),
-        Terms("quorum", 3, synced=True),
-        Terms("primary-backup", 2, min_in_sync=2),
-    ],
-    ids=str,
-)
-def test_monte_carlo_agrees(terms: Terms) -> None:
+SPREAD = [
+    (Terms("isr", 3, min_in_sync=2), ()),
+    (Terms("isr", 3, min_in_sync=2), spread(3, 2)),
+    (Terms("quorum", 3, synced=True), ()),
+    (Terms("quorum", 3, synced=True), spread(3, 2)),
+    (Terms("primary-backup", 2, min_in_sync=2), spread(2, 1)),
+]
+
+
+@pytest.mark.parametrize(("terms", "racks"), SPREAD, ids=str)
+def test_monte_carlo_agrees(terms: Terms, racks: tuple[tuple[int, str], ...]) -> None:
     """With failures so frequent that they can be counted."""
-    rates = Rates(300.0, 8.0, 40.0, 20.0, 5.0, 10.0)
-    where = Placement(tuple(range(1, terms.replicas + 1)))
+    rates = Rates(300.0, 8.0, 40.0, 20.0, 50.0, 10.0)
+    where = Placement(tuple(range(1, terms.replicas + 1)), racks=racks)
     exact = years(terms, where, rates)
-    losses, minutes = simulated(_Chain(terms, where, rates), 60_000, 7)
+    losses, minutes = simulated(Chain(terms, where, rates), 60_000, 7)
     assert losses == pytest.approx(exact.losses, rel=0.05)
     assert minutes == pytest.approx(exact.write_minutes, rel=0.05)
+
+
+@pytest.mark.parametrize("synced", [False, True])
+@pytest.mark.parametrize("racks", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["isr", "primary-backup", "quorum"])
+def test_racks_agree_with_the_sets_of_racks(mode: str, racks: int, synced: bool) -> None:
+    """Only racks fail: what the fault sets say of one rack is what a year has of it."""
+    terms = Terms(mode, 3, min_in_sync=2, synced=synced)
+    where = Placement((1, 2, 3), racks=spread(3, racks))
+    # A rack that is back at once fails alone.
+    found = years(terms, where, NONE._replace(rack_failures=1.0, broker_repair_h=1e-6))
+    losing = [
+        each for each in rack_sets.losing(terms, where) if len(each.racks) == 1 and not each.others_slow
+    ]
+    assert (found.losses > 1e-3) == bool(losing)
+
+
+def test_one_rack_for_all_stops_writes_as_often_as_it_fails() -> None:
+    rates = NONE._replace(rack_failures=1.0, broker_repair_h=10.0)
+    terms = Terms("quorum", 3, synced=True)
+    together = years(terms, Placement((1, 2, 3), racks=spread(3, 1)), rates)
+    apart = years(terms, Placement((1, 2, 3), racks=spread(3, 3)), rates)
+    assert together.write_minutes > 100 * apart.write_minutes

@@ -48,10 +48,10 @@ def drain(
             return
         stuck = _wait_until_idle(client, broker)
         warning = live.warning(live.look(client, connect_admin(bootstrap), internal=True), broker)
+    if warning:
+        print(warning)
     if not stuck:
         print(f"Broker {broker} leads no partition any more; {count(before, 'partition')} moved.")
-        if warning:
-            print(warning)
         return
     names = ", ".join(f"{each.topic}-{each.partition}" for each in stuck[:SHOWN_MAX])
     more = f" and {len(stuck) - SHOWN_MAX} more" if len(stuck) > SHOWN_MAX else ""

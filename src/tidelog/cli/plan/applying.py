@@ -24,13 +24,13 @@ def apply(bootstrap: str, topic: str, terms: Terms, partitions: int, *, ask: boo
     if rows[0]["replicas"] != terms.replicas:
         raise CommandFailed(
             f"Topic {topic} has {rows[0]['replicas']} replicas, and the plan has {terms.replicas}; `tidelog "
-            f"topic "
-            "reassign` adds or removes replicas first."
+            "topic reassign` adds or removes replicas first."
         )
-    shown = " ".join(f"{name}={value}" for name, value in settings.items())
-    _consent(f"\nChange topic {topic}: {shown}", ask)
     mode = terms.mode
-    unset = list(unset_for(admin, topic, mode, settings, [], yes=not ask)) if rows[0]["mode"] != mode else []
+    # What has no meaning in the new mode is in the question: to agree once is enough.
+    unset = unset_for(admin, topic, mode, settings, [], yes=True) if rows[0]["mode"] != mode else []
+    words = [f"{name}={value}" for name, value in settings.items()] + [f"unset {name}" for name in unset]
+    _consent(f"\nChange topic {topic}: {', '.join(words)}", ask)
     setting_admin.change(admin, "TOPIC", topic, settings, unset)
     if rows[0]["mode"] != mode:
         follow_change(admin, topic, mode, MODE_TIMEOUT_S)

@@ -1,6 +1,7 @@
 """``tidelog plan``: the command line."""
 
-from enum import StrEnum
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,112 +11,51 @@ from tidelog.cli.client import connect_admin
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
-from tidelog.cli.plan import display, live, report
+from tidelog.cli.plan import costing, display, live, options, report
+from tidelog.cli.plan.answering import Answer, Context, from_needs, from_system
 from tidelog.cli.plan.applying import apply
-from tidelog.cli.plan.proving import is_broken, prove
+from tidelog.cli.plan.proving import NOT_PROVED, Proof, prove
 from tidelog.cli.plan.questions import ask_all
 from tidelog.cli.plan.reading import brokers_in, options_of, rates_with, read_properties
 from tidelog.cli.tables import print_json, print_table
-from tidelog.config.modes import ISR
 from tidelog.planner.faults import Faults
-from tidelog.planner.needs import ANY, STRICT, Candidate, Needs, assess, search
-from tidelog.planner.promises import RULES, Terms
-from tidelog.planner.translation import Translated
-from tidelog.planner.translation.kafka import from_kafka
-from tidelog.planner.translation.others import SYSTEMS
-
-KAFKA = "kafka"
+from tidelog.planner.needs import Needs, assess, in_words
+from tidelog.planner.wishes import Wishes
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
-
-
-class Order(StrEnum):
-    STRICT = STRICT
-    ANY = ANY
-
-
-class Mode(StrEnum):
-    ISR = "isr"
-    PRIMARY_BACKUP = "primary-backup"
-    QUORUM = "quorum"
-
-
-def _number(name: str, words: str, least: int = 0) -> Any:
-    return typer.Option(name, metavar="N", min=least, help=words)
-
-
-Count = int | None
 
 
 @app.callback()
 def plan(
     context: typer.Context,
-    brokers: Annotated[Count, _number("--brokers", "Number of brokers; default 3.", 1)] = None,
-    writes: Annotated[
-        Count, _number("--survive-writes", "Dead brokers during which writes must go on.")
-    ] = None,
-    reads: Annotated[Count, _number("--survive-reads", "Dead brokers during which reads must go on.")] = None,
-    data: Annotated[
-        Count, _number("--survive-data", "Disks that may be lost without losing an acknowledged record.")
-    ] = None,
-    power: Annotated[bool, flag("--power", help="A power failure of all brokers must lose nothing.")] = False,
-    order: Annotated[
-        Order,
-        typer.Option(
-            "--order", help="strict: producers stay with a partition; any: they may move to others."
-        ),
-    ] = Order.STRICT,
-    copies_max: Annotated[
-        Count, _number("--replicas-max", "Disk budget: at most so many replicas of each record.", 1)
-    ] = None,
-    mode: Annotated[Mode | None, typer.Option("--mode", help="Consider only this replication mode.")] = None,
-    separate: Annotated[
-        bool, flag("--separate-controllers", help="The controllers have machines of their own.")
-    ] = False,
-    system: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="SYSTEM",
-            help="Translate the settings of kafka, rocketmq, dledger, nats or rabbitmq.",
-        ),
-    ] = None,
-    replicas: Annotated[Count, _number("--replicas", "With --from: replicas of each record.", 1)] = None,
-    min_isr: Annotated[Count, _number("--min-isr", "With --from kafka: min.insync.replicas.", 1)] = None,
-    acks: Annotated[
-        str | None, typer.Option("--acks", metavar="ACKS", help="With --from kafka: 0, 1 or all.")
-    ] = None,
-    unclean: Annotated[
-        bool, flag("--unclean", help="With --from kafka: unclean.leader.election.enable=true.")
-    ] = False,
-    queues: Annotated[
-        Count, _number("--queues", "With --from: queues or partitions of the topic.", 1)
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", metavar="FILE", help="With --from: a properties file of that system."),
-    ] = None,
-    settings: Annotated[
-        list[str],
-        typer.Option("--set", metavar="KEY=VALUE", help="With --from: a setting by the system's own name."),
-    ] = [],  # noqa: B006 — typer reads the default and never changes it
-    rates: Annotated[
-        list[str],
-        typer.Option("--rate", metavar="NAME=VALUE", help="Another failure or repair rate; may be repeated."),
-    ] = [],  # noqa: B006
+    brokers: options.Brokers = None,
+    writes: options.Writes = None,
+    reads: options.Reads = None,
+    data: options.Data = None,
+    power: options.Power = False,
+    racks: options.Racks = None,
+    racks_lost: options.RacksLost = None,
+    order: options.Ordered = options.Order.STRICT,
+    replicas_max: options.ReplicasMax = None,
+    p99_ms: options.P99 = None,
+    mb_per_s: options.Throughput = None,
+    mode: options.OnlyMode = None,
+    separate: options.Separate = False,
+    system: options.System = None,
+    replicas: options.Replicas = None,
+    min_isr: options.MinIsr = None,
+    acks: options.Acks = None,
+    unclean: options.Unclean = False,
+    queues: options.Queues = None,
+    file: options.File = None,
+    settings: options.Given = [],  # noqa: B006 — typer reads the default and never changes it
+    rates: options.RateList = [],  # noqa: B006
     json: Json = False,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Also write the report as Markdown.")
-    ] = None,
-    proves: Annotated[
-        bool,
-        flag("--prove", help="Run the faults with real brokers on this machine, and compare. Takes minutes."),
-    ] = False,
-    apply_to: Annotated[
-        str | None,
-        typer.Option("--apply", metavar="TOPIC", help="Create or change this topic with the settings."),
-    ] = None,
-    yes: Annotated[bool, flag("--yes", help="With --apply: do not ask.")] = False,
+    to: options.To = None,
+    proves: options.Prove = False,
+    jars: options.Jars = None,
+    apply_to: options.Apply = None,
+    yes: options.YesToApply = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Find the settings for what you must survive, and the exact faults that could still lose a record.
@@ -127,134 +67,71 @@ def plan(
     """
     if context.invoked_subcommand is not None:
         return
-    chosen = rates_with(rates)
+    known = Context(rates_with(rates), costing.read())
+    named = {
+        "replicas": replicas,
+        "min.insync.replicas": min_isr,
+        "acks": acks,
+        "unclean.leader.election.enable": "true" if unclean else None,
+        "queues": queues,
+    }
     if system is not None:
-        given = options_of(
-            {
-                "replicas": replicas,
-                "min.insync.replicas": min_isr,
-                "acks": acks,
-                "unclean.leader.election.enable": "true" if unclean else None,
-                "queues": queues,
-            },
-            read_properties(file) if file else {},
-            settings,
-        )
-        translated = _translate(system, given)
-        count = brokers or max(3, translated.terms.replicas)
-        mine, same = _compare(translated, count, separate)
-        found_report = report.of_translation(translated, mine, same, chosen, count)
-        answer = same or mine
-        proof = prove([mine, same] if same else [mine], count) if proves else []
-        _output(found_report | {"proof": proof}, f"Plan: from {system}", json, to)
+        given = options_of(named, read_properties(file) if file else {}, settings)
+        answer = from_system(system, given, brokers or 0, separate, known)
     else:
-        _refuse_without_system(replicas, min_isr, acks, unclean, queues, file, settings)
-        given_needs = (
-            any(each is not None for each in (brokers, writes, reads, data, copies_max, mode)) or power
-        )
+        _refuse_without_system(replicas, min_isr, acks, unclean, queues and not apply_to, file, settings)
         needs = Needs(
-            brokers or 3, writes or 0, reads or 0, data or 0, power, order.value, copies_max or 0,
-            mode.value if mode else "", separate,
+            brokers or 3, writes or 0, reads or 0, data or 0, power, order.value, replicas_max or 0,
+            mode.value if mode else "", separate, racks or 0, racks_lost or 0,
         )  # fmt: skip
-        if not given_needs:
-            needs = ask_all(lambda text, default: typer.prompt(text, default=default), print)
-            print()
-        _check(needs)
-        found = search(needs)
-        proof = prove(found.candidates[:1], needs.brokers) if proves and found.candidates else []
-        _output(report.of_needs(needs, found, chosen) | {"proof": proof}, "Plan", json, to)
-        if not found.candidates:
-            raise typer.Exit(1)
-        answer = found.candidates[0]
-    if is_broken(proof):
+        wishes = Wishes(p99_ms or 0.0, mb_per_s or 0.0)
+        given_needs = (brokers, writes, reads, data, racks, racks_lost, replicas_max, mode, p99_ms, mb_per_s)
+        is_given = power or any(each is not None for each in given_needs)
+        answer = from_needs(needs if is_given else _asked(), wishes, known)
+    proof = prove(answer.proved, answer.brokers, jars) if proves and answer.proved else NOT_PROVED
+    _finish(answer, proof, json=json, to=to)
+    if apply_to is not None and answer.chosen is not None:
+        apply(bootstrap, apply_to, answer.chosen, queues or 0, ask=not yes)
+
+
+def _asked() -> Needs:
+    needs = ask_all(lambda text, default: typer.prompt(text, default=default), print)
+    print()
+    return needs
+
+
+def _finish(answer: Answer, proof: Proof, *, json: bool, to: Path | None) -> None:
+    """Ends the command where nothing satisfies the needs, or the proof shows otherwise."""
+    _output(answer.found | {"proof": list(proof.rows)}, answer.title, json, to, proof)
+    if answer.chosen is None:
+        raise typer.Exit(1)
+    if proof.is_broken:
         raise CommandFailed("The lab observed something else than the plan says; see the proof.")
-    if apply_to is not None:
-        apply(bootstrap, apply_to, answer.terms, queues or 0, ask=not yes)
 
 
-def _output(found: report.Report, title: str, json: bool, to: Path | None) -> None:
-    if to is not None:
-        try:
-            to.write_text(display.markdown(found, title), encoding="utf-8")
-        except OSError as error:
-            raise CommandFailed(f"{to} cannot be written: {error.strerror}.") from None
+def _output(found: report.Report, title: str, json: bool, to: Path | None, proof: Proof) -> None:
+    written = [] if to is None else _write(to, display.markdown(found, title), proof.plots)
     if json:
         print_json(found)
         return
     display.print_report(found)
-    if to is not None:
-        print(f"\nWritten to {to}.")
-
-
-def _check(needs: Needs) -> None:
-    """Needs that no cluster of this size can have."""
-    for name, words in (
-        ("writes", "--survive-writes"),
-        ("reads", "--survive-reads"),
-        ("data", "--survive-data"),
-    ):
-        if getattr(needs, name) >= needs.brokers:
-            raise CommandFailed(
-                f"{words} {getattr(needs, name)} with {needs.brokers} brokers: at least one has to be left."
-            )
-    if needs.replicas_max > needs.brokers:
-        raise CommandFailed(
-            f"--replicas-max {needs.replicas_max} is more than the {needs.brokers} brokers: each holds one "
-            f"replica at "
-            "most."
-        )
+    if written:
+        print(f"\nWritten to {', '.join(map(str, written))}.")
 
 
 def _refuse_without_system(*given: object) -> None:
     if any(given):
         raise CommandFailed(
             "--replicas, --min-isr, --acks, --unclean, --queues, --file and --set describe another system; "
-            "name it "
-            "with --from."
+            "name it with --from."
         )
-
-
-def _translate(system: str, options: dict[str, str]) -> Translated:
-    try:
-        if system == KAFKA:
-            if "replicas" in options:
-                options["replication.factor"] = options.pop("replicas")
-            if "queues" in options:
-                options["num.partitions"] = options.pop("queues")
-            return from_kafka(options)
-        if system in SYSTEMS:
-            return SYSTEMS[system](options)
-    except ValueError as error:
-        raise CommandFailed(f"A setting of {system} is not a number: {error}.") from None
-    raise CommandFailed(f"There is no system {system!r}; known are {', '.join([KAFKA, *SYSTEMS])}.")
-
-
-def _compare(translated: Translated, brokers: int, separate: bool) -> tuple[Candidate, Candidate | None]:
-    """The settings, and the isr settings with the same promises, if they are not isr themselves."""
-    terms = translated.terms
-    if terms.replicas > brokers:
-        raise CommandFailed(
-            f"{terms.replicas} replicas need {terms.replicas} brokers, and there are {brokers}: each holds "
-            f"one replica "
-            "at most."
-        )
-    if terms.acks not in ("0", "1", "all"):
-        raise CommandFailed(f"acks is {terms.acks!r}; it is 0, 1 or all.")
-    where = Needs(brokers, separate_controllers=separate).placement(terms.replicas)
-    mine = assess(terms, where)
-    if terms.mode == ISR:
-        return mine, None
-    same = Terms(ISR, terms.replicas, min_in_sync=terms.copies, synced=terms.synced)
-    return mine, assess(same, where) if RULES[terms.mode].elects_itself else None
 
 
 @app.command("topic")
 def topic(
     topic: TopicName,
     json: Json = False,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Also write the report as Markdown.")
-    ] = None,
+    to: options.To = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Show what a topic really promises: with its settings, on its brokers, and now.
@@ -288,11 +165,19 @@ def topic(
         display.print_topic(result)
 
 
-def _write(to: Path, text: str) -> None:
+def _write(to: Path, text: str, plots: Sequence[tuple[str, str]] = ()) -> list[Path]:
+    """The report, and beside it the plots of the proof."""
+    files = {
+        to.with_name(f"{to.stem}-proof-{number}.svg"): plot for number, plot in enumerate(plots, 1) if plot[1]
+    }
+    text += display.plots(files)
     try:
+        for path, (_, image) in files.items():
+            path.write_text(image, encoding="utf-8")
         to.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CommandFailed(f"{to} cannot be written: {error.strerror}.") from None
+    return [to, *files]
 
 
 def _worst(found: live.Live, size: int) -> str:
@@ -328,10 +213,12 @@ def what_if(
     with ClusterClient(bootstrap) as client:
         found = live.look(client, connect_admin(bootstrap), internal=internal)
     live.check_known(found, faults)
-    rows = [each.row() for each in live.changes(found, faults)]
+    changes = live.changes(found, faults)
+    rows = [each.row() for each in changes]
     result = {
         "away_now": sorted(found.away),
         "controllers": list(found.controllers),
+        "summary": live.summary(changes),
         "partitions": rows,
         "worst_single": _worst(found, 1),
         "worst_pair": _worst(found, 2),
@@ -346,6 +233,35 @@ def what_if(
         return
     columns = ("topic", "partition", "mode", "leader", "writes", "reads", "below_minimum", "loss")
     print_table(rows, {each: each.replace("_", " ") for each in columns}, ("partition", "leader"))
-    print(f"\nThe worst single broker now: {result['worst_single']}.")
+    print(f"\n{result['summary']}")
+    print(f"The worst single broker now: {result['worst_single']}.")
     if result["worst_pair"]:
         print(f"The worst pair now: {result['worst_pair']}.")
+
+
+@app.command("calibrate")
+def calibrate(
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir", metavar="DIR", help="Where the brokers write; default: the user's cache directory."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Measure what a write costs on this machine, so that latency and throughput can be predicted.
+
+    Starts three brokers, writes to them for less than a minute, and removes them. The machine should do
+    nothing else meanwhile.
+
+    Example: tidelog plan calibrate
+    """
+    from tidelog.cli.plan.calibrating import calibrate as measure
+
+    found = measure(lambda text: print(text, file=sys.stderr), directory)
+    where = costing.write(found)
+    if json:
+        print_json(costing.as_json(found))
+        return
+    rows = costing.cost_rows([(in_words(each), each) for each in costing.EXAMPLES], 3, found)
+    display.print_calibration(found, rows, where)

@@ -1,8 +1,10 @@
 """A report as text and as Markdown."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from tidelog.cli.plan.costing import HOW, Calibration, shown
 from tidelog.cli.plan.report import Report
 from tidelog.cli.tables import count, print_table
 from tidelog.planner.faults import listed
@@ -102,8 +104,10 @@ def _promise(answer: Report) -> Iterable[str]:
     power = "nothing" if found["power_failure_of_all"] else "the newest records may be lost"
     writes = count(found["dead_brokers_for_writes"], "dead broker")
     disks = count(found["lost_disks"], "lost disk")
+    copies = answer["copies_when_acknowledged"]
+    holders = f"{copies or 'None'} of {count(answer['replicas'], 'replica')}"
     yield (
-        f"{answer['copies']} of {answer['replicas']} replicas have a record before it is acknowledged. "
+        f"{holders} {'has' if copies == 1 else 'have'} a record before it is acknowledged. "
         f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. Lost in a "
         f"power failure of all brokers: {power}."
     )
@@ -113,6 +117,22 @@ def _promise(answer: Report) -> Iterable[str]:
             yield f"{words}:"
             yield ""
             yield from (f"- {sentence}" for sentence in answer[key])
+    if answer["racks"]:
+        yield ""
+        yield from _racks(answer["racks"])
+
+
+def _racks(racks: Report) -> Iterable[str]:
+    yield (
+        f"Racks: {count(racks['tolerated'], 'rack')} without power tolerated, for writes and for data, "
+        "however late the other replicas are."
+    )
+    for key, words in _QUESTIONS:
+        if racks.get(key):
+            yield ""
+            yield f"{words}:"
+            yield ""
+            yield from (f"- {sentence}" for sentence in racks[key])
 
 
 def _producers(answer: Report) -> Iterable[str]:
@@ -150,6 +170,7 @@ def tables_of(report: Report) -> list[tuple[str, dict[str, str], list[dict[str, 
     if report.get("proof"):
         columns = {
             "fault": "fault",
+            "target": "on",
             "settings": "settings",
             "verdict": "verdict",
             "acknowledged": "acknowledged",
@@ -165,7 +186,30 @@ def tables_of(report: Report) -> list[tuple[str, dict[str, str], list[dict[str, 
             "reads": "without reads",
         }
         found.append(("In a year", columns, [_year(each) for each in report["years"]]))
+    if report.get("costs"):
+        found.append(cost_table(report["costs"]))
     return found
+
+
+def cost_table(costs: Report) -> tuple[str, dict[str, str], list[dict[str, Any]]]:
+    columns = {
+        "settings": "settings",
+        "p50_ms": "lone write, p50 ms",
+        "p99_ms": "p99 ms",
+        "mb_per_s": "MB/s, all on this machine",
+        "mb_per_s_apart": f"MB/s, {costs['brokers']} such machines",
+    }
+    rows = [
+        {"settings": row["settings"]} | {key: shown(row[key]) for key in columns if key != "settings"}
+        for row in costs["rows"]
+    ]
+    return f"Predicted from the calibration of {costs['measured'][:16].replace('T', ' ')}", columns, rows
+
+
+COSTS_NOTE = (
+    "1 KB records; the range is that of the calibration's rounds. Between machines the network's round trip "
+    "comes on top, twice with followers."
+)
 
 
 def _year(row: Report) -> dict[str, Any]:
@@ -180,7 +224,17 @@ def _year(row: Report) -> dict[str, Any]:
 def _chance(probability: float) -> str:
     if probability >= 0.001:
         return f"{probability:.1%}"
-    return f"1 in {1 / probability:,.0f}" if probability > 0 else "never"
+    return f"1 in {_rounded(1 / probability)}" if probability > 0 else "never"
+
+
+_LARGE = (("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
+
+
+def _rounded(number: float) -> str:
+    """Two digits are more than the rates are worth."""
+    name, unit = next(((name, unit) for name, unit in _LARGE if number >= unit), ("", 1.0))
+    digits = 1 if number / unit < 10 and name else 0
+    return f"{number / unit:,.{digits}f} {name}".strip()
 
 
 def rates_line(report: Report) -> str:
@@ -199,8 +253,45 @@ def _print_tables(report: Report) -> None:
     for title, columns, rows in tables_of(report):
         print(f"\n{title}:\n")
         print_table(rows, columns)
-    if report["years"]:
-        print("\nThe loss is an upper bound. --json shows the rates and their sources.")
+        if title.startswith("In a year"):
+            print("\nThe loss is an upper bound. --json shows the rates and their sources.")
+    if "costs" in report and report["years"]:
+        print(f"\n{COSTS_NOTE if report['costs'] else HOW}")
+
+
+def print_calibration(found: Calibration, costs: Report | None, where: Path) -> None:
+    rounds = found.rounds
+    figures = {
+        "round trip of a lone write, ms": [each.round_trip_ms[50] for each in rounds],
+        "a follower more, not waited for, ms": [each.beside_ms[50] for each in rounds],
+        "and waited for, ms": [each.follower_ms[50] for each in rounds],
+        "a sync more, ms": [each.sync_ms[50] for each in rounds],
+        "client CPU, s/GB": [1000 * each.client_cpu_s_per_mb for each in rounds],
+        "leader CPU, s/GB": [1000 * each.leader_cpu_s_per_mb for each in rounds],
+        "CPU for each follower, s/GB": [1000 * each.follower_cpu_s_per_mb for each in rounds],
+        "cores that they got": [each.busy_cores for each in rounds],
+        "a sync more, s/GB": [1000 * each.sync_s_per_mb for each in rounds],
+        "disk, MB/s": [1 / each.disk_s_per_mb for each in rounds],
+    }
+    print_table(
+        [
+            {"what": name, "rounds": "  ".join(f"{value:.2f}" for value in found)}
+            for name, found in figures.items()
+        ],
+        {"what": f"measured on {found.cores} cores", "rounds": "each round"},
+    )
+    if costs:
+        title, columns, rows = cost_table(costs)
+        print(f"\n{title}:\n")
+        print_table(rows, columns)
+        print(f"\n{COSTS_NOTE}")
+    print(f"Kept in {where}; `tidelog plan` uses it from now on.")
+
+
+def plots(files: Mapping[Path, tuple[str, str]]) -> str:
+    """Images that lie beside the report."""
+    parts = [f"\n{title}:\n\n![{title}]({path.name})\n" for path, (title, _) in files.items()]
+    return "".join(["\n## Plots of the proof\n", *parts]) if parts else ""
 
 
 def markdown(report: Report, title: str) -> str:
@@ -214,6 +305,8 @@ def _with_tables(text: list[str], report: Report) -> str:
         text += ["| " + " | ".join(_cell(row[key]) for key in columns) + " |" for row in rows]
     if report["years"]:
         text += ["", "The loss is an upper bound.", "", rates_line(report) + "."]
+    if report.get("costs"):
+        text += ["", COSTS_NOTE]
     return "\n".join(text) + "\n"
 
 

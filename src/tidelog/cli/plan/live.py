@@ -153,12 +153,26 @@ def _change(live: Live, place: Place, faults: Faults) -> Change:
     )
 
 
+def summary(changes: list[Change]) -> str:
+    """All partitions in one sentence."""
+    writes = sum(each.before.writes and not each.after.writes for each in changes)
+    reads = sum(each.before.reads and not each.after.reads for each in changes)
+    lost = sum(bool(each.after.loss) for each in changes)
+    stops = f"writes stop in {writes}, reads in {reads}"
+    if not writes and not reads:
+        stops = "writes and reads go on wherever they do now"
+    loses = f"acknowledged records may be lost in {lost}" if lost else "no acknowledged record is lost"
+    return f"Of {_partitions(len(changes))}: {stops}; {loses}."
+
+
 class Worst(NamedTuple):
     brokers: tuple[int, ...]
     writes: int  # partitions whose writes stop
     reads: int
 
     def words(self) -> str:
+        if not self.writes and not self.reads:
+            return "none stops anything"
         return (
             f"{brokers_named(self.brokers)} down: writes stop in {_partitions(self.writes)}, reads in "
             f"{_partitions(self.reads)}"

@@ -5,7 +5,8 @@ failure of all. All settings of the plan run at the same time, each with a topic
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.plan.settings import topic_settings
@@ -13,8 +14,11 @@ from tidelog.planner.faults import listed
 from tidelog.planner.needs import Candidate
 
 if TYPE_CHECKING:
+    from tidelog.cli.lab.running import Job
     from tidelog.lab.experiment.model import Experiment
+    from tidelog.lab.results import Cell
 
+COMMAND = "tidelog plan --prove"
 LASTS_S = 6.0
 RATE = 400  # records a second of each topic
 BROKERS_MAX = 7
@@ -51,7 +55,7 @@ def topic_name(candidate: Candidate) -> str:
 def _kills(count: int, brokers: int) -> list[str]:
     """Broker numbers, so that leaders of some partitions are among them."""
     dead = range(1, count + 1)
-    title = f"{count} of {brokers} brokers are dead"
+    title = f"{count} of {brokers} brokers {'is' if count == 1 else 'are'} dead"
     return _phase(f"dead-{count}", title, "kill", "+".join(map(str, dead)), LASTS_S)
 
 
@@ -68,43 +72,76 @@ def experiment_of(candidates: Sequence[Candidate], brokers: int) -> "Experiment"
     return read_text(experiment_text(candidates, brokers), "plan", "plan.toml")
 
 
-def prove(candidates: Sequence[Candidate], brokers: int) -> list[dict[str, Any]]:
-    """A row for each fault and setting: promised, observed, and whether they agree."""
+class Proof(NamedTuple):
+    rows: tuple[Mapping[str, Any], ...] = ()
+    plots: tuple[tuple[str, str], ...] = ()  # title, and the image as SVG
+    is_broken: bool = False  # Something happened that the plan rules out.
+
+
+NOT_PROVED = Proof()
+
+
+def prove(candidates: Sequence[Candidate], brokers: int, jars: Path | None = None) -> Proof:
+    """A row for each fault and setting: promised, observed, and whether they agree. With ``jars``: the isr
+    settings on Apache Kafka as well, with the faults that can be made there.
+    """
     if brokers > BROKERS_MAX:
         raise CommandFailed(
             f"--prove starts {brokers} brokers on this machine; {BROKERS_MAX} are the most that make sense."
         )
-    from tidelog.cli.lab.running import Job, run_all
-    from tidelog.lab.run.schedule import expanded
+    from tidelog.cli.lab.running import run_all
     from tidelog.lab.targets.base import TargetError
-    from tidelog.lab.targets.tidelog import TidelogTarget
 
     try:
-        target = TidelogTarget()
+        jobs = _jobs(candidates, brokers, jars)
     except TargetError as error:
         raise CommandFailed(str(error)) from error
-    phases = expanded(experiment_of(candidates, brokers))
-    found = run_all(
-        [Job(target, each, "tidelog plan --prove") for each in phases], history=None, directory=None
-    )
+    found = run_all(jobs, history=None, directory=None)
     if found.failures:
         raise CommandFailed(f"The lab could not run {listed(found.failures)}.")
-    return [
+    return _proof(found.results.cells)
+
+
+def _jobs(candidates: Sequence[Candidate], brokers: int, jars: Path | None) -> "list[Job]":
+    from tidelog.cli.lab.running import Job
+    from tidelog.lab.run.schedule import expanded
+    from tidelog.lab.targets.kafka import KafkaTarget
+    from tidelog.lab.targets.tidelog import TidelogTarget
+
+    ours = TidelogTarget()
+    jobs = [Job(ours, each, COMMAND) for each in expanded(experiment_of(candidates, brokers))]
+    if jars is None:
+        return jobs
+    theirs = KafkaTarget(jars)
+    same = [each for each in candidates if each.terms.mode in theirs.modes]
+    if not same:
+        raise CommandFailed("--jars: Apache Kafka has no mode but isr; add --mode isr.")
+    phases = expanded(experiment_of(same, brokers))
+    can = [each for each in phases if all(step.fault in theirs.faults for step in each.timeline)]
+    return [*jobs, *(Job(theirs, each, f"{COMMAND} --jars DIR") for each in can)]
+
+
+def _proof(cells: Sequence["Cell"]) -> Proof:
+    from tidelog.lab.report.image import image
+    from tidelog.lab.results import BROKEN
+
+    rows = tuple(
         {
             "fault": cell.title,
+            "target": cell.target,
             "settings": cell.mode,
             "verdict": cell.verdict,
             "acknowledged": sum(each.figures.acknowledged for each in cell.rounds),
             "lost": cell.worst.lost,
-            "writes_stood_still_s": cell.worst.writes_stood_still_s,
+            "writes_stood_still_s": round(cell.worst.writes_stood_still_s, 2),
             "promised": list(cell.promise),
             "sentence": cell.sentence,
         }
-        for cell in found.results.cells
-    ]
-
-
-def is_broken(rows: Sequence[Mapping[str, Any]]) -> bool:
-    from tidelog.lab.results import BROKEN
-
-    return any(row["verdict"] == BROKEN for row in rows)
+        for cell in cells
+    )
+    plots = tuple(
+        (f"{cell.title}, {cell.mode}, {cell.target}", image(each.time_line))
+        for cell in cells
+        for each in cell.rounds[:1]
+    )
+    return Proof(rows, plots, any(cell.verdict == BROKEN for cell in cells))

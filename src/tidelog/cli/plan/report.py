@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tidelog.cli.plan.costing import Known, cost_rows
 from tidelog.cli.plan.settings import create_command, topic_settings
+from tidelog.planner import racks as rack_sets
 from tidelog.planner.fault_sets import losing, sentence, slowing_writes, stopping_reads, stopping_writes
 from tidelog.planner.faults import Placement
 from tidelog.planner.needs import Candidate, Found, Needs, in_words
@@ -26,6 +28,7 @@ def promise_of(candidate: Candidate) -> Report:
         "mode": terms.mode,
         "replicas": terms.replicas,
         "copies": terms.copies,
+        "copies_when_acknowledged": copies_when_acknowledged(terms),
         "topic_settings": topic_settings(terms),
         "producer_settings": producer_settings(terms),
         "tolerates": {
@@ -38,9 +41,29 @@ def promise_of(candidate: Candidate) -> Report:
         "writes_stop_when": [sentence(terms, where, each) for each in stopping_writes(terms, where)],
         "writes_wait_when": [sentence(terms, where, each) for each in slowing_writes(terms, where)],
         "reads_stop_when": [sentence(terms, where, each) for each in stopping_reads(terms, where)],
+        "racks": _racks(terms, where),
         "order": rule.order,
         "when_the_leader_fails": rule.without_leader,
     }
+
+
+def _racks(terms: Terms, where: Placement) -> Report | None:
+    """None: it is not known where the racks are."""
+    if not where.racks:
+        return None
+    return {
+        "tolerated": rack_sets.tolerated(terms, where),
+        "may_lose_when": rack_sets.sentences(rack_sets.losing(terms, where), where),
+        "writes_stop_when": rack_sets.sentences(rack_sets.stopping_writes(terms, where), where),
+        "reads_stop_when": rack_sets.sentences(rack_sets.stopping_reads(terms, where), where),
+    }
+
+
+def copies_when_acknowledged(terms: Terms) -> int:
+    """With the acks of these producers."""
+    if terms.acks == "0":
+        return 0
+    return terms.copies if terms.acks == "all" or RULES[terms.mode].acks_1_is_all else 1
 
 
 def _loss(terms: Terms, where: Placement) -> list[str]:
@@ -70,6 +93,10 @@ def years_of(candidates: Sequence[Candidate], rates: Rates) -> list[Report]:
     return rows
 
 
+def _costs(candidates: Sequence[Candidate], brokers: int, known: Known) -> Report | None:
+    return cost_rows([(in_words(each.terms), each.terms) for each in candidates], brokers, known)
+
+
 def rates_of(rates: Rates) -> list[Report]:
     return [
         {"rate": name, "value": value, "source": SOURCES[name]}
@@ -78,7 +105,7 @@ def rates_of(rates: Rates) -> list[Report]:
     ]
 
 
-def of_needs(needs: Needs, found: Found, rates: Rates) -> Report:
+def of_needs(needs: Needs, found: Found, rates: Rates, costs: Known) -> Report:
     best = found.candidates[0] if found.candidates else None
     shown = found.candidates[:SHOWN]
     return {
@@ -92,6 +119,7 @@ def of_needs(needs: Needs, found: Found, rates: Rates) -> Report:
         "give_up": list(found.give_up),
         "years": years_of(shown, rates),
         "rates": rates_of(rates),
+        "costs": _costs(shown, needs.brokers, costs),
         "kafka": _kafka(best.terms) if best else None,
     }
 
@@ -127,7 +155,12 @@ def _kafka(terms: Terms) -> Report:
 
 
 def of_translation(
-    translated: Translated, mine: Candidate, same_in_isr: Candidate | None, rates: Rates, brokers: int
+    translated: Translated,
+    mine: Candidate,
+    same_in_isr: Candidate | None,
+    rates: Rates,
+    brokers: int,
+    costs: Known,
 ) -> Report:
     compared = [mine] if same_in_isr is None else [mine, same_in_isr]
     return {
@@ -146,6 +179,7 @@ def of_translation(
         "partitions": translated.partitions,
         "years": years_of(compared, rates),
         "rates": rates_of(rates),
+        "costs": _costs(compared, brokers, costs),
         "kafka": _kafka(same_in_isr.terms if same_in_isr else mine.terms),
     }
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from tidelog.config.modes import ISR
 from tidelog.planner.promises import RULES, SYNC_EVERY_MESSAGE, Terms
-from tidelog.planner.translation import Translated
+from tidelog.planner.translation import Translated, number
 
 # Names of broker-wide and topic settings that decide about a promise → the topic's name for it.
 _DECIDING = {
@@ -24,6 +24,8 @@ _HARMLESS = (
         "advertised.",
         "auth",
         "auto.create",
+        "auto.leader.rebalance",
+        "leader.imbalance.",
         "background.",
         "batch.size",
         "bootstrap.servers",
@@ -71,6 +73,11 @@ _ELSEWHERE = {
     "process.roles": "whether the brokers are the controllers; see --separate-controllers",
     "controller.": "the controllers; see --separate-controllers",
     "zookeeper.": "ZooKeeper appoints the leaders there, the controllers do so here",
+    "log.flush.": "a sync now and then: a power failure of all loses less, and still may lose records",
+    "flush.ms": "a sync now and then: a power failure of all loses less, and still may lose records",
+    "offsets.topic.replication": "replicas of the topic with the positions of groups, not of this topic",
+    "transaction.state.log.": "replicas of the topic with transactions, not of this topic",
+    "remote.": "tiered storage, which Tidelog does not have",
 }
 
 
@@ -80,13 +87,13 @@ def from_kafka(settings: Mapping[str, str]) -> Translated:
     acks = known.get("acks", "all")
     terms = Terms(
         ISR,
-        int(known.get("replication.factor", "1")),
-        min_in_sync=int(known.get("min.insync.replicas", "1")),
+        number(known, "replication.factor", "1"),
+        min_in_sync=number(known, "min.insync.replicas", "1"),
         synced=known.get("flush.messages") == str(SYNC_EVERY_MESSAGE),
         unclean=known.get("unclean.leader.election.enable", "false").lower() == "true",
         acks="all" if acks == "-1" else acks,
     )
-    partitions = int(known.get("num.partitions", "0"))
+    partitions = number(known, "num.partitions", "0", 0)
     return Translated("kafka", terms, partitions, tuple(_notes(terms, known)), tuple(_others(settings)))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tidelog.config.modes import LEAST_REPLICAS, PRIMARY_BACKUP, QUORUM
 from tidelog.planner.promises import Terms
-from tidelog.planner.translation import Translated
+from tidelog.planner.translation import Translated, number
 
 Options = Mapping[str, str]
 _ONCE = "Producers are idempotent here: a retry does not write a record twice."
@@ -22,13 +22,23 @@ def _unknown(options: Options, *known: str) -> tuple[str, ...]:
     return tuple(f"{name}: not known. It is not taken into account, and may matter." for name in left)
 
 
+# Names, addresses, sizes and retention: without influence on what is lost or stops.
+_ROCKETMQ_HARMLESS = (
+    *("brokerClusterName", "brokerName", "brokerId", "brokerIP1", "brokerIP2", "listenPort", "namesrvAddr"),
+    *("haListenPort", "deleteWhen", "fileReservedTime", "mapedFileSizeCommitLog", "maxMessageSize"),
+    *("mappedFileSizeCommitLog", "storePathRootDir", "storePathCommitLog", "storePathConsumeQueue"),
+    *("storePathIndex", "defaultTopicQueueNums", "autoCreateTopicEnable", "autoCreateSubscriptionGroup"),
+    *("sendMessageThreadPoolNums", "pullMessageThreadPoolNums", "diskMaxUsedSpaceRatio"),
+)
+
+
 def from_rocketmq(options: Options) -> Translated:
     """A master with slaves: synchronous or not, flushed or not, degrading or not."""
     synchronous = _is(options, "brokerRole", "SYNC_MASTER")
-    copies = int(options.get("inSyncReplicas", "2" if synchronous else "1"))
+    copies = number(options, "inSyncReplicas", "2") if synchronous else 1
     terms = Terms(
         PRIMARY_BACKUP,
-        int(options.get("replicas", "2")),
+        number(options, "replicas", "2"),
         min_in_sync=copies,
         synced=_is(options, "flushDiskType", "SYNC_FLUSH"),
         degrades=_is(options, "enableAutoInSyncReplicas", "true") and copies > 1,
@@ -42,16 +52,29 @@ def from_rocketmq(options: Options) -> Translated:
         "with NOT_ENOUGH_REPLICAS_AFTER_APPEND and is retried.",
         _ONCE,
     ]
+    if synchronous and "inSyncReplicas" not in options:
+        notes.append(
+            "No inSyncReplicas was given. RocketMQ 4 waits for one slave, and this is what is assumed. "
+            "RocketMQ 5 has a default of 1: without inSyncReplicas=2, SYNC_MASTER waits for no slave there."
+        )
+    if not synchronous and "inSyncReplicas" in options:
+        notes.append("inSyncReplicas has no meaning without brokerRole=SYNC_MASTER.")
     if terms.may_degrade:
-        notes.append("enableAutoInSyncReplicas is replication.degrade.after.ms here.")
-    known = ("brokerRole", "flushDiskType", "inSyncReplicas", "enableAutoInSyncReplicas")
-    queues = int(options.get("queues", "0"))
+        notes.append(
+            "enableAutoInSyncReplicas is replication.degrade.after.ms here. RocketMQ does not go below "
+            "minInSyncReplicas (1 by default); here it is always 1."
+        )
+    known = (
+        *("brokerRole", "flushDiskType", "inSyncReplicas", "minInSyncReplicas", "enableAutoInSyncReplicas"),
+        *_ROCKETMQ_HARMLESS,
+    )
+    queues = number(options, "queues", "0", 0)
     return Translated("rocketmq", terms, queues, tuple(notes), _unknown(options, *known))
 
 
 def from_dledger(options: Options) -> Translated:
     terms = Terms(
-        QUORUM, int(options.get("replicas", "3")), synced=_is(options, "flushDiskType", "SYNC_FLUSH")
+        QUORUM, number(options, "replicas", "3"), synced=_is(options, "flushDiskType", "SYNC_FLUSH")
     )
     notes = [
         "DLedger replicates a whole broker: all of its queues get a new leader together. Here every "
@@ -65,13 +88,13 @@ def from_dledger(options: Options) -> Translated:
             " of a "
             "majority may lose records. The default of quorum topics here is flush.messages=1."
         )
-    queues = int(options.get("queues", "0"))
+    queues = number(options, "queues", "0", 0)
     return Translated("dledger", terms, queues, tuple(notes), _unknown(options, "flushDiskType"))
 
 
 def from_nats(options: Options) -> Translated:
     """A JetStream stream."""
-    wanted = int(options.get("replicas", "3"))
+    wanted = number(options, "replicas", "3")
     terms = Terms(QUORUM, max(LEAST_REPLICAS[QUORUM], wanted), synced=_is(options, "sync_interval", "always"))
     notes = [
         "A stream is one partition here; subjects become keys or topics.",
@@ -85,14 +108,14 @@ def from_nats(options: Options) -> Translated:
         )
     if wanted < terms.replicas:
         notes.append(f"quorum needs {terms.replicas} replicas; {wanted} would not survive anything.")
-    queues = int(options.get("queues", "1"))
+    queues = number(options, "queues", "1")
     return Translated("nats", terms, queues, tuple(notes), _unknown(options, "sync_interval"))
 
 
 def from_rabbitmq(options: Options) -> Translated:
     """A quorum queue."""
-    size = options.get("x-quorum-initial-group-size", "3")
-    terms = Terms(QUORUM, int(options.get("replicas", size)), synced=True)
+    size = number(options, "x-quorum-initial-group-size", "3")
+    terms = Terms(QUORUM, number(options, "replicas", str(size)), synced=True)
     notes = (
         "A queue is empty when it has been consumed; a topic keeps its records, and every group has a "
         "position.",
@@ -100,7 +123,7 @@ def from_rabbitmq(options: Options) -> Translated:
         "Delivery limits and dead-letter exchanges have no equivalent in a broker; pipelines have dead "
         "letters.",
     )
-    queues = int(options.get("queues", "1"))
+    queues = number(options, "queues", "1")
     return Translated("rabbitmq", terms, queues, notes, _unknown(options, "x-quorum-initial-group-size"))
 
 

@@ -7,6 +7,19 @@ from typing import Any
 import pytest
 
 from tidelog.cli.app import run
+from tidelog.cli.plan import costing
+from tidelog.cli.plan.proving import Proof
+from tidelog.planner.costs import Figures
+
+CALIBRATED = Figures(
+    (0.5,) * 101, (0.0,) * 101, (0.2,) * 101, (1.0,) * 101, 0.002, 0.001, 0.002, 1.8, 0.0, 0.02
+)
+
+
+@pytest.fixture(autouse=True)
+def no_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have calibrated."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
@@ -70,7 +83,7 @@ def test_a_report_in_markdown(capsys: pytest.CaptureFixture[str], tmp_path: Path
     text = (tmp_path / "plan.md").read_text(encoding="utf-8")
     assert text.startswith("# Plan\n\n## Use isr")
     assert "| settings |" in text
-    assert "Ford et al." in text
+    assert "Backblaze Drive Stats" in text
 
 
 def test_impossible_needs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +98,12 @@ BAD = [
     (("--from", "pulsar"), "There is no system 'pulsar'; known are kafka, rocketmq"),
     (("--replicas", "3"), "name it with --from"),
     (("--from", "kafka", "--acks", "2"), "it is 0, 1 or all"),
-    (("--from", "kafka", "--set", "min.insync.replicas=two"), "is not a number"),
+    (("--from", "kafka", "--set", "min.insync.replicas=two"), "min.insync.replicas is 'two'; it is a number"),
+    (("--from", "rabbitmq", "--replicas", "9", "--brokers", "9"), "computed for up to 7"),
+    (("--from", "kafka", "--set", "acks"), "expected KEY=VALUE"),
+    (("--brokers", "3", "--survive-racks", "1"), "--survive-racks needs --racks"),
+    (("--brokers", "3", "--racks", "2", "--survive-racks", "2"), "with 2 racks: at least one has to be left"),
+    (("--brokers", "3", "--racks", "4"), "--racks 4 is more than the 3 brokers"),
     (("--from", "kafka", "--file", "/nowhere/server.properties"), "cannot be read"),
     (("--brokers", "3", "--rate", "luck=1"), "There is no rate 'luck'"),
     (("--brokers", "3", "--rate", "disk_losses=many"), "is not a number"),
@@ -123,3 +141,84 @@ def test_rates_change_the_years(capsys: pytest.CaptureFixture[str]) -> None:
     worse = as_json(capsys, "--brokers", "3", "--survive-writes", "1", "--rate", "broker_failures=300")
     key = "minutes_without_writes_per_year"
     assert worse["years"][0][key] > usual["years"][0][key]
+
+
+def test_what_acks_1_means_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--from", "kafka", "--replicas", "3", "--min-isr", "2", "--acks", "1")
+    assert text.startswith("kafka: this is isr with 3 replicas, min.insync.replicas=2, acks=1")
+    assert "1 of 3 replicas has a record before it is acknowledged." in text
+    assert "2 for reads, 0 lost disks." in text
+
+
+def test_racks(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, "--brokers", "3", "--racks", "3", "--survive-racks", "1", "--survive-data", "1")
+    assert found["answer"]["racks"]["tolerated"] == 1
+    assert found["answer"]["racks"]["writes_stop_when"] == ["Any 2 of the racks 1, 2 and 3 lose power."]
+    text = said(capsys, "--brokers", "4", "--racks", "2", "--survive-racks", "1", code=1)
+    assert "no write is acknowledged when one of the racks 1 and 2 loses power (1 rack asked for)" in text
+    assert "- --racks 3 instead of 2" in text
+
+
+class TestCosts:
+    NEEDS = ("--brokers", "3", "--survive-writes", "1", "--survive-data", "1")
+
+    def test_without_a_calibration_it_says_how_to_get_one(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert as_json(capsys, *self.NEEDS)["costs"] is None
+        assert "`tidelog plan calibrate` measures this machine" in said(capsys, *self.NEEDS)
+
+    def test_with_one_they_are_predicted(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        slower = CALIBRATED._replace(round_trip_ms=(0.6,) * 101)
+        costing.write(costing.Calibration("2026-01-02T03:04:05+00:00", "0.1", 2, (CALIBRATED, slower)))
+        costs = as_json(capsys, *self.NEEDS)["costs"]
+        assert costs["rows"][0]["p50_ms"] == {"middle": 0.75, "low": 0.7, "high": 0.8}
+        text = said(capsys, *self.NEEDS, "--to", str(tmp_path / "plan.md"))
+        assert "Predicted from the calibration of 2026-01-02 03:04" in text
+        assert "0.75 (0.70–0.80)" in text
+        assert "0.75 (0.70–0.80)" in (tmp_path / "plan.md").read_text(encoding="utf-8")
+
+    def test_wishes(self, capsys: pytest.CaptureFixture[str]) -> None:
+        text = said(capsys, *self.NEEDS, "--p99-ms", "1", code=1)
+        assert "need a calibration: `tidelog plan calibrate`" in text
+        costing.write(costing.Calibration("2026-01-02T03:04:05+00:00", "0.1", 2, (CALIBRATED,)))
+        found = as_json(capsys, *self.NEEDS, "--p99-ms", "1")
+        assert [each["settings"] for each in found["candidates"]] == [
+            "isr with 3 replicas, min.insync.replicas=2"
+        ]
+        assert "- --p99-ms 0.70 instead of 0.1" in said(capsys, *self.NEEDS, "--p99-ms", "0.1", code=1)
+
+    def test_a_damaged_file_is_no_calibration(self, capsys: pytest.CaptureFixture[str]) -> None:
+        costing.path().parent.mkdir(parents=True)
+        costing.path().write_text('{"format": 1, "rounds": [{}]}')
+        assert as_json(capsys, *self.NEEDS)["costs"] is None
+
+
+def test_plots_of_a_proof_lie_beside_the_report(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {
+        "fault": "1 of 3 brokers are dead",
+        "target": "tidelog",
+        "settings": "isr",
+        "verdict": "kept",
+        "acknowledged": 100,
+        "lost": 0,
+        "writes_stood_still_s": 0.4,
+    }
+    proof = Proof((row,), (("1 of 3 brokers are dead, isr", "<svg/>"),))
+    monkeypatch.setattr("tidelog.cli.plan.commands.prove", lambda *_: proof)
+    text = said(
+        capsys, "--brokers", "3", "--survive-writes", "1", "--prove", "--to", str(tmp_path / "plan.md")
+    )
+    assert "plan-proof-1.svg" in text
+    assert (tmp_path / "plan-proof-1.svg").read_text() == "<svg/>"
+    report = (tmp_path / "plan.md").read_text(encoding="utf-8")
+    assert "![1 of 3 brokers are dead, isr](plan-proof-1.svg)" in report
+    assert "| 1 of 3 brokers are dead | tidelog | isr | kept | 100 | 0 | 0.4 |" in report
+
+
+def test_a_broken_promise_ends_with_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidelog.cli.plan.commands.prove", lambda *_: Proof(is_broken=True))
+    text = said(capsys, "--brokers", "3", "--survive-writes", "1", "--prove", code=1)
+    assert "The lab observed something else than the plan says" in text

@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.plan.live import Live, Place, changes, check_known, warning, worst
+from tidelog.cli.plan.live import Live, Place, changes, check_known, summary, warning, worst
 from tidelog.planner.faults import Faults, Placement
 from tidelog.planner.promises import Terms
 
@@ -60,3 +60,22 @@ def test_a_stop_that_would_be_noticed_is_announced() -> None:
     orders = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3))
     assert "writes stop in double-0;" in warning(cluster(double, orders), 2)
     assert warning(cluster(orders), 2) == ""
+
+
+def test_all_partitions_in_one_sentence() -> None:
+    double = place("double", Terms("primary-backup", 2, min_in_sync=1), (1, 2))
+    orders = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3))
+    both = cluster(double, orders)
+    assert summary(changes(both, Faults(disk_lost=frozenset({1})))) == (
+        "Of 2 partitions: writes stop in 1, reads in 0; acknowledged records may be lost in 1."
+    )
+    assert summary(changes(both, Faults(dead=frozenset({3})))) == (
+        "Of 2 partitions: writes and reads go on wherever they do now; no acknowledged record is lost."
+    )
+
+
+def test_where_no_broker_stops_anything_none_is_the_worst() -> None:
+    orders = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3))
+    single = worst(cluster(orders), 1)
+    assert single is not None
+    assert single.words() == "none stops anything"

@@ -29,9 +29,12 @@ class TestKafka:
         assert "No min.insync.replicas was given: Kafka's default is 1." in found.notes
 
     def test_other_settings_are_named_with_whether_they_matter(self) -> None:
-        given = {"log.retention.hours": "1", "replica.lag.time.max.ms": "1", "broker.rack": "a", "turbo": "1"}
+        matters = ("replica.lag.time.max.ms", "broker.rack", "turbo", "log.flush.interval.ms")
+        harmless = ("log.retention.hours", "auto.leader.rebalance.enable", "offsets.retention.minutes")
+        given = dict.fromkeys((*matters, *harmless), "1")
         said = {each.partition(":")[0]: each for each in from_kafka(given).unknown}
-        assert said.keys() == {"replica.lag.time.max.ms", "broker.rack", "turbo"}
+        assert said.keys() == {*matters}
+        assert "still may lose records" in said["log.flush.interval.ms"]
         assert "not what is lost" in said["replica.lag.time.max.ms"]
         assert "may matter" in said["turbo"]
 
@@ -83,3 +86,26 @@ def test_other_systems(system: str, options: dict[str, str], expected: Terms) ->
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_unknown_options_are_named(system: str) -> None:
     assert SYSTEMS[system]({"turbo": "on"}).unknown[0].startswith("turbo: not known")
+
+
+class TestRocketMq:
+    def test_the_default_of_version_5_is_said(self) -> None:
+        given = {"brokerRole": "SYNC_MASTER"}
+        assert any("waits for no slave there" in note for note in SYSTEMS["rocketmq"](given).notes)
+        sure = SYSTEMS["rocketmq"](given | {"inSyncReplicas": "2"})
+        assert not any("waits for no slave there" in note for note in sure.notes)
+
+    def test_copies_count_for_a_synchronous_master_only(self) -> None:
+        found = SYSTEMS["rocketmq"]({"inSyncReplicas": "2"})
+        assert found.terms.copies == 1
+        assert "inSyncReplicas has no meaning without brokerRole=SYNC_MASTER." in found.notes
+
+    def test_names_and_sizes_are_not_reported(self) -> None:
+        found = SYSTEMS["rocketmq"]({"brokerName": "a", "deleteWhen": "04", "turbo": "1"})
+        assert [each.partition(":")[0] for each in found.unknown] == ["turbo"]
+
+
+@pytest.mark.parametrize("text", ["two", "0", "-1", ""])
+def test_numbers_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"replicas is '.*'; it is a number from 1 on"):
+        SYSTEMS["nats"]({"replicas": text})
