@@ -29,8 +29,8 @@ class Sightings:
         self.lost: set[int] = set()
         self._dead_ms: dict[int, int] = {}  # when each peer was found to have ended; no message since
         # Since when the other controllers are known to be no majority without this node; None: they may be.
-        self._undecided_since_ms: int | None = None
-        self._count_deciders()
+        # It is counted before it is used: a node that is the only controller was so from its start.
+        self._undecided_since_ms: int | None = services.uptime_ms()
 
     def heard(self, peer: int) -> None:
         self._heard_ms[peer] = self._services.uptime_ms()
