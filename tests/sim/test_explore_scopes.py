@@ -12,7 +12,7 @@ WHOLE = frozenset({"modes"})
 # Less than `tidelog sim --explore` does, to the depth that takes seconds. With the rules that they are about
 # taken out, "forget" and "repair-again" need 4 steps, "repair" 5 and "proposals" 9; test_explore_mutations.py
 # goes that far.
-DEPTHS = {"proposals": 7, "forget": 4, "removed-logs": 4, "repair": 4, "repair-again": 3}
+DEPTHS = {"proposals": 6, "forget": 4, "removed-logs": 4, "repair": 4, "repair-again": 3}
 
 
 @pytest.mark.parametrize("name", SCOPES)

@@ -24,12 +24,12 @@ def test_every_mode_has_its_seeds() -> None:
 def test_another_process_gives_the_same_run() -> None:
     """Whatever is not drawn from the seed would show: the order of sets and dicts, addresses, the clock."""
     one, other = (_summary_of_process(hash_seed) for hash_seed in ("1", "2"))
-    assert one["runs"] == 3 * len(MODES)
+    assert one["runs"] == len(MODES)
     assert one["digest"] == other["digest"]
 
 
 def _summary_of_process(hash_seed: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tidelog", "sim", "--seeds", "3", "--first", str(FIRST)]
+    command = [sys.executable, "-m", "tidelog", "sim", "--seeds", "1", "--first", str(FIRST)]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
