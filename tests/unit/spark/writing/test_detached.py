@@ -12,7 +12,7 @@ import pytest
 from tidelog.spark.writing import detached
 
 SCRIPT = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from tidelog.spark.writing import detached
 
@@ -22,6 +22,7 @@ def work():
         time.sleep(0.01)
     Path(sys.argv[3]).touch()
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored below nohup.
 detached.finish(work)
 """
 WAIT_S = 60.0
