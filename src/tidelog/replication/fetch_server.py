@@ -34,6 +34,7 @@ from tidelog.types import NO_BROKER
 
 MAX_BYTES_PER_PARTITION = 1 << 20
 ANSWERED_MAX = 100
+OVERTAKEN_MAX = 100  # by how many later ones of the same process a request may have been overtaken
 HURRY_MS = 100  # after a stall: time to read what has arrived in the meantime
 
 
@@ -146,8 +147,10 @@ class FetchServer:
                 # request builds on.
                 self._respond(ask.sender, ask.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
                 return None
-        elif session is not None and session.generation == ask.generation:
-            return None  # a duplicate
+        elif session is not None and 0 <= session.generation - ask.generation < OVERTAKEN_MAX:
+            # A duplicate, or overtaken. A session that went back to it would answer later requests once more,
+            # and the follower uses only the first response. Another process begins at a random number.
+            return None
         if session is not None and session.parked:
             self._respond_to_session(session, [])
         if session is None or not ask.since:

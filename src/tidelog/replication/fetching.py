@@ -239,6 +239,7 @@ class FetchLoop:
                 self._soon()
             return
         if not self._has_asked(got.generation):
+            self._ask_again(got)
             return
         sent_ms = self._unanswered.pop(got.generation, None)
         if sent_ms is not None:
@@ -285,6 +286,17 @@ class FetchLoop:
         power failure has removed since.
         """
         return generation in self._unanswered or generation in self._given_up
+
+    def _ask_again(self, got: FetchGot) -> None:
+        """The leader has answered a request twice and believes that these partitions are answered. This is
+        not the response that we used, so they are still open here.
+        """
+        for part in got.parts:
+            driver = self._partitions.get(part.key)
+            if driver is not None and self._asked.get(driver) == got.generation:
+                del self._asked[driver]
+                self._ready[driver] = None
+                self._soon()
 
     def _in_time(self, took_ms: int) -> None:
         """The next response may take as long, and the leader may wait for news before it responds."""

@@ -51,6 +51,25 @@ def test_a_request_that_builds_on_something_unknown_is_refused() -> None:
     assert (response.generation, response.error) == (9, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
 
+def test_a_request_that_was_overtaken_does_not_bring_its_session_back() -> None:
+    """A complete request arrives again after the one that builds on it, and so does that one. Answered once
+    more, the partition would be answered for the leader and pending for the follower, for ever.
+    """
+    pair = Pair()
+    pair.append()
+    pair.clock.settle()
+    complete = next(ask for ask in pair.asks() if not ask.since)
+    after = next(ask for ask in pair.asks() if ask.since == complete.generation)
+    pair.said.clear()
+    pair.deliver(LEADER, complete)
+    pair.clock.settle()
+    assert not pair.responses()
+    pair.deliver(LEADER, after)
+    pair.append()
+    pair.clock.settle()
+    assert pair.ends() == [(2, 2)]
+
+
 def test_a_former_leader_tells_who_still_waits() -> None:
     pair = Pair()
     pair.said.clear()

@@ -115,6 +115,20 @@ def test_a_response_counts_once() -> None:
     assert follower.log.end_offset == before
 
 
+def test_what_only_a_second_response_answers_is_asked_for_again() -> None:
+    """The leader believes that the partition is answered, and would wait for the next request for it."""
+    pair = Pair()
+    pair.said.clear()
+    pair.clock.advance(2 * MAX_WAIT_MS)  # The request that names the partition is answered, without a part.
+    (key,) = pair.keys
+    asked = pair.hosts[FOLLOWER]._loops[LEADER]._asked[pair.at(FOLLOWER, key)]
+    part = FetchPart(key, 0, epoch=0, high_watermark=0, log_start_offset=0)
+    pair.hosts[FOLLOWER].receive(FetchGot(LEADER, asked, ErrorCode.NONE, [part]))
+    pair.said.clear()
+    pair.clock.settle()
+    assert [item.key for ask in pair.asks() for item in ask.items] == [key]
+
+
 def test_a_later_epoch_of_the_same_leader_begins_afresh() -> None:
     pair = Pair(2)
     pair.append(0)
