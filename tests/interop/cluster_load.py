@@ -85,9 +85,15 @@ class Writer(threading.Thread):
         while not self._ending.is_set():
             for partition in range(len(self.sent_at)):
                 self._send(partition)
-            self._producer.poll(PAUSE_S)
+            self._pause()
         if left := self._producer.flush(FLUSH_TIMEOUT_S):
             self.failures.append(f"{left} records were neither acknowledged nor refused")
+
+    def _pause(self) -> None:
+        """A call of poll() ends with the first acknowledgement, so one call would be no pause."""
+        end = time.monotonic() + PAUSE_S
+        while (left := end - time.monotonic()) > 0:
+            self._producer.poll(left)
 
     def finish(self) -> None:
         self._ending.set()
