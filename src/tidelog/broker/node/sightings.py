@@ -70,9 +70,6 @@ class Sightings:
             if now_ms - self._silent_since_ms[peer] >= self._lost_for_ms:
                 self.lost.discard(peer)
 
-    def last_heard_ms(self, peer: int, otherwise_ms: int) -> int:
-        return self._heard_ms.get(peer, otherwise_ms)
-
     def silent(self) -> list[tuple[int, bool]]:
         """All silent peers, each with whether it has ended."""
         return [(peer, peer in self._dead_ms) for peer in sorted(self._silent_since_ms)]

@@ -118,5 +118,5 @@ def test_nothing_is_kept_of_who_is_no_node(seen: Seen) -> None:
     seen.sightings.forget(98)
     assert seen.sightings.silent() == []
     assert not seen.sightings.lost
-    assert seen.sightings.last_heard_ms(99, -1) == -1
+    assert 99 not in seen.sightings._heard_ms
     seen.look()
