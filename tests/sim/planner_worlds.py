@@ -292,6 +292,7 @@ class PlannerWorld:
         elif broker in faults.power_lost:
             machine.lose_power(nothing)
         elif broker in faults.disk_lost:
+            machine.lose_power(nothing)  # Otherwise it may be killed, and others know that it has ended.
             machine.lose_disk()
         else:
             self.cluster.network.part([broker], [each for each in self.cluster.machines if each != broker])

@@ -30,3 +30,11 @@ def test_what_is_promised_holds_and_what_may_be_lost_can_be(part: int) -> None:
     # A test without losses and interruptions would show nothing.
     assert shown >= 1
     assert min(goes_on, stops) >= 10
+
+
+@pytest.mark.parametrize("seed", [1001968])
+def test_seeds_in_which_they_disagreed(seed: int) -> None:
+    """1001968: brokers that lost their disks were killed first, so others knew that they had ended."""
+    plan = draw(seed)
+    wrong = [words for found in PlannerWorld(plan).run() for words in found.wrong(plan)]
+    assert not wrong, "\n".join(wrong)
