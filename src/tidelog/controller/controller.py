@@ -359,10 +359,12 @@ class Controller(Machine):
         if known is not None and known.incarnation == ask.incarnation:
             return Decided([])  # The same process registers again: the response was lost.
         # A data directory is locked by the process that uses it: the same directory proves that the old
-        # process is dead. Another directory may belong to a second broker with this id.
+        # process is dead. Another directory may belong to a second broker with this id. The first one may
+        # acknowledge records until its session is over, also if it is fenced.
         same = known is not None and known.directory in (None, ask.directory)
-        lives = self._deadlines.get(ask.broker_id, 0) > now_ms
-        if known is not None and not known.fenced and lives and not same:
+        lives = known is not None and not known.fenced and self._deadlines.get(ask.broker_id, 0) > now_ms
+        has_session = self._sessions.get(ask.broker_id, 0) > now_ms
+        if known is not None and not same and (lives or has_session):
             raise TidelogError(
                 f"broker {ask.broker_id} is registered and alive", ErrorCode.DUPLICATE_BROKER_REGISTRATION
             )

@@ -88,6 +88,16 @@ class TestRegistration:
         assert got.error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
         assert cluster.store.image is before
 
+    def test_so_it_is_while_the_session_of_a_fenced_broker_lasts(self, cluster: Cluster) -> None:
+        cluster.controller.broker_lost(A, cluster.now_ms)
+        cluster.beating.discard(A)
+        cluster.pass_time(SESSION_MS // 2)
+        assert cluster.store.image.brokers[A].fenced
+        got = cluster.register(A, run=2, directory=UUID(int=77))
+        assert got.error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        cluster.pass_time(SESSION_MS)
+        assert cluster.register(A, run=2, directory=UUID(int=77)).error is ErrorCode.NONE
+
     def test_another_disk_is_taken_when_the_old_one_is_gone_and_counts_as_empty(
         self, cluster: Cluster
     ) -> None:

@@ -17,6 +17,7 @@ class Deceived:
     def __init__(self) -> None:
         self.pair: Pair = contradicting_pair()
         self.damaged: list[int | None] = []
+        self._generation = 1 << 31
         host = self.pair.hosts[LEADER]
         host.ports = host.ports._replace(on_damaged=lambda driver: self.damaged.append(driver.damage.offset))
 
@@ -29,8 +30,9 @@ class Deceived:
 
     def ask(self, epoch: int, last_epoch: int) -> None:
         item = FetchItem(self.pair.keys[0], epoch, 3, last_epoch, 0, 3)
+        self._generation += 1
         self.pair.hosts[LEADER].fetch_server.ask(
-            FetchAsk(FOLLOWER, 7, (1 << 31) + epoch, 0, [item], [], 500, 1 << 20)
+            FetchAsk(FOLLOWER, 7, self._generation, 0, [item], [], 500, 1 << 20)
         )
 
 

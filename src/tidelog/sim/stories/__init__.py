@@ -57,6 +57,7 @@ from tidelog.sim.stories import (
     refused_batches,
     registrations,
     renamed_disks,
+    replaced_brokers,
     retention,
     scrubbing,
     seams,
@@ -124,6 +125,7 @@ STORIES: dict[str, Told] = (
     | _named("seam", (*seams.STORIES, *seams_two.STORIES))
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
+    | _named("replaced_broker", replaced_brokers.STORIES)
     | _named("reader", readers.STORIES)
     | _named("rebuilt_entry", rebuilt_entries.STORIES)
     | _named("refused_batch", refused_batches.STORIES)
