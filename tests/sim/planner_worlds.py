@@ -400,9 +400,13 @@ class PlannerWorld:
             for leader in self._leaders(case)[:1]:
                 self._read(case, leader, position, heard.append)
             self.world.run_while(partial(_is_empty, heard), 2500, 10)
-            records = list(entries(heard[0].records)) if heard and heard[0].error is ErrorCode.NONE else []
-            if heard and heard[0].error is ErrorCode.NONE and not records:
+            if not heard or heard[0].error is not ErrorCode.NONE:
+                # A leader that was cut off serves nobody until it is confirmed.
+                self.world.run_until(self.world.now_ms + 500)
+                continue
+            records = list(entries(heard[0].records))
+            if not records:
                 return got
             got |= {each.value.decode() for each in records if each.value}
-            position = records[-1].offset + 1 if records else position
+            position = records[-1].offset + 1
         return got

@@ -57,7 +57,6 @@ from tidelog.machine import Machine
 logger = logging.getLogger(__name__)
 
 NEWCOMER_MS = 20_000
-NO_TIMES: Mapping[int, int] = {}
 # Between two ticks. No heartbeat could be processed during a longer gap, so sessions are extended by the
 # rest.
 STANDSTILL_MS = 500
@@ -114,12 +113,12 @@ class Controller(Machine):
         seconds = config.leader_imbalance_check_interval_seconds if config.auto_leader_rebalance_enable else 0
         self._balance_interval_ms = 1000 * seconds
 
-    def activate(self, now_ms: int, silent_since_ms: Mapping[int, int] = NO_TIMES) -> None:
+    def activate(self, now_ms: int) -> None:
         """This node leads the metadata log now, and everything that earlier leaders decided is applied.
 
-        Every broker gets a full session, because it sent its heartbeats to another controller until now. The
-        exception is the previous controller itself, which was replaced because it was silent: its session
-        began when it was last heard.
+        Every broker gets a full session, because it sent its heartbeats to another controller until now. So
+        does the broker of the previous controller, however long this node has not heard it: other voters may
+        have confirmed its session since, and while they were too few to decide, it needed none.
         """
         self.active = True
         self._now_ms = now_ms
@@ -130,10 +129,7 @@ class Controller(Machine):
         self._doubt_all()
         brokers = self._store.image.brokers
         self._sessions = {
-            broker_id: max(
-                silent_since_ms.get(broker_id, now_ms) + self._timing.session_ms,
-                now_ms + self._timing.grace_ms,
-            )
+            broker_id: now_ms + self._timing.session_ms
             for broker_id, broker in brokers.items()
             if not broker.fenced or broker.session_lasts
         }

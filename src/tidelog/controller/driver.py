@@ -1,9 +1,9 @@
 """Carries out the controller's effects on the metadata store, and keeps the callbacks of pending requests."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from tidelog.config import BrokerConfig
-from tidelog.controller.controller import NO_TIMES, Controller, SessionTiming
+from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.effects import Effects, Reply, Submit
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import ControllerAsk, ControllerGot
@@ -42,8 +42,8 @@ class ControllerDriver:
     def configure(self, config: BrokerConfig) -> None:
         self._controller.configure(config)
 
-    def activate(self, now_ms: int, silent_since_ms: Mapping[int, int] = NO_TIMES) -> None:
-        self._controller.activate(now_ms, silent_since_ms)
+    def activate(self, now_ms: int) -> None:
+        self._controller.activate(now_ms)
 
     def deactivate(self) -> None:
         self._controller.deactivate()

@@ -66,9 +66,14 @@ def _leader_is_replaced(terms: Terms, where: Placement, faults: Faults) -> bool:
 
 
 def _unclean_loses(terms: Terms, where: Placement, faults: Faults) -> bool:
-    """All holders are away at a time when another replica is there, or one that lost its data returns."""
+    """All holders are away at a time when another replica is there, or one that lost its data returns.
+    Without a majority of the controllers all sessions end: the next active controller may hear of another
+    replica first, and takes holders that live for dead.
+    """
     rule = RULES[terms.mode]
-    away, affected = _places(where, faults.away), _places(where, faults.affected)
+    decide = not faults.controllers_lost and _majority_without(where, faults.away)
+    away = _places(where, faults.away if decide else frozenset(where.replicas))
+    affected = _places(where, faults.affected)
     emptied = _places(where, faults.disk_lost if terms.synced else faults.disk_lost | faults.power_lost)
     return any(
         rule.may_hold_alone(terms, holders, affected)

@@ -59,7 +59,7 @@ def is_about_transactions(message: Any) -> bool:
     return isinstance(message, LinkAsk) and message.api_key in (WRITE_TXN_MARKERS, ADD_PARTITIONS_TO_TXN)
 
 
-HELD_BACK: frozenset[str] = frozenset()
+HELD_BACK: frozenset[str] = frozenset({"sever"})
 """Faults that break a promise, or were tried too little. They occur only in plans that name them."""
 
 
@@ -346,6 +346,20 @@ def _close(nemesis: Nemesis) -> str:
     return f"{one} {other}, noticed by {noticed}"
 
 
+def _sever(nemesis: Nemesis) -> str:
+    """A firewall closes the connections of a node and keeps them closed; one side may not notice. It is
+    fenced at once, and lives.
+    """
+    node, chance, network = nemesis.victim().node_id, nemesis.world.chance, nemesis.network
+    others = [other for other in nemesis.machines if other != node and chance.random() < 0.8]
+    noticed = chance.choice(["both", "both", "the node", "the others"])
+    network.part([node], others)
+    for other in others:
+        ends = {"both": (node, other), "the node": (node,), "the others": (other,)}[noticed]
+        network.close(node, other, ends)
+    return f"{node} from {others}, noticed by {noticed}"
+
+
 def _old_letters(nemesis: Nemesis) -> str:
     """Reports of brokers to controllers, and messages about transactions, arrive a second time, long after
     they were true.
@@ -513,6 +527,7 @@ FAULTS = (
     Fault("heal", "recovery", _heal, 6),
     Fault("start", "recovery", _start, 10),
     Fault("repair", "recovery", _repair, 3),
+    Fault("sever", "network", _sever, 3),  # Last, so that seeds without it stay the same.
 )
 
 MENDING = frozenset(fault.name for fault in FAULTS if fault.family == "recovery")

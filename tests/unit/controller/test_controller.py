@@ -214,16 +214,6 @@ class TestSilence:
         cluster.pass_time(SESSION_MS - TICK_MS)
         assert cluster.unfenced() == {A, B, C}
 
-    def test_but_the_one_it_replaces_only_what_is_left_of_it(self, cluster: Cluster) -> None:
-        """It was frozen, and given up for its silence: half of a session is over by then."""
-        cluster.controller.deactivate()
-        cluster.now_ms += 10 * SESSION_MS
-        cluster.controller.tick(cluster.now_ms)
-        cluster.controller.activate(cluster.now_ms, {A: cluster.now_ms - SESSION_MS // 2})
-        cluster.beating.discard(A)
-        cluster.pass_time(SESSION_MS // 2 + TICK_MS)
-        assert cluster.unfenced() == {B, C}
-
     def test_nobody_is_judged_for_the_controllers_own_standstill(self, cluster: Cluster) -> None:
         cluster.now_ms += 5 * SESSION_MS
         cluster.controller.tick(cluster.now_ms)

@@ -47,7 +47,6 @@ from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.messages import LeaderBegan
 from tidelog.services import Services
-from tidelog.types import NO_BROKER
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +101,6 @@ class Node:
         self._others = OtherBrokers(self.host, services, self.membership.show_life)
         self._proposals = Proposals(self, self.host.drivers, services, self._ask_controller)
         self.sightings = Sightings(self.me, services, lambda: self.metadata.voters.latest, session.session_ms)
-        self._last_active: int = NO_BROKER  # the last other node that was the active controller
         self.stopped = False
         self._ordered_ms = 0  # when ``keep_in_order`` last ran
         self._registered = False
@@ -317,16 +315,13 @@ class Node:
         self._proposals.forget(driver)
         self.quorum.role_changed(driver)
         if driver is self.metadata.driver and self.metadata.leader >= 0:
-            if self.metadata.leader != self.me:
-                self._last_active = self.metadata.leader
             self.membership.show_life()
         self.ports.on_role(driver)
 
     def _activity_changed(self, active: bool) -> None:
         if active:
             now_ms = self._services.uptime_ms()
-            heard_ms = self.sightings.last_heard_ms(self._last_active, now_ms)
-            self.controller.activate(now_ms, {self._last_active: heard_ms})
+            self.controller.activate(now_ms)
             self._found_cluster()
             # Brokers that failed together with the last controller are not given a whole session.
             for peer, dead in self.sightings.silent():

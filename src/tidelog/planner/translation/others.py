@@ -32,8 +32,25 @@ _ROCKETMQ_HARMLESS = (
 )
 
 
+# Options with few values. Another value must not be taken for the default: it may be a misspelt stronger one.
+_VALUES = {
+    "brokerRole": ("SYNC_MASTER", "ASYNC_MASTER"),
+    "flushDiskType": ("SYNC_FLUSH", "ASYNC_FLUSH"),
+    "enableAutoInSyncReplicas": ("true", "false"),
+}
+
+
+def _check_values(options: Options) -> None:
+    """ValueError: a sentence for the user."""
+    for name, values in _VALUES.items():
+        if name in options and options[name].lower() not in [each.lower() for each in values]:
+            more = " Use the settings of the master." if _is(options, name, "SLAVE") else ""
+            raise ValueError(f"{name} is {options[name]!r}; it is {' or '.join(values)}.{more}")
+
+
 def from_rocketmq(options: Options) -> Translated:
     """A master with slaves: synchronous or not, flushed or not, degrading or not."""
+    _check_values(options)
     synchronous = _is(options, "brokerRole", "SYNC_MASTER")
     copies = number(options, "inSyncReplicas", "2") if synchronous else 1
     terms = Terms(
@@ -57,6 +74,11 @@ def from_rocketmq(options: Options) -> Translated:
             "No inSyncReplicas was given. RocketMQ 4 waits for one slave, and this is what is assumed. "
             "RocketMQ 5 has a default of 1: without inSyncReplicas=2, SYNC_MASTER waits for no slave there."
         )
+    if copies > terms.replicas:
+        notes.append(
+            f"inSyncReplicas={copies} with {terms.replicas} replicas: RocketMQ refuses every message; "
+            f"Tidelog waits for {terms.copies}."
+        )
     if not synchronous and "inSyncReplicas" in options:
         notes.append("inSyncReplicas has no meaning without brokerRole=SYNC_MASTER.")
     if terms.may_degrade:
@@ -73,9 +95,9 @@ def from_rocketmq(options: Options) -> Translated:
 
 
 def from_dledger(options: Options) -> Translated:
-    terms = Terms(
-        QUORUM, number(options, "replicas", "3"), synced=_is(options, "flushDiskType", "SYNC_FLUSH")
-    )
+    _check_values(options)
+    wanted = number(options, "replicas", "3")
+    terms = Terms(QUORUM, _enough(wanted), synced=_is(options, "flushDiskType", "SYNC_FLUSH"))
     notes = [
         "DLedger replicates a whole broker: all of its queues get a new leader together. Here every "
         "partition has "
@@ -88,14 +110,26 @@ def from_dledger(options: Options) -> Translated:
             " of a "
             "majority may lose records. The default of quorum topics here is flush.messages=1."
         )
+    notes += _more_replicas(wanted)
     queues = number(options, "queues", "0", 0)
     return Translated("dledger", terms, queues, tuple(notes), _unknown(options, "flushDiskType"))
+
+
+def _enough(replicas: int) -> int:
+    """Quorum topics with fewer are refused."""
+    return max(LEAST_REPLICAS[QUORUM], replicas)
+
+
+def _more_replicas(wanted: int) -> list[str]:
+    if wanted == _enough(wanted):
+        return []
+    return [f"quorum needs {_enough(wanted)} replicas; {wanted} would not survive anything."]
 
 
 def from_nats(options: Options) -> Translated:
     """A JetStream stream."""
     wanted = number(options, "replicas", "3")
-    terms = Terms(QUORUM, max(LEAST_REPLICAS[QUORUM], wanted), synced=_is(options, "sync_interval", "always"))
+    terms = Terms(QUORUM, _enough(wanted), synced=_is(options, "sync_interval", "always"))
     notes = [
         "A stream is one partition here; subjects become keys or topics.",
         "A publish that does not wait for its PubAck is acks=0.",
@@ -106,8 +140,7 @@ def from_nats(options: Options) -> Translated:
             "majority may "
             "lose records."
         )
-    if wanted < terms.replicas:
-        notes.append(f"quorum needs {terms.replicas} replicas; {wanted} would not survive anything.")
+    notes += _more_replicas(wanted)
     queues = number(options, "queues", "1")
     return Translated("nats", terms, queues, tuple(notes), _unknown(options, "sync_interval"))
 
@@ -115,13 +148,15 @@ def from_nats(options: Options) -> Translated:
 def from_rabbitmq(options: Options) -> Translated:
     """A quorum queue."""
     size = number(options, "x-quorum-initial-group-size", "3")
-    terms = Terms(QUORUM, number(options, "replicas", str(size)), synced=True)
+    wanted = number(options, "replicas", str(size))
+    terms = Terms(QUORUM, _enough(wanted), synced=True)
     notes = (
         "A queue is empty when it has been consumed; a topic keeps its records, and every group has a "
         "position.",
         "Without publisher confirms it is acks=0.",
         "Delivery limits and dead-letter exchanges have no equivalent in a broker; pipelines have dead "
         "letters.",
+        *_more_replicas(wanted),
     )
     queues = number(options, "queues", "1")
     return Translated("rabbitmq", terms, queues, notes, _unknown(options, "x-quorum-initial-group-size"))

@@ -98,6 +98,46 @@ def connections_close_before_a_forced_election() -> Story:
     return _replaced(story)
 
 
+class OneProcessStory(DurabilityStory):
+    controllers = 0
+
+
+def active_controller_that_is_replaced() -> DurabilityStory:
+    """The brokers are the controllers. A is the active one and alone in its set; C has ended, so B decides
+    nothing without A, and A goes on without a session. When C is back, B becomes the active controller. It
+    has not heard A for long, but A saw a moment ago that C had ended: A gets a whole session.
+    """
+    story = OneProcessStory(3, min_insync_replicas="1")
+    story.cluster.confirm_deaths()
+    story.move("AC")
+    story.until(lambda: story.has_moved_to("AC"), "the smaller set")
+    story.kill("C")
+    story.until(lambda: story.in_sync() == "A", "the departure of C")
+    story.start("C")
+    story.until(story.all_in_sync, "the return of C")
+    active = story.cluster.active()
+    expect(active is not None and active.node_id, story.nodes("A")[0])
+    expect(story.write(), ErrorCode.NONE)
+    story.run(1000)
+    story.kill("C")
+    story.until(lambda: story.in_sync() == "A", "the departure of C")
+    story.run(500)
+    story.cut("A", "B")
+    story.run(4000)
+    expect(story.write(at="A"), ErrorCode.NONE)
+    story.cut("A", "C")
+    story.start("C")
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    story.elect_unclean()
+    for _ in range(4):
+        expect(story.write(at="A", acks=1), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        expect(story.write(at="A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        story.run(200)
+    expect(story.write(), ErrorCode.NONE)
+    story.heal()
+    return story.end_whole("A")
+
+
 def _alone_in_its_set(story: Story) -> Story:
     expect(story.write(), ErrorCode.NONE)
     story.cut("A", "BC")
@@ -152,4 +192,5 @@ STORIES = (
     replica_that_is_being_added,
     connections_close_before_an_unclean_election,
     connections_close_before_a_forced_election,
+    active_controller_that_is_replaced,
 )

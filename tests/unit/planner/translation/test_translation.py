@@ -109,3 +109,31 @@ class TestRocketMq:
 def test_numbers_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"replicas is '.*'; it is a number from 1 on"):
         SYSTEMS["nats"]({"replicas": text})
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "value"),
+    [
+        ("rocketmq", "brokerRole", "SYNCMASTER"),
+        ("rocketmq", "brokerRole", "SLAVE"),
+        ("rocketmq", "flushDiskType", "SYNC"),
+        ("rocketmq", "enableAutoInSyncReplicas", "yes"),
+        ("dledger", "flushDiskType", "SYNC"),
+    ],
+)
+def test_a_misspelt_value_is_not_taken_for_the_default(system: str, name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is '{value}'; it is "):
+        SYSTEMS[system]({name: value})
+
+
+@pytest.mark.parametrize("system", ["dledger", "nats", "rabbitmq"])
+@pytest.mark.parametrize("replicas", ["1", "2"])
+def test_a_quorum_has_as_many_replicas_as_its_topics_need(system: str, replicas: str) -> None:
+    found = SYSTEMS[system]({"replicas": replicas})
+    assert found.terms.replicas == 3
+    assert f"quorum needs 3 replicas; {replicas} would not survive anything." in found.notes
+
+
+def test_more_copies_than_replicas_are_said() -> None:
+    found = SYSTEMS["rocketmq"]({"brokerRole": "SYNC_MASTER", "inSyncReplicas": "5"})
+    assert any("inSyncReplicas=5 with 2 replicas" in note for note in found.notes)

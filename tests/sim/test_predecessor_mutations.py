@@ -1,0 +1,20 @@
+"""The session of a replaced active controller's broker: without the rule, a story notices."""
+
+import pytest
+
+from tidelog.controller.controller import Controller
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import unaware_leaders as stories
+from tidelog.sim.telling import StoryFailed
+
+
+def test_a_story_notices_a_shorter_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new controller gives brokers only the time that closed connections get."""
+    activate = Controller.activate
+
+    def hastily(self: Controller, now_ms: int) -> None:
+        activate(self, now_ms - self._timing.session_ms + self._timing.grace_ms)
+
+    monkeypatch.setattr(Controller, "activate", hastily)
+    with pytest.raises((StoryFailed, Violation)):
+        stories.active_controller_that_is_replaced()
