@@ -57,7 +57,7 @@ def _described(name: str) -> DescribedSetting:
 
 def _level_of(name: str) -> str:
     level = _effective_level(name)
-    return next((each for each, least in reversed(LEVELS.items()) if level >= least), "TRACE")
+    return next((each for each, least in reversed([*LEVELS.items()]) if level >= least), "TRACE")
 
 
 def _effective_level(name: str) -> int:
