@@ -230,6 +230,7 @@ _IMPLICIT: dict[str, Any] = {
     "float64": 0.0,
     "timedelta_i32": timedelta(0),
     "timedelta_i64": timedelta(0),
+    "datetime_i64": _1970,
     "error_code": ErrorCode.NONE,
 }
 

@@ -61,6 +61,7 @@ class Assembly:
             self._addresses_of,
             self._refused_by,
         )
+        self._logging_level = config.logging_level
         me = Voter(config.node_id, directory.directory_id, address.host, address.port)
         self.node = Node(
             config,
@@ -103,7 +104,9 @@ class Assembly:
     def _configure(self, config: BrokerConfig) -> None:
         """Settings have changed while running."""
         self.node.configure(config)
-        logging.getLogger().setLevel(config.logging_level.upper())
+        if config.logging_level != self._logging_level:  # A client may have changed the root logger since.
+            self._logging_level = config.logging_level
+            logging.getLogger().setLevel(config.logging_level.upper())
         self.server.configure(config)
 
     def _refused_by(self, peer: int) -> None:

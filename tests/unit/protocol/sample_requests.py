@@ -88,6 +88,15 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
         "assignments": [{"member_id": "m", "assignment": b"abc"}],
     },
     15: {"groups": ["g", "h"], "include_authorized_operations": True},
+    38: {
+        "owner_principal_type": "User",
+        "owner_principal_name": "u",
+        "renewers": [{"principal_type": "User", "principal_name": "r"}],
+        "max_lifetime": 1000,
+    },
+    39: {"hmac": b"x", "renew_period": 1000},
+    40: {"hmac": b"x", "expiry_time_period": 1000},
+    41: {"owners": [{"principal_type": "User", "principal_name": "u"}]},
     16: {"states_filter": ["Stable"], "types_filter": ["classic"]},
     28: {
         "transactional_id": "t",

@@ -251,6 +251,35 @@ ANSWERS: dict[int, dict[str, Any]] = {
         ]
     },
     37: {"results": [{"name": "orders", "error_code": ErrorCode.INVALID_PARTITIONS, "error_message": "x"}]},
+    38: {
+        "error_code": ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        "principal_type": "User",
+        "principal_name": "u",
+        "token_requester_principal_type": "User",
+        "token_requester_principal_name": "r",
+        "issue_timestamp": 1_700_000_000_000,
+        "expiry_timestamp": 1_700_000_000_001,
+        "max_timestamp": 1_700_000_000_002,
+        "token_id": "t",
+        "hmac": b"x",
+    },
+    39: {"error_code": ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, "expiry_timestamp": 0},
+    40: {"error_code": ErrorCode.NONE, "expiry_timestamp": 1_700_000_000_000},
+    41: {
+        "error_code": ErrorCode.NONE,
+        "tokens": [
+            {
+                "principal_type": "User",
+                "principal_name": "u",
+                "issue_timestamp": 1,
+                "expiry_timestamp": 2,
+                "max_timestamp": 3,
+                "token_id": "t",
+                "hmac": b"x",
+                "renewers": [{"principal_type": "User", "principal_name": "r"}],
+            }
+        ],
+    },
     43: {
         "replica_election_results": [
             {

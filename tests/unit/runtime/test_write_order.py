@@ -23,6 +23,9 @@ READS = {
     "list_config_resources",
     # They wait for other members, and what they change is in their own answer.
     "join_group", "sync_group", "heartbeat",
+    # Always refused, so they change nothing.
+    "create_delegation_token", "renew_delegation_token", "expire_delegation_token",
+    "describe_delegation_token",
     # Between nodes, which recognise answers by their number.
     "allocate_producer_ids",
 }  # fmt: skip

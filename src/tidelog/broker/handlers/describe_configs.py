@@ -1,4 +1,4 @@
-"""DescribeConfigs, versions 1 to 4: topics, brokers and groups, with synonyms and documentation."""
+"""DescribeConfigs, versions 1 to 4: topics, brokers, groups and loggers, with synonyms and documentation."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,8 +6,16 @@ from typing import Any
 import msgspec
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.requests import loggers
 from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.requests.resources import BROKER, GROUP, TOPIC, check_broker, settings_in_force
+from tidelog.broker.requests.resources import (
+    BROKER,
+    BROKER_LOGGER,
+    GROUP,
+    TOPIC,
+    check_broker,
+    settings_in_force,
+)
 from tidelog.broker.slices import describe_in_slices
 from tidelog.config import ConfigSource, ConfigType, DescribedSetting, describe_broker, describe_group
 from tidelog.config.topic import MODE_CHANGE, UNCONFIRMED
@@ -59,6 +67,8 @@ def _settings(broker: Broker, kind: int, name: str) -> list[DescribedSetting]:
         return describe_broker(
             broker.config.static_values, dynamic.get(str(broker.broker_id), {}), dynamic.get("", {})
         )
+    if kind == BROKER_LOGGER:
+        return loggers.describe(broker, name)
     if kind == GROUP:
         if not name:
             raise InvalidRequest("the settings of a group need its name")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.requests import loggers
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.resources import BROKER, GROUP, TOPIC, Change, alter_all
 from tidelog.config import apply_incremental, broker_setting, group_setting, topic_setting
@@ -12,6 +13,8 @@ _SETTING_OF = {TOPIC: topic_setting, BROKER: broker_setting, GROUP: group_settin
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    if loggers.are_named_by(request):
+        return loggers.alter(broker, request)
     return alter_all(broker, request, lambda resource: _increment(broker, resource))
 
 

@@ -78,6 +78,8 @@ def _decide(broker: Broker, rules: Rulebook, resource: Any, change: Change) -> D
         if resource.resource_type == GROUP:
             current = image.group_configs.get(name, {})
             return configs.change_group(image, name, change(current), broker.config)
+        if resource.resource_type == BROKER_LOGGER:
+            raise InvalidRequest("levels of loggers need an IncrementalAlterConfigs that changes only levels")
         raise InvalidRequest(f"resource type {resource.resource_type} has no settings here")
 
     return decide

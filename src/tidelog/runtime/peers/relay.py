@@ -6,6 +6,7 @@ requests, and forwards one when it is replaced before the decision is committed.
 therefore be executed twice: then the second answer counts, which may be that the topic exists. A client that
 has created a topic must find it on the same broker. So the response waits until that broker's metadata is as
 new as the controller's.
+A request for the levels of loggers is not forwarded: they belong to the broker that is asked.
 :mod:`~tidelog.runtime.peers.envelopes` is the controller's side.
 
 **Huge requests** are decoded in a thread, and their connection accepts no request meanwhile. Its later
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.links.to_controller import RELAYED, RETRY_MS, timeout_ms_of, when_known
+from tidelog.broker.requests import loggers
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.protocol import envelope, messages
@@ -27,6 +29,8 @@ from tidelog.runtime.peers import names
 from tidelog.runtime.peers.envelopes import Envelopes
 from tidelog.runtime.peers.peers import REQUESTS, WirePeers
 from tidelog.services import Timer
+
+INCREMENTAL_ALTER_CONFIGS = 44
 
 Finish = Callable[[bytes], None]
 
@@ -132,7 +136,7 @@ class Relayed:
     def attempt(self) -> None:
         self._retry = None
         relay = self._relay
-        if relay.active():
+        if relay.active() or self._is_for_this_process():
             self._stop_timers()
             self._is_handled_here = True
             handling.handle_decoded(
@@ -156,6 +160,9 @@ class Relayed:
         client_id = names.client_id(relay.broker.broker_id, controller)
         frame = envelope.encode_request(correlation_id, client_id, self._request, host)
         channel.send(correlation_id, frame, self)
+
+    def _is_for_this_process(self) -> bool:
+        return self._context.api_key == INCREMENTAL_ALTER_CONFIGS and loggers.are_named_by(self._decoded)
 
     def answered(self, response: memoryview) -> None:
         if self._done:
