@@ -21,6 +21,7 @@ from tidelog.cli.group import commands as groups
 from tidelog.cli.lab import commands as lab
 from tidelog.cli.local import broker as broker_process
 from tidelog.cli.local import init as broker_init
+from tidelog.cli.local import one_broker
 from tidelog.cli.local.detached import down
 from tidelog.cli.local.up import up
 from tidelog.cli.log import dump as log_dump
@@ -132,7 +133,7 @@ def broker(
     """Run a broker in the foreground, or manage a running one.
 
     SIGTERM or Ctrl-C stops it cleanly. `tidelog up` is the easier way to start, and writes the config files.
-    Use this command to restart one of its brokers.
+    `tidelog broker stop` and `start` stop and start one of its brokers.
 
     Example: tidelog broker --config .tidelog/broker-1/broker.toml
     """
@@ -144,6 +145,8 @@ def broker(
 
 
 broker_app.command("init")(broker_init.init)
+broker_app.command("stop")(one_broker.stop)
+broker_app.command("start")(one_broker.start)
 broker_app.command("drain")(drain.drain)
 broker_app.command("unregister")(drain.unregister)
 app.add_typer(broker_app, name="broker")

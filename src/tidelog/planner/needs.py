@@ -4,7 +4,6 @@ flushing.
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import combinations
 from typing import NamedTuple
 
 from tidelog.config.modes import ISR, LEAST_REPLICAS, MODES, PRIMARY_BACKUP, QUORUM
@@ -137,17 +136,20 @@ def _tolerated(terms: Terms, where: Placement) -> tuple[int, int]:
 def _tolerated_by_moving(terms: Terms, brokers: int) -> int:
     """Dead brokers with which some partition of the topic takes writes: every broker is the primary of some,
     and the next ones are its backups.
+
+    The most brokers alive without a write: a primary needs ``needed`` replicas of its own, with itself. So of
+    any ``needed`` neighbours that live, the first and the last are at least as many places apart as there are
+    replicas. Around the ring these distances add up to ``needed - 1`` rounds, and evenly spread brokers come
+    as close to it as whole numbers allow.
     """
-    groups = [
-        Placement(tuple((first + place) % brokers + 1 for place in range(terms.replicas)))
-        for first in range(brokers)
-    ]
-    for size in range(1, brokers + 1):
-        for dead in combinations(range(1, brokers + 1), size):
-            faults = Faults(dead=frozenset(dead))
-            if not any(writes_go_on(terms, moment(where, faults)) for where in groups):
-                return size - 1
-    return brokers
+    where = Placement(tuple(range(1, terms.replicas + 1)))
+    needed = next(
+        alive
+        for alive in range(1, terms.replicas + 1)
+        if writes_go_on(terms, moment(where, Faults(dead=frozenset(where.replicas[alive:]))))
+    )
+    alive_without_writes = (needed - 1) * brokers // terms.replicas
+    return brokers - alive_without_writes - 1
 
 
 # --- reasons ------------------------------------------------------------------------------------------------

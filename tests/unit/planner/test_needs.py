@@ -1,6 +1,13 @@
 """Search over settings: what satisfies needs, why others do not, and what could be given up."""
 
-from tidelog.planner.needs import ANY, Needs, in_words, search
+from itertools import combinations
+
+import pytest
+
+from tidelog.planner.faults import Faults, Placement
+from tidelog.planner.model import moment
+from tidelog.planner.needs import ANY, Needs, _tolerated_by_moving, in_words, search
+from tidelog.planner.outages import writes_go_on
 from tidelog.planner.promises import Terms
 
 
@@ -78,3 +85,34 @@ def test_a_disk_budget() -> None:
 
 def test_words() -> None:
     assert in_words(Terms("quorum", 3, synced=True)) == "quorum with 3 replicas, flushed"
+
+
+def _tolerated_by_trying(terms: Terms, brokers: int) -> int:
+    """Every set of dead brokers is tried."""
+    groups = [
+        Placement(tuple((first + place) % brokers + 1 for place in range(terms.replicas)))
+        for first in range(brokers)
+    ]
+    for size in range(1, brokers + 1):
+        for dead in combinations(range(1, brokers + 1), size):
+            faults = Faults(dead=frozenset(dead))
+            if not any(writes_go_on(terms, moment(where, faults)) for where in groups):
+                return size - 1
+    return brokers
+
+
+@pytest.mark.parametrize("brokers", range(1, 7))
+def test_what_moving_producers_tolerate_is_the_same_as_by_trying(brokers: int) -> None:
+    every = [
+        Terms("primary-backup", replicas, copies)
+        for replicas in range(1, brokers + 1)
+        for copies in range(1, replicas + 1)
+    ]
+    by_trying = [_tolerated_by_trying(each, brokers) for each in every]
+    assert [_tolerated_by_moving(each, brokers) for each in every] == by_trying
+
+
+def test_a_large_cluster_is_answered() -> None:
+    """Trying every set of 20 of 50 brokers would take years."""
+    [best, *_] = search(Needs(50, writes=20, order=ANY)).candidates
+    assert best.terms.mode == "primary-backup"

@@ -60,6 +60,14 @@ class LocalBroker:
         if str(given.get("http.port", "")).isdecimal() and int(str(given["http.port"])):
             given["http.port"] = int(str(given["http.port"])) + self.broker_id - 1
         self._settings = merge_broker_settings(self.known_settings(), ours, given)
+        self._read_address()
+
+    def recall(self) -> None:
+        """Take the settings from its file as they are."""
+        self._settings = self.known_settings()
+        self._read_address()
+
+    def _read_address(self) -> None:
         listener = BrokerConfig.parse(self._settings).listeners[0]
         self.host, self.port = HOST if listener.every_interface else listener.host, listener.port
 

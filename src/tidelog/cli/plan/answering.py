@@ -53,6 +53,7 @@ def _prediction(known: Known, brokers: int) -> Prediction:
 def from_system(
     system: str, options: dict[str, str], brokers: int, separate: bool, context: Context
 ) -> Answer:
+    system = system.lower()
     translated = _translate(system, options)
     there = brokers or max(3, translated.terms.replicas)
     mine, same = _compare(translated, there, separate)

@@ -199,12 +199,20 @@ def _stops(live: Live, dead: tuple[int, ...]) -> Worst:
 
 def warning(live: Live, broker: int) -> str:
     """What a stop of this broker would do now; empty: nothing that users would see."""
-    found = [each for each in changes(live, Faults(dead=frozenset({broker}))) if each.before.writes]
-    stopped = [f"{each.place.topic}-{each.place.partition}" for each in found if not each.after.writes]
-    if not stopped:
+    found = changes(live, Faults(dead=frozenset({broker})))
+    writes = [each.place for each in found if each.before.writes and not each.after.writes]
+    reads = [each.place for each in found if each.before.reads and not each.after.reads]
+    stops = [
+        f"{what} stop in {_shown(places)}"
+        for what, places in (("writes", writes), ("reads", reads))
+        if places
+    ]
+    if not stops:
         return ""
-    shown = ", ".join(stopped[:SHOWN_MAX]) + (
-        f" and {len(stopped) - SHOWN_MAX} more" if len(stopped) > SHOWN_MAX else ""
-    )
     more = f"`tidelog plan what-if --dead {broker}` says more"
-    return f"If broker {broker} stops now, writes stop in {shown}; {more}."
+    return f"If broker {broker} stops now, {', and '.join(stops)}; {more}."
+
+
+def _shown(places: list[Place]) -> str:
+    names = ", ".join(f"{each.topic}-{each.partition}" for each in places[:SHOWN_MAX])
+    return f"{names} and {len(places) - SHOWN_MAX} more" if len(places) > SHOWN_MAX else names

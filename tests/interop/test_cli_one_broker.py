@@ -1,0 +1,56 @@
+"""``tidelog broker stop`` and ``start`` on a cluster of ``tidelog up``."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tidelog.client.cluster_view import view_cluster
+
+from .test_cli_up import StartUp, Up, start_up, tidelog, wait_until
+from .test_cli_up_cluster import members, pid
+
+__all__ = ["start_up"]  # the fixture
+
+pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
+
+
+def broker(up: Up, *words: str, fails: bool = False) -> str:
+    command = [sys.executable, "-m", "tidelog", "broker", *words, "--dir", str(up.directory)]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == int(fails), ended.stderr
+    return ended.stderr if fails else ended.stdout
+
+
+def test_one_broker_stops_and_starts(start_up: StartUp) -> None:
+    up = start_up(brokers=None)
+    up.first_line()
+    tidelog(up.port, "topic", "create", "greetings", "--partitions", "1", "--replicas", "3")
+    before = pid(up, 2)
+    assert "Stopped broker 2" in broker(up, "stop", "2")
+    wait_until(lambda: members(up) == [1, 3])
+    assert "Broker 2 of" in broker(up, "stop", "2", fails=True)
+    tidelog(up.port, "produce", "greetings", given="hello\n")
+    assert "Broker 2 is back" in broker(up, "start", "2")
+    assert sorted(view_cluster("127.0.0.1", up.port + 1).brokers) == [1, 2, 3]
+    assert pid(up, 2) != before
+    assert "runs already" in broker(up, "start", "2", fails=True)
+    assert up.end()[0] == 0  # It also stops the broker that was started in the other's place.
+
+
+def test_it_asks_before_writes_and_reads_stop(start_up: StartUp) -> None:
+    up = start_up(brokers=None)
+    up.first_line()
+    tidelog(up.port, "topic", "create", "alone", "--partitions", "1", "--replicas", "1")
+    leader = view_cluster("127.0.0.1", up.port, "alone").topics["alone"][0].leader
+    said = broker(up, "stop", str(leader), fails=True)
+    assert "writes stop in alone-0, and reads stop in alone-0" in " ".join(said.split())
+    assert "pass --yes" in said
+    assert members(up) == [1, 2, 3]
+    assert f"Stopped broker {leader}" in broker(up, "stop", str(leader), "--yes")
+
+
+def test_a_broker_that_is_not_there(start_up: StartUp) -> None:
+    up = start_up(brokers=1)
+    up.first_line()
+    assert "has no broker 7; it has 1" in broker(up, "stop", "7", fails=True)
