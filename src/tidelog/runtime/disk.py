@@ -7,10 +7,12 @@ import fcntl
 import mmap
 import os
 import shutil
+import threading
 
 from tidelog.log.storage import Buffer, DirectoryEntry, Mapping
 
 OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
+LARGE_BYTES = 16 << 20  # To free that much takes about 2 ms.
 
 # macOS has no fdatasync, and its fsync leaves the data in the drive's cache: only this fcntl flushes it.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
@@ -23,6 +25,20 @@ def _sync(descriptor: int) -> None:
         os.fdatasync(descriptor)
 
 
+def _close(descriptor: int) -> None:
+    """The last one to close a removed file waits until its disk space is free. This may be the loop, if a
+    reader was being sent the file when it was removed; a large one is left to a thread.
+    """
+    status = os.fstat(descriptor)
+    if status.st_nlink or status.st_size < LARGE_BYTES:
+        os.close(descriptor)
+        return
+    try:
+        threading.Thread(target=os.close, args=(descriptor,), name="close", daemon=True).start()
+    except RuntimeError:  # no more threads, or the process ends
+        os.close(descriptor)
+
+
 class DiskFile:
     """An open file; its descriptor closes with the last reference to the object."""
 
@@ -32,7 +48,7 @@ class DiskFile:
         self._descriptor = descriptor
 
     def __del__(self) -> None:
-        os.close(self._descriptor)
+        _close(self._descriptor)
 
     def fileno(self) -> int:
         """For ``sendfile``; keep a reference to the file while the number is in use."""

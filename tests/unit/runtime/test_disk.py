@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tidelog.log.directory import DataDirectory
 from tidelog.log.handles import HandleCache
 from tidelog.log.log import Log
 from tidelog.log.storage import Storage
-from tidelog.runtime.disk import Disk
+from tidelog.runtime.disk import LARGE_BYTES, Disk
 from tidelog.types import TopicPartition
 from unit.log.log_model import ONE_SEGMENT, SMALL, append_many, contents, open_log, sync
 
@@ -260,3 +261,29 @@ def test_strays_of_the_same_log_are_kept_beside_each_other(tmp_path: Path) -> No
         assert directory.forget_strays() == ["t-0"]
         directory.close()
         assert len(list(tmp_path.glob("*-stray"))) == stops
+
+
+@pytest.mark.parametrize(
+    ("size", "removed", "elsewhere"),
+    [(1 << 10, True, False), (LARGE_BYTES, False, False), (LARGE_BYTES, True, True)],
+)
+def test_a_large_removed_file_is_closed_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, removed: bool, elsewhere: bool
+) -> None:
+    """Whoever closes it last waits for its disk space, and that may be the loop at the end of a send."""
+    path = tmp_path / "segment"
+    file = Disk().open(str(path), create=True)
+    file.truncate(size)
+    if removed:
+        path.unlink()
+    descriptor, close = file.fileno(), os.close
+    closed: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def closing(number: int) -> None:
+        close(number)
+        if number == descriptor:
+            closed.put(threading.get_ident())
+
+    monkeypatch.setattr(os, "close", closing)
+    del file
+    assert (closed.get(timeout=30) != threading.get_ident()) is elsewhere
