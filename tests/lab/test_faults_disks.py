@@ -4,10 +4,13 @@ is gone, and the cluster copes with it as it promises.
 
 import time
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.controller.admin import look
 from tidelog.lab.faults.cluster import LabCluster
 from tidelog.lab.faults.inject import FaultError, Injected, Parties, inject
 from tidelog.lab.faults.replay import Replay
@@ -109,9 +112,16 @@ def test_a_flipped_bit_is_found_and_repaired_from_the_others(cluster: LabCluster
     assert read(cluster, "damaged") == values
 
 
+def voters(cluster: LabCluster) -> dict[int, UUID | None]:
+    """The controllers that vote, with their disks."""
+    with ClusterClient(cluster.client_bootstrap) as client:
+        return {each.node: each.directory for each in look(client).voters}
+
+
 def test_a_wiped_broker_gets_everything_from_the_others(cluster: LabCluster) -> None:
     assert write(cluster, "records", b"kept by others") == 1
     follower = cluster.followers_of("records")[0]
+    before = voters(cluster)
     fault = inject(cluster, "wipe", Parties((follower,)))
     assert fault.name == f"wiped disk of broker {follower}"
     assert not cluster.data_directory(follower).exists()
@@ -119,6 +129,13 @@ def test_a_wiped_broker_gets_everything_from_the_others(cluster: LabCluster) -> 
     cluster.await_ready()
     cluster.await_in_sync("records")
     assert (cluster.data_directory(follower) / "records-0").exists()
+
+    def is_readmitted() -> bool:
+        now = voters(cluster)
+        return now.keys() == before.keys() and now[follower] != before[follower]
+
+    # Until then, three controllers tolerate no other failure, and the next test makes one.
+    cluster.cluster.wait_for(is_readmitted, f"controller {follower} was not readmitted with its new disk")
 
 
 def test_what_needs_other_hooks_is_said(cluster: LabCluster) -> None:
