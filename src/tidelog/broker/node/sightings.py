@@ -71,8 +71,8 @@ class Sightings:
         return True
 
     def registered(self, peer: int) -> None:
-        """A new process of a peer has registered. That an earlier one had ended says nothing about it: another
-        controller may have given it a session, though it cannot be reached from here.
+        """A new process of a peer has registered. That an earlier one had ended says nothing about it:
+        another controller may have given it a session, though it cannot be reached from here.
         """
         if self._dead_ms.pop(peer, None) is not None:
             self._count_deciders()
@@ -100,9 +100,9 @@ class Sightings:
 
     @property
     def may_be_fenced_early(self) -> bool:
-        """Whether a controller may fence this broker before its session is over, if it becomes the active one:
-        its connections closed, and it was neither heard since nor seen to end. That the present controller
-        answers shows nothing about that.
+        """Whether a controller may fence this broker before its session is over, if it becomes the active
+        one: its connections closed, and it was neither heard since nor seen to end. That the present
+        controller answers shows nothing about that.
         """
         oldest_ms = self._services.uptime_ms() - self._closed_for_ms
         return bool(self._closed_ms) and any(
