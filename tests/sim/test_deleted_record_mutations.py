@@ -65,6 +65,11 @@ def read_less_than_the_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Watermark, "readable_end_offset", readable_end_offset)
 
 
+def delete_from_sealed_logs(patch: pytest.MonkeyPatch) -> None:
+    """A primary that has paused for a change of the mode deletes records."""
+    patch.setattr(CopiedDeletions, "delete_before", Deletions.delete_before)
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
@@ -75,6 +80,7 @@ def read_less_than_the_start(patch: pytest.MonkeyPatch) -> None:
         (join_without_having_deleted, stories.follower_deletes_before_it_joins),
         (take_backups_for_told, stories.backup_deletes_before_another_mode),
         (keep_a_later_start_to_itself, stories.deletion_of_expired_records),
+        (delete_from_sealed_logs, stories.primary_that_is_no_leader_any_more),
         (read_less_than_the_start, begun_anew.readers_of_a_new_beginning),
     ],
 )

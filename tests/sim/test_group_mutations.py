@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tidelog.broker.node.lifecycle import BrokerLifecycle
+from tidelog.broker.node.sightings import Sightings
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import InvariantViolation
 from tidelog.groups.consumer import heartbeats
@@ -62,6 +63,12 @@ def take_old_asks_and_trust(patch: pytest.MonkeyPatch) -> None:
 def trust_the_session(patch: pytest.MonkeyPatch) -> None:
     """Closed connections do not count before the session is over."""
     patch.setattr(BrokerLifecycle, "controller_lost", lambda self: None)
+    patch.setattr(Sightings, "may_be_fenced_early", False)
+
+
+def trust_the_present_controller(patch: pytest.MonkeyPatch) -> None:
+    """It has answered since connections closed, so nobody fences this broker before its session is over."""
+    patch.setattr(Sightings, "may_be_fenced_early", False)
 
 
 def take_late_markers(patch: pytest.MonkeyPatch) -> None:
@@ -91,6 +98,7 @@ MUTATIONS: list[tuple[Patch, Callable[[], Story]]] = [
     (take_old_asks_and_trust, group_owners.thawed_coordinator_reads_old_mail),
     (trust_what_was_so_a_moment_ago, group_owners.coordinator_that_the_controllers_do_not_hear),
     (trust_the_session, group_owners.coordinator_whose_connections_closed),
+    (trust_the_present_controller, group_owners.coordinator_that_another_controller_has_lost),
     (take_late_markers, late_markers.copy_that_arrives_in_the_next_transaction),
     (continue_what_was_left_open, hanging.next_transaction_where_the_end_was_lost),
     (end_pending_offsets_too_early, lost_orders.late_marker_beside_pending_offsets),

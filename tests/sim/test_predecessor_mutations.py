@@ -1,7 +1,10 @@
-"""The session of a replaced active controller's broker: without the rule, a story notices."""
+"""Sessions that brokers had when the active controller was replaced: without one of the rules, a story
+notices.
+"""
 
 import pytest
 
+from tidelog.broker.node.sightings import Sightings
 from tidelog.controller.controller import Controller
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import unaware_leaders as stories
@@ -18,3 +21,10 @@ def test_a_story_notices_a_shorter_session(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Controller, "activate", hastily)
     with pytest.raises((StoryFailed, Violation)):
         stories.active_controller_that_is_replaced()
+
+
+def test_a_story_notices_that_the_dead_stay_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker whose process was seen to end has no session, also after it has registered again."""
+    monkeypatch.setattr(Sightings, "registered", lambda self, peer: None)
+    with pytest.raises((StoryFailed, Violation)):
+        stories.earlier_process_had_ended()

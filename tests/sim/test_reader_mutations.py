@@ -1,13 +1,14 @@
 """What readers get of replicas that have been away: each mutation takes one rule out, and a story notices."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tidelog.broker.partitions import assigning
+from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.partitions.table import PartitionTable
-from tidelog.errors import InvariantViolation
+from tidelog.errors import InvariantViolation, OffsetOutOfRange
 from tidelog.log.shortening import Shortening
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import FetchLoop
@@ -76,6 +77,27 @@ def believe_settings_that_may_be_old(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(assigning, "acting_leader", lambda partition: NO_BROKER)
 
 
+def know_every_position(patch: pytest.MonkeyPatch) -> None:
+    """What is beyond the end of any log does not exist."""
+
+    def check_position(self: Partition, offset: int) -> None:
+        if offset > self.log.end_offset and not self.stands_in:
+            raise OffsetOutOfRange("outside of the log")
+
+    patch.setattr(Partition, "check_position", check_position)
+
+
+def no_session_is_needed_to_pause(patch: pytest.MonkeyPatch) -> None:
+    """A primary is certain to lead, also when it has paused for a change of the mode."""
+    certain = cast(property, Partition.leads_for_certain).fget
+    assert certain is not None
+
+    def leads_for_certain(self: Partition) -> Any:
+        return not self.driver.successors.may_be or certain(self)
+
+    patch.setattr(Partition, "leads_for_certain", property(leads_for_certain))
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
@@ -86,6 +108,9 @@ def believe_settings_that_may_be_old(patch: pytest.MonkeyPatch) -> None:
         (acknowledge_a_beginning_that_is_not_synced, stories.deleted_while_it_was_away),
         (bind_who_has_not_heard, stories.told_before_it_heard_of_a_loss),
         (believe_settings_that_may_be_old, stories.settings_that_a_backup_has_not_heard_of),
+        (know_every_position, stories.replaced_leader_lacks_what_was_read),
+        (know_every_position, stories.emptied_follower_lacks_what_was_read),
+        (no_session_is_needed_to_pause, stories.primary_that_is_no_leader_any_more),
     ],
 )
 def test_a_story_notices(mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tidelog.broker.clients.leader_hints import LEADER_ERRORS, leader_hint
 from tidelog.broker.clients.nearer_replica import nearer_replica
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.requests.request import RequestContext
-from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
+from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.index_build import Unindexed
 from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment
@@ -242,12 +242,7 @@ class PendingFetch:
         end_offset = stable_offset if read_committed else high_watermark
         aborted = _NO_ABORTED if read_committed else None
         records: Records | None = None
-        # An offset between the high watermark and the log end offset is valid, although there is nothing to
-        # read yet: the high watermark of a new leader may be lower than what the consumer has already read.
-        known = log.start_offset <= offset <= log.end_offset
-        # A stand-in may have fewer records than the primary has served. The consumer waits for the primary.
-        if not known and not (partition.stands_in and offset > log.end_offset):
-            raise OffsetOutOfRange("outside of the log")
+        partition.check_position(offset)
         partition.check_may_go_on(offset)
         if offset < end_offset and (budget > 0 or at_least_one):
             limit = min(wanted.max_bytes, max(budget, 0))

@@ -242,7 +242,7 @@ class Node:
 
     def _is_certain(self) -> bool:
         """Whether no controller has fenced this broker, as far as it can know."""
-        return self.membership.is_certain
+        return self.membership.is_certain and not self.sightings.may_be_fenced_early
 
     def _may_be_decided(self) -> bool:
         """Whether the other controllers may have made decisions without this broker since its session."""
@@ -353,7 +353,8 @@ class Node:
         self._act_on(image)
 
     def _act_on(self, image: ClusterImage) -> None:
-        self._others.forget_earlier_runs(image)
+        for broker_id in self._others.forget_earlier_runs(image):
+            self.sightings.registered(broker_id)
         me = image.brokers.get(self.me)
         # Earlier assignments were made to an earlier process of this broker. If this process led in such an
         # epoch again, perhaps with a shorter log, the epoch would have two leaders.

@@ -22,13 +22,17 @@ class OtherBrokers:
         self.epochs: dict[int, int] = {}  # of the latest registrations
         self._able: set[tuple[int, int]] = set()  # (broker, epoch) of those that may join in-sync sets
 
-    def forget_earlier_runs(self, image: ClusterImage) -> None:
-        """Forget the progress of restarted brokers: a broker may have fewer records after its restart."""
+    def forget_earlier_runs(self, image: ClusterImage) -> list[int]:
+        """Forget the progress of restarted brokers: a broker may have fewer records after its restart.
+        Returns the brokers of which a new process has registered.
+        """
         epochs = {broker.broker_id: broker.broker_epoch for broker in image.brokers.values()}
         known, self.epochs = self.epochs, epochs
-        for broker_id, epoch in epochs.items():
-            if known.get(broker_id, epoch) != epoch and broker_id != self._host.me:
+        registered = [broker_id for broker_id, epoch in epochs.items() if known.get(broker_id) != epoch]
+        for broker_id in registered:
+            if broker_id in known and broker_id != self._host.me:
                 self._host.broker_restarted(broker_id)
+        return registered
 
     def invite_returned(self, image: ClusterImage) -> None:
         """Let leaders propose brokers that are unfenced or restarted. A proposal with a fenced member was

@@ -19,9 +19,14 @@ class Sightings:
         self._controllers = controllers
         self._session_ms = session_ms
         self._lost_for_ms = 2 * session_ms
+        # For how long a closed connection to a controller counts. The controller itself counts it for
+        # ``_lost_for_ms`` (:meth:`silent`). What it decides then matters until a session that an earlier
+        # controller gave is over. The rest is for a controller that notices the closing later.
+        self._closed_for_ms = 2 * self._lost_for_ms
         self._heard_ms: dict[int, int] = {}  # when the last message of each peer arrived
         # When the connections of silent peers closed. No message has arrived since.
         self._silent_since_ms: dict[int, int] = {}
+        self._closed_ms: dict[int, int] = {}  # when connections of each of them last closed
         # Silent peers whose connections closed a moment ago: the metadata about them may be out of date.
         # After a while it is trusted again, because the controllers had time to react, and a connection may
         # also be closed for lack of use. If there is no majority of controllers, peers that have ended stay
@@ -35,12 +40,13 @@ class Sightings:
     def heard(self, peer: int) -> None:
         self._heard_ms[peer] = self._services.uptime_ms()
         if peer in self._silent_since_ms:
-            del self._silent_since_ms[peer]
+            del self._silent_since_ms[peer], self._closed_ms[peer]
             self.lost.discard(peer)
             if self._dead_ms.pop(peer, None) is not None:
                 self._count_deciders()
 
     def went_silent(self, peer: int) -> None:
+        self._closed_ms[peer] = self._services.uptime_ms()
         if peer not in self._silent_since_ms:
             self._silent_since_ms[peer] = self._services.uptime_ms()
             self.lost.add(peer)
@@ -49,6 +55,7 @@ class Sightings:
         """Its connections closed, and it is no node of this cluster."""
         self._heard_ms.pop(peer, None)
         self._silent_since_ms.pop(peer, None)
+        self._closed_ms.pop(peer, None)
         self._dead_ms.pop(peer, None)
         self.lost.discard(peer)
 
@@ -63,6 +70,13 @@ class Sightings:
         self._count_deciders()
         return True
 
+    def registered(self, peer: int) -> None:
+        """A new process of a peer has registered. That an earlier one had ended says nothing about it:
+        another controller may have given it a session, though it cannot be reached from here.
+        """
+        if self._dead_ms.pop(peer, None) is not None:
+            self._count_deciders()
+
     def look(self, now_ms: int, orphaning: AbstractSet[int]) -> None:
         self._count_deciders()
         self.lost.update(orphaning)
@@ -71,8 +85,10 @@ class Sightings:
                 self.lost.discard(peer)
 
     def silent(self) -> list[tuple[int, bool]]:
-        """All silent peers, each with whether it has ended."""
-        return [(peer, peer in self._dead_ms) for peer in sorted(self._silent_since_ms)]
+        """Peers that have ended, or whose connections closed a moment ago; each with whether it has ended.
+        Those that have been silent for longer had time to be heard by an earlier controller.
+        """
+        return [(peer, peer in self._dead_ms) for peer in sorted(self.lost | self._dead_ms.keys())]
 
     # --- the controllers ------------------------------------------------------------------------------------
 
@@ -81,6 +97,18 @@ class Sightings:
         """Whether a majority of the controllers is reachable, judging by closed connections."""
         controllers = self._controllers()
         return len(controllers.ids - self._silent_since_ms.keys()) >= controllers.majority
+
+    @property
+    def may_be_fenced_early(self) -> bool:
+        """Whether a controller may fence this broker before its session is over, if it becomes the active
+        one: its connections closed, and it was neither heard since nor seen to end. That the present
+        controller answers shows nothing about that.
+        """
+        oldest_ms = self._services.uptime_ms() - self._closed_for_ms
+        return bool(self._closed_ms) and any(
+            self._closed_ms.get(controller, oldest_ms) > oldest_ms
+            for controller in self._not_ended(self._controllers())
+        )
 
     def may_have_been_decided(self, since_ms: int) -> bool:
         """Whether the other controllers may have been a majority without this node at any time since

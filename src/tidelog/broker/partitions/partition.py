@@ -217,10 +217,12 @@ class Partition:
     def leads_for_certain(self) -> bool:
         """Whether it is certain, without asking, that no other broker leads this partition now. A broker
         with a session may have been fenced if its connections closed. Then another member may lead, without
-        which nothing is committed here; but it may have committed more.
+        which nothing is committed here; but it may have committed more. So may one that the controllers have
+        appointed after the end of a sealed log.
         """
         doubted = self._alone() or not self._is_certain()
-        return not (doubted and self.driver.successors.may_be)
+        is_sealed = self.replica.sealed_end_offset is not None
+        return not (doubted and (self.driver.successors.may_be or is_sealed))
 
     def when_certain(self, then: Callable[[bool], None]) -> None:
         """Call ``then`` with whether no other broker led when this was called. If so, this broker knows
@@ -383,6 +385,25 @@ class Partition:
         if self.stands_in:
             return True
         return follower and (bool(rack) or not self.driver.stand_in.sends_readers_back)
+
+    def check_position(self, offset: int) -> None:
+        """Raises TidelogError for a consumer whose position is outside of the log.
+
+        Beyond its end it is wrong only if this is certainly the leader. Any other replica may lack records
+        that the consumer has read elsewhere. Told that its position is out of range, the consumer would reset
+        it and read from the start again. While there is no leader it waits here, otherwise it is sent away.
+        """
+        log = self.log
+        if log.start_offset <= offset <= log.end_offset:
+            # An offset above the high watermark is valid, although there is nothing to read yet: the high
+            # watermark of a new leader may be lower than what the consumer has already read.
+            return
+        if offset > log.end_offset:
+            if self.stands_in:
+                return
+            if self.replica.role is not Role.LEADER or not self.leads_for_certain:
+                raise TidelogError("this replica may lack records", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        raise OffsetOutOfRange("outside of the log")
 
     def check_may_go_on(self, offset: int) -> None:
         """Raises TidelogError for a consumer that has read everything that this stand-in will ever have: its

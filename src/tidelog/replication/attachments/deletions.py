@@ -71,7 +71,15 @@ class CopiedDeletions(Deletions):
     has to hear the last leader, or all there is (``restorer.has_heard_enough``), and so hears of the
     deletion. With more copies it may do without the last leader: then as many replicas must have deleted as
     an acknowledgement needs copies.
+
+    While the log is sealed nothing more is deleted. A replica that was proposed as a member of the next mode
+    has heard of every deletion from before; it may lead by now without our knowledge.
     """
+
+    def delete_before(self, offset: int) -> int:
+        if self._driver.replica.sealed_end_offset is not None:
+            raise TidelogError("no writes are accepted now", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return super().delete_before(offset)
 
     @property
     def low_watermark(self) -> int:

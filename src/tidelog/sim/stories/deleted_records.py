@@ -10,6 +10,8 @@ from tidelog.sim.stories.operations import delete_records
 from tidelog.sim.story import Story
 from tidelog.sim.telling import expect
 
+AT_ONCE_MS = 0.05  # less than a message takes
+
 
 def eligible_replica_has_not_deleted() -> Story:
     """C has left the in-sync set below the minimum, so it may still lead. A deletion of which it has not
@@ -83,6 +85,23 @@ def backup_deletes_before_another_mode() -> Story:
     return story.end_whole("C")
 
 
+def primary_that_is_no_leader_any_more() -> ChangeStory:
+    """The topic changes to ``isr``. A has paused for that and is cut off before it hears of the change, and B
+    leads next. A refuses to delete records: they would be back with B.
+    """
+    story = ChangeStory(replication_mode="primary-backup", min_insync_replicas="2")
+    _fill(story)
+    story.change("isr")
+    while story.partition().mode != "isr":
+        story.world.run_until(story.world.now_ms + AT_ONCE_MS)
+    story.cut("A", "BCXYZ")
+    story.until(lambda: story.leader() == "B", "another leader")
+    expect(delete_records(story, 2, at="A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.read(), ["r1", "r2", "r3"])
+    story.heal()
+    return story.end_whole("A")
+
+
 def deletion_of_expired_records() -> Story:
     """All records have expired, and nothing is written any more. Followers tell their leader that they begin
     later, too, so a deletion of records that have expired is acknowledged.
@@ -125,4 +144,5 @@ STORIES: list[Callable[[], Story]] = [
     follower_deletes_before_it_joins,
     backup_deletes_before_another_mode,
     deletion_of_expired_records,
+    primary_that_is_no_leader_any_more,
 ]

@@ -208,6 +208,27 @@ def coordinator_whose_connections_closed() -> Story:
     return story
 
 
+def coordinator_that_another_controller_has_lost() -> Story:
+    """The connections of A with Y and Z close, and X still answers its heartbeats. Then X is cut off from
+    all. The next controller appoints B long before A's session is over, and an offset is committed there. A
+    did not notice any of that, but it knows that it may happen: it does not serve the old offset.
+    """
+    story = GroupStory()
+    expect(story.commit(1, "A"), ErrorCode.NONE)
+    story.cut_noticed("A", "YZ")
+    story.run(1500)
+    expect(story.offset("A"), 1)
+    story.cut("X", "YZABC")
+    story.until(lambda: story.leader() == "B", "another coordinator")
+    while story.commit(2, "B") is not ErrorCode.NONE:
+        story.run(STEP_MS)
+    expect(story.offset("A"), ErrorCode.NOT_COORDINATOR)
+    expect(story.offset("B"), 2)
+    story.heal()
+    story.until(story.all_in_sync, "the return of A")
+    return story
+
+
 def coordinator_without_controllers() -> Story:
     """All controllers are down. A gets requests for committed offsets and for its members' partitions: it
     responds after B and C have shown that they still follow it.
@@ -231,6 +252,7 @@ def coordinator_without_controllers() -> Story:
 STORIES = (
     coordinator_that_the_controllers_do_not_hear,
     coordinator_whose_connections_closed,
+    coordinator_that_another_controller_has_lost,
     coordinator_without_controllers,
     member_that_was_thrown_out_in_vain,
     thawed_coordinator_reads_old_mail,

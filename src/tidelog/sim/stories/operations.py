@@ -10,17 +10,21 @@ from tidelog.sim.story import TOPIC, Story
 from tidelog.sim.telling import expect
 
 
-def delete_records(story: Story, before: int) -> ErrorCode:
-    """DeleteRecords at the leader; returns its response."""
+def delete_records(story: Story, before: int, at: str | None = None) -> ErrorCode:
+    """DeleteRecords at the leader, or at the broker that a client considers the leader; returns the
+    response.
+    """
     heard: list[Reply] = []
     wanted = {"partition_index": 0, "offset": before}
     body = {"topics": [{"name": TOPIC, "partitions": [wanted]}], "timeout": DELETE_TIMEOUT_MS}
     call = RequestCall(story.client.client_id, story.client.next_number(), DELETE_RECORDS, body)
-    story.client.ask(story.partition().leader, call, heard.append)
+    where = at or story.leader()
+    story.client.ask(story.machine(where).node_id, call, heard.append)
     story.until(lambda: bool(heard), "the deletion")
     [answer] = heard[0].body.topics[0].partitions
     code = ErrorCode(answer.error_code)
-    story.tell(f"delete the records before {before}: {code.name if code else 'ok'}")
+    place = f" at {at}" if at else ""
+    story.tell(f"delete the records before {before}{place}: {code.name if code else 'ok'}")
     return code
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.clients.client import ReadCall, Reply
+from tidelog.sim.stories.deleted_records import AT_ONCE_MS
 from tidelog.sim.stories.durability import DurabilityStory
 from tidelog.sim.stories.operations import delete_records
 from tidelog.sim.stories.primary_backup_group import force, is_missed, is_whole, promote, serves
@@ -34,6 +35,15 @@ class ReaderStory(DurabilityStory):
         )
         self.tell(f"{letter} tells a reader that all before {reply.watermark} is committed")
         return reply.watermark
+
+    def read_behind_the_end(self, letter: str) -> ErrorCode:
+        """What a consumer hears here that has read everything at the leader. It knows no leader epoch, as
+        older clients.
+        """
+        offset = self.driver(self.leader()).log.end_offset
+        error = self.read_at(letter, offset).error
+        self.tell(f"read at {letter} from offset {offset}: {error.name}")
+        return error
 
 
 def cut_tail_comes_back() -> ReaderStory:
@@ -242,6 +252,61 @@ def settings_that_a_backup_has_not_heard_of() -> ReaderStory:
     return story
 
 
+def replaced_leader_lacks_what_was_read() -> ReaderStory:
+    """The connections of A close, and B leads long before A's session is over. A consumer reads a record at
+    B that A lacks, and then asks A. It is sent away: told that its position is out of range, it would read
+    everything again.
+    """
+    story = ReaderStory()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.cut_noticed("A", "BCXYZ")
+    story.until(lambda: story.leader() == "B", "another leader")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.read(), ["r1", "r2"])
+    expect(story.read_behind_the_end("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    story.heal()
+    return story.end_whole("A")
+
+
+def emptied_follower_lacks_what_was_read() -> ReaderStory:
+    """A comes back with an empty disk and cannot reach the new leader yet. A consumer that still takes it for
+    the leader is sent away.
+    """
+    story = ReaderStory()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.kill("A")
+    story.lose_disk("A")
+    story.until(lambda: story.leader() == "B", "another leader")
+    story.run(4000)
+    story.cut("A", "BC")
+    story.start("A")
+    story.until(lambda: story.has_opened("A"), "the start of A")
+    story.run(500)
+    expect(story.read_behind_the_end("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    story.heal()
+    return story.end_whole("A")
+
+
+def primary_that_is_no_leader_any_more() -> ReaderStory:
+    """The topic changes to ``isr``. A has paused for that and is cut off before it hears of the change. B
+    leads, and a consumer reads a record there that A lacks: A, still a primary, sends it away.
+    """
+    story = ReaderStory(replication_mode="primary-backup", min_insync_replicas="2")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.change("isr")
+    while story.partition().mode != "isr":
+        story.world.run_until(story.world.now_ms + AT_ONCE_MS)
+    story.cut("A", "BCXYZ")
+    story.until(lambda: story.leader() == "B", "another leader")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.read_behind_the_end("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    story.heal()
+    return story.end_whole("A")
+
+
 STORIES: list[Callable[[], ReaderStory]] = [
     cut_tail_comes_back,
     quiet_partition,
@@ -250,4 +315,7 @@ STORIES: list[Callable[[], ReaderStory]] = [
     given_up_before_the_beginning,
     deleted_while_it_was_away,
     settings_that_a_backup_has_not_heard_of,
+    replaced_leader_lacks_what_was_read,
+    emptied_follower_lacks_what_was_read,
+    primary_that_is_no_leader_any_more,
 ]

@@ -138,6 +138,31 @@ def active_controller_that_is_replaced() -> DurabilityStory:
     return story.end_whole("A")
 
 
+def earlier_process_had_ended() -> Story:
+    """Y and Z see that A has ended. It is started again, but only X can reach it. A is alone in its set when
+    X is killed. That an earlier process of A had ended says nothing about its session: another replica is
+    elected when that is over.
+    """
+    story = Story(min_insync_replicas="1", unclean_leader_election_enable="true")
+    story.cluster.confirm_deaths()
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    story.until(lambda: story.leader() not in ("A", "nobody"), "an election")
+    story.run(500)
+    story.cut("A", "YZ")
+    story.start("A")
+    story.until(story.all_in_sync, "the return of A")
+    story.prefer("A")
+    story = _alone_in_its_set(story)
+    story.kill("X")
+    story.run(500)
+    expect(story.leader(), "A")
+    expect(story.write(at="A"), ErrorCode.NONE)
+    story.until(lambda: story.leader() not in ("A", "nobody"), "an election")
+    story.start("X")
+    return _replaced(story)
+
+
 def _alone_in_its_set(story: Story) -> Story:
     expect(story.write(), ErrorCode.NONE)
     story.cut("A", "BC")
@@ -193,4 +218,5 @@ STORIES = (
     connections_close_before_an_unclean_election,
     connections_close_before_a_forced_election,
     active_controller_that_is_replaced,
+    earlier_process_had_ended,
 )

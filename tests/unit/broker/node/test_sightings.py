@@ -120,3 +120,49 @@ def test_nothing_is_kept_of_who_is_no_node(seen: Seen) -> None:
     assert not seen.sightings.lost
     assert 99 not in seen.sightings._heard_ms
     seen.look()
+
+
+def test_a_new_process_has_not_ended_with_the_last_one(seen: Seen) -> None:
+    seen.end(2, 3)
+    seen.sightings.registered(2)
+    assert (2, True) not in seen.sightings.silent()
+    assert (3, True) in seen.sightings.silent()
+    assert seen.sightings.orphaning() == frozenset()
+
+
+def test_who_has_been_silent_for_long_did_not_fail_together_with_the_last_controller(seen: Seen) -> None:
+    seen.sightings.went_silent(2)
+    assert seen.sightings.silent() == [(2, False)]
+    seen.services.advance(2 * SESSION_MS)
+    seen.look()
+    assert seen.sightings.silent() == []
+
+
+def test_a_controller_whose_connections_closed_may_fence_this_broker_until_it_is_heard(seen: Seen) -> None:
+    assert not seen.sightings.may_be_fenced_early
+    seen.sightings.went_silent(2)
+    assert seen.sightings.may_be_fenced_early
+    seen.sightings.heard(2)
+    assert not seen.sightings.may_be_fenced_early
+
+
+def test_a_controller_may_fence_this_broker_early_for_as_long_as_it_counts_the_closing(seen: Seen) -> None:
+    seen.sightings.went_silent(2)
+    seen.services.advance(3 * SESSION_MS)
+    seen.sightings.went_silent(2)  # An attempt to connect again has failed.
+    seen.services.advance(4 * SESSION_MS - 1)
+    assert seen.sightings.may_be_fenced_early
+    seen.services.advance(1)
+    assert not seen.sightings.may_be_fenced_early
+
+
+def test_a_controller_that_has_ended_fences_nobody(seen: Seen) -> None:
+    seen.end(2)
+    assert not seen.sightings.may_be_fenced_early
+    seen.services.advance(SESSION_MS)  # It may have been started again, and not be reachable.
+    assert seen.sightings.may_be_fenced_early
+
+
+def test_only_controllers_fence(seen: Seen) -> None:
+    seen.sightings.went_silent(4)
+    assert not seen.sightings.may_be_fenced_early
