@@ -12,7 +12,8 @@ import msgspec
 
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
-from tidelog.groups.consumer import progress, regex
+from tidelog import regex
+from tidelog.groups.consumer import progress
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.partitions import Held, Partitions, within
 from tidelog.groups.consumer.records import CurrentMemberRecord, MemberRecord, RecordKind

@@ -8,7 +8,7 @@ group. After a change of the cluster only new topics are matched.
 from hashlib import blake2b
 from uuid import UUID
 
-from tidelog.groups.consumer import regex
+from tidelog import regex
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.records import MemberRecord, RecordKind, RegexRecord
 from tidelog.groups.consumer.view import GroupContext, Topics

@@ -1,5 +1,6 @@
-"""Regular expressions for topic names, with RE2. It takes linear time for any expression, so a client cannot
-overload the broker with one. The syntax is that of Kafka's brokers (no backreferences, no lookaround).
+"""Regular expressions of clients, with RE2: the time for a name grows with the length of the name and with the
+size of the expression, whatever the expression is. Python's ``re`` may take years for 30 characters. The
+syntax is that of Kafka's brokers (no backreferences, no lookaround).
 """
 
 from collections.abc import Iterable
@@ -11,16 +12,20 @@ import re2
 from tidelog.errors import ErrorCode, TidelogError
 
 PATTERN_LENGTH_MAX = 4096
+STEPS_MAX = 1 << 20  # no limit: the memory of a compiled expression is limited
 _MEMORY_MAX = 1 << 20  # bytes of one compiled expression
 _COMPILED_KEPT = 256
 
 
-def check(pattern: str) -> None:
-    """Refuse invalid or too large regular expressions."""
+def check(pattern: str, steps_max: int = STEPS_MAX) -> None:
+    """Refuse invalid or too large regular expressions. ``steps_max``: of the compiled expression; for names
+    that may be long.
+    """
     if len(pattern) > PATTERN_LENGTH_MAX:
         raise _invalid(f"it is longer than {PATTERN_LENGTH_MAX} characters")
     try:
-        _compiled(pattern)
+        if _compiled(pattern).programsize > steps_max:
+            raise _invalid(f"it has more than {steps_max} steps")
     except re2.error as error:
         reason = error.args[0] if error.args else "no reason given"
         raise _invalid(reason.decode() if isinstance(reason, bytes) else str(reason)) from None
@@ -30,6 +35,11 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """The names that match completely."""
     match = _compiled(pattern).fullmatch
     return [name for name in names if match(name)]
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether the name matches completely."""
+    return _compiled(pattern).fullmatch(name) is not None
 
 
 @lru_cache(_COMPILED_KEPT)
@@ -43,5 +53,5 @@ def _compiled(pattern: str) -> Any:
 
 def _invalid(reason: str) -> TidelogError:
     return TidelogError(
-        f"the subscription's regular expression is refused: {reason}", ErrorCode.INVALID_REGULAR_EXPRESSION
+        f"the regular expression is refused: {reason}", ErrorCode.INVALID_REGULAR_EXPRESSION
     )
