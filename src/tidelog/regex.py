@@ -1,6 +1,6 @@
-"""Regular expressions of clients, with RE2: the time for a name grows with the length of the name and with the
-size of the expression, whatever the expression is. Python's ``re`` may take years for 30 characters. The
-syntax is that of Kafka's brokers (no backreferences, no lookaround).
+"""Regular expressions of clients, with RE2: the time grows with the length of the name and with the size of
+the expression, whatever the expression is. Python's ``re`` may take years for 30 characters. The syntax is
+that of Kafka's brokers (no backreferences, no lookaround).
 """
 
 from collections.abc import Iterable
@@ -52,6 +52,4 @@ def _compiled(pattern: str) -> Any:
 
 
 def _invalid(reason: str) -> TidelogError:
-    return TidelogError(
-        f"the regular expression is refused: {reason}", ErrorCode.INVALID_REGULAR_EXPRESSION
-    )
+    return TidelogError(f"the regular expression is refused: {reason}", ErrorCode.INVALID_REGULAR_EXPRESSION)

@@ -6,46 +6,56 @@ can remove its markers. A late marker, which is in the log already or older than
 response but is not written. A marker of an administrator has no coordinator offset and is always written.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.marking import write_marker
 from tidelog.broker.future import Future, Gather
-from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode
 from tidelog.protocol.markers import NO_COORDINATOR_OFFSET, Marker
 from tidelog.protocol.messages import Fields
 from tidelog.types import TopicPartition
 
+WRITTEN_PER_SLICE = 50  # about 3 ms
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Future[Fields]:
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     errors: dict[tuple[int, TopicPartition], ErrorCode] = {}
-    wanted = [
-        (number, marker, TopicPartition(topic.name, index))
+    # A partition that a marker names twice gets it once.
+    wanted = dict.fromkeys(
+        (number, TopicPartition(topic.name, index))
         for number, marker in enumerate(request.markers)
         for topic in marker.topics
         for index in topic.partition_indexes
-    ]
+    )
     gather = Gather(len(wanted))
-    for number, marker, name in wanted:
-        write_marker(
-            broker,
-            broker.coordinators.of,
-            name,
-            marker.producer_id,
-            marker.producer_epoch,
-            Marker(
-                marker.transaction_result,
-                marker.coordinator_epoch,
-                getattr(marker, "coordinator_offset", NO_COORDINATOR_OFFSET),
-            ),
-            getattr(marker, "transaction_version", 0),
-            _note(errors, (number, name), gather),
-        )
-    response: Future[Fields] = Future()
-    gather.future.then(lambda _: response.complete(_fields(request, errors)))
-    return response
+
+    def write_each() -> Iterator[None]:
+        for number, name in wanted:
+            _write(broker, request.markers[number], name, _note(errors, (number, name), gather))
+            yield
+
+    def respond() -> Future[Fields]:
+        response: Future[Fields] = Future()
+        gather.future.then(lambda _: response.complete(_fields(request, errors)))
+        return response
+
+    return respond_in_slices(broker.services, write_each(), WRITTEN_PER_SLICE, respond)
+
+
+def _write(broker: Broker, wanted: Any, name: TopicPartition, done: Callable[[ErrorCode], None]) -> None:
+    marker = Marker(
+        wanted.transaction_result,
+        wanted.coordinator_epoch,
+        getattr(wanted, "coordinator_offset", NO_COORDINATOR_OFFSET),
+    )
+    version = getattr(wanted, "transaction_version", 0)
+    write_marker(
+        broker, broker.coordinators.of, name, wanted.producer_id, wanted.producer_epoch, marker, version, done
+    )
 
 
 def _note(

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tidelog import regex
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
-from tidelog import regex
 from tidelog.groups.consumer import progress
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.partitions import Held, Partitions, within
