@@ -42,6 +42,26 @@ def matches(pattern: str, name: str) -> bool:
     return _compiled(pattern).fullmatch(name) is not None
 
 
+class Matches:
+    """Names that were matched before they are needed: a name takes some milliseconds with the worst
+    expressions, and there may be thousands of names.
+    """
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], bool] = {}
+
+    def find(self, pattern: str, name: str) -> None:
+        self._found[pattern, name] = matches(pattern, name)
+
+    def matching(self, pattern: str, names: Iterable[str]) -> list[str]:
+        """The names that match completely. Those that were not matched before are matched now."""
+        found = self._found
+        late = set(matching(pattern, [name for name in names if (pattern, name) not in found]))
+        return [name for name in names if name in late or found.get((pattern, name), False)]
+
+
 @lru_cache(_COMPILED_KEPT)
 def _compiled(pattern: str) -> Any:
     options = re2.Options()

@@ -23,24 +23,27 @@ WRITTEN_PER_SLICE = 50  # about 3 ms
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    errors: dict[tuple[int, TopicPartition], ErrorCode] = {}
-    # A partition that a marker names twice gets it once.
-    wanted = dict.fromkeys(
-        (number, TopicPartition(topic.name, index))
-        for number, marker in enumerate(request.markers)
-        for topic in marker.topics
-        for index in topic.partition_indexes
-    )
-    gather = Gather(len(wanted))
+    rows: list[Fields] = []
+    gather = Gather(1)  # until all are begun
 
     def write_each() -> Iterator[None]:
-        for number, name in wanted:
-            _write(broker, request.markers[number], name, _note(errors, (number, name), gather))
-            yield
+        for marker in request.markers:
+            topics: dict[str, dict[int, dict[str, Any]]] = {}
+            rows.append({"producer_id": marker.producer_id, "topics": topics})
+            for topic in marker.topics:
+                written = topics.setdefault(topic.name, {})
+                for index in topic.partition_indexes:
+                    if index in written:
+                        continue  # A partition that a marker names twice gets it once.
+                    written[index] = row = {"partition_index": index}
+                    gather.add()
+                    _write(broker, marker, TopicPartition(topic.name, index), _note(row, gather))
+                    yield
 
     def respond() -> Future[Fields]:
         response: Future[Fields] = Future()
-        gather.future.then(lambda _: response.complete(_fields(request, errors)))
+        gather.future.then(lambda _: response.complete(_fields(rows)))
+        gather.one_done()
         return response
 
     return respond_in_slices(broker.services, write_each(), WRITTEN_PER_SLICE, respond)
@@ -58,35 +61,24 @@ def _write(broker: Broker, wanted: Any, name: TopicPartition, done: Callable[[Er
     )
 
 
-def _note(
-    errors: dict[tuple[int, TopicPartition], ErrorCode], key: tuple[int, TopicPartition], gather: Gather
-) -> Callable[[ErrorCode], None]:
+def _note(row: dict[str, Any], gather: Gather) -> Callable[[ErrorCode], None]:
     def done(error: ErrorCode) -> None:
-        errors[key] = error
+        row["error_code"] = error
         gather.one_done()
 
     return done
 
 
-def _fields(request: Any, errors: dict[tuple[int, TopicPartition], ErrorCode]) -> Fields:
+def _fields(rows: list[Fields]) -> Fields:
     return {
         "markers": [
             {
-                "producer_id": marker.producer_id,
+                "producer_id": row["producer_id"],
                 "topics": [
-                    {
-                        "name": topic.name,
-                        "partitions": [
-                            {
-                                "partition_index": index,
-                                "error_code": errors[number, TopicPartition(topic.name, index)],
-                            }
-                            for index in topic.partition_indexes
-                        ],
-                    }
-                    for topic in marker.topics
+                    {"name": name, "partitions": list(partitions.values())}
+                    for name, partitions in row["topics"].items()
                 ],
             }
-            for number, marker in enumerate(request.markers)
+            for row in rows
         ]
     }
