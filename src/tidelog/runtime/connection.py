@@ -45,6 +45,7 @@ AWAITED_ROWS_MAX = 2_000  # of responses that wait for something: about 2 MB
 PLAIN_S = (
     0.001  # how long one connection's requests, without Produce and Fetch, are started one after another
 )
+HOT = frozenset({produce.API_KEY, fetch.API_KEY})
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
 
@@ -339,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
             return None
-        if self._must_await_turn(api_key, len(request)):
+        if api_key not in HOT and self._must_await_turn(len(request)):
             self._held_back = request
             self.hold()
             self._server.large.wait(len(request), partial(self._take_large, len(request)))
@@ -443,11 +444,11 @@ class Connection(asyncio.BufferedProtocol):
         compute(lambda: messages.load(api_key, version), lambda _: self.resume())
         return True
 
-    def _must_await_turn(self, api_key: int, size: int) -> bool:
+    def _must_await_turn(self, size: int) -> bool:
         """Whether this request waits until other connections have had their turn: if it is large, or if the
         ones before it have taken some time. A buffer may have thousands of small ones.
         """
-        if api_key in (produce.API_KEY, fetch.API_KEY) or self.node is not None:
+        if self.node is not None:
             return False
         came, self._turn_has_come = self._turn_has_come, False
         if came:

@@ -37,8 +37,11 @@ def test_a_topics_settings_are_described_once(broker: FakeBroker) -> None:
 def test_groups_are_described_once() -> None:
     broker = group_broker()
     names = ["g", "h", "g", "g"]
-    for api, field in (("describe_groups", "groups"), ("consumer_group_describe", "group_ids")):
-        assert [each.group_id for each in broker.call(api, **{field: names}).groups] == ["g", "h"]
+    for answer in (
+        broker.call("describe_groups", groups=names),
+        broker.call("consumer_group_describe", group_ids=names),
+    ):
+        assert [each.group_id for each in answer.groups] == ["g", "h"]
 
 
 def test_transactions_are_described_once(broker: FakeBroker) -> None:
