@@ -48,6 +48,10 @@ class Gather:
         if count == 0:
             self.future.complete(None)
 
+    def add(self) -> None:
+        """One more call is needed. Only before the future is complete."""
+        self._missing += 1
+
     def one_done(self) -> None:
         self._missing -= 1
         if self._missing == 0:

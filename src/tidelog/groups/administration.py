@@ -1,6 +1,6 @@
 """ListGroups, DescribeGroups, DeleteGroups, and the expiry of offsets."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, TidelogError
@@ -22,13 +22,15 @@ class Listed(NamedTuple):
 
 
 class Administration(ShardState):
-    def list(self, states: Collection[str], kinds: Collection[str]) -> list[Listed]:
-        """Groups in one of these states and of one of these kinds, in lower case; empty: any."""
-        return [
-            Listed(group.group_id, group.protocol_type, group.state_name, group.kind)
-            for group in self.groups.values()
-            if (not states or group.state_name.lower() in states) and (not kinds or group.kind in kinds)
-        ]
+    def list(self, states: Collection[str], kinds: Collection[str]) -> Iterator[Listed | None]:
+        """Groups in one of these states and of one of these kinds, in lower case; empty: any. None for each
+        of the others, so that the caller can pause: there may be very many.
+        """
+        for group in [*self.groups.values()]:
+            wanted = (not states or group.state_name.lower() in states) and (not kinds or group.kind in kinds)
+            yield (
+                Listed(group.group_id, group.protocol_type, group.state_name, group.kind) if wanted else None
+            )
 
     def describe(self, group_id: str) -> ClassicGroupDescription:
         group = self.group(group_id)

@@ -1,16 +1,25 @@
 """Small files that are read at once and replaced atomically."""
 
+import errno
+
 from tidelog.log.layout import TEMPORARY_SUFFIX
 from tidelog.log.storage import File, Storage
 
+LARGEST_BYTES = 1 << 28  # of a file that is read at once; checkpoints have about 30 bytes per partition
+
 
 def read_whole(storage: Storage, path: str) -> bytes | None:
-    """The content, or None if there is no such file."""
+    """The content, or None if there is no such file. A file too large to be one of Tidelog's is an
+    ``OSError``: reading it would use up the memory, and end the broker instead of one partition.
+    """
     try:
         file = storage.open(path)
     except FileNotFoundError:
         return None
-    return file.read_at(0, file.size())
+    size = file.size()
+    if size > LARGEST_BYTES:
+        raise OSError(errno.EFBIG, f"{size} bytes are too many: remove the file", path)
+    return file.read_at(0, size)
 
 
 def write_beside(storage: Storage, path: str, data: bytes) -> File:

@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AWAITED_ROWS_MAX = 2_000  # of responses that wait for something: about 2 MB
+PLAIN_S = (
+    0.001  # how long one connection's requests, without Produce and Fetch, are started one after another
+)
+HOT = frozenset({produce.API_KEY, fetch.API_KEY})
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
 
@@ -83,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         "_loose",
         "_memory",
         "_opening",
+        "_plain_until",
         "_produce_shape",
         "_ready",
         "_receiver",
@@ -109,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self.held_bytes = 0  # of the memory that the broker reserves for large requests
         self.short_of_memory = False  # waits until other connections release memory
         self._turn_has_come = False  # for the large request that is handled next
+        self._plain_until = 0.0  # when the next request has to wait for its turn; 0: none was started
         self._huge = False  # Others wait until the last request is handled.
         self._produce_shape: produce.Shape | None = None  # of the last produce request
         self.slots: deque[Slot] = deque()
@@ -233,6 +240,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_while_allowed(self) -> None:
         receiver = self._receiver
+        self._plain_until = 0.0
         self._busy = True
         try:
             while not self._closed:
@@ -332,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
             return None
-        if len(request) >= LARGE_BYTES and self._must_await_turn(api_key):
+        if api_key not in HOT and self._must_await_turn(len(request)):
             self._held_back = request
             self.hold()
             self._server.large.wait(len(request), partial(self._take_large, len(request)))
@@ -436,9 +444,19 @@ class Connection(asyncio.BufferedProtocol):
         compute(lambda: messages.load(api_key, version), lambda _: self.resume())
         return True
 
-    def _must_await_turn(self, api_key: int) -> bool:
+    def _must_await_turn(self, size: int) -> bool:
+        """Whether this request waits until other connections have had their turn: if it is large, or if the
+        ones before it have taken some time. A buffer may have thousands of small ones.
+        """
+        if self.node is not None:
+            return False
         came, self._turn_has_come = self._turn_has_come, False
-        return not came and self.node is None and api_key not in (produce.API_KEY, fetch.API_KEY)
+        if came:
+            return False
+        now = monotonic()
+        if not self._plain_until:
+            self._plain_until = now + PLAIN_S
+        return size >= LARGE_BYTES or now >= self._plain_until
 
     def _take_large(self, size: int) -> None:
         """It is the turn of the request that is held back. It does not wait for anything else, because others

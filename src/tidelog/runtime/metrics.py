@@ -29,6 +29,8 @@ from tidelog.runtime.server import Server
 logger = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 5.0
+RESPONSE_TIMEOUT_S = 30.0  # Then a client that does not read is disconnected.
+CONNECTIONS_MAX = 100  # Each needs a file descriptor, which the logs need, too.
 MAX_HEAD_BYTES = 8192
 PARTITIONS_PER_SLICE = 500
 
@@ -195,6 +197,8 @@ class MetricsServer:
         self._registry = CollectorRegistry()
         self._registry.register(collector)
         self._server: asyncio.Server | None = None
+        self._connections = 0
+        self._scrape = asyncio.Lock()  # With thousands of partitions, each takes time and megabytes.
 
     async def listen(self, host: str, port: int) -> None:
         self._server = await asyncio.start_server(self._serve, host or None, port)
@@ -205,20 +209,28 @@ class MetricsServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
         try:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), REQUEST_TIMEOUT_S)
-            writer.write(await self._response(head[:MAX_HEAD_BYTES]))
-            await writer.drain()
+            if self._connections > CONNECTIONS_MAX:
+                return
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
+                writer.write(await self._response(head[:MAX_HEAD_BYTES]))
+                writer.close()
+                await writer.wait_closed()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             pass
         finally:
-            writer.close()
+            self._connections -= 1
+            writer.transport.abort()
 
     async def _response(self, head: bytes) -> bytes:
         words = head.split(None, 2)
         path = words[1].split(b"?")[0] if len(words) > 1 and words[0] == b"GET" else b""
         if path == b"/metrics":
-            text = generate_latest(self._registry) + await self._collector.of_partitions()
+            async with self._scrape:
+                text = generate_latest(self._registry) + await self._collector.of_partitions()
             return _response("200 OK", text, "text/plain; version=0.0.4; charset=utf-8")
         condition = self._collector.condition
         if path == b"/live":

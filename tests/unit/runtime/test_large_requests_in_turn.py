@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tidelog.runtime import handling
+from tidelog.runtime import connection, handling
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.large_requests import HUGE_AT_ONCE, HUGE_BYTES, LARGE_BYTES, LargeRequests
 
@@ -74,7 +74,12 @@ class OneConnection:
         self.connection.connection_made(cast(asyncio.Transport, transport))
 
     def send(self, size: int, correlation_id: int) -> None:
-        frame = pack(">ihhih", size, METADATA, VERSION, correlation_id, -1) + bytes(size - 10)
+        self._send(pack(">ihhih", size, METADATA, VERSION, correlation_id, -1) + bytes(size - 10))
+
+    def send_together(self, *correlation_ids: int) -> None:
+        self._send(b"".join(pack(">ihhih", 10, METADATA, VERSION, each, -1) for each in correlation_ids))
+
+    def _send(self, frame: bytes) -> None:
         while frame:
             buffer = self.connection.get_buffer(-1)
             count = min(len(buffer), len(frame), 4096)
@@ -103,6 +108,36 @@ def one(monkeypatch: pytest.MonkeyPatch) -> Iterator[OneConnection]:
         made = OneConnection(ours, monkeypatch)
         yield made
         made.connection.connection_lost(None)
+
+
+@pytest.fixture
+def slow(one: OneConnection, monkeypatch: pytest.MonkeyPatch) -> OneConnection:
+    """Each request takes as long as those of one connection may take together."""
+    clock = [100.0]
+
+    def handle(broker: Any, request: Any, at: int, context: Any, *rest: Any) -> None:
+        one.handled.append(context.correlation_id)
+        clock[0] += connection.PLAIN_S
+
+    monkeypatch.setattr(connection, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(handling, "handle_plain", handle)
+    return one
+
+
+def test_small_requests_that_take_long_together_are_handled_in_turn(slow: OneConnection) -> None:
+    """Of a thousand in one buffer, others had to wait for all."""
+    slow.send_together(*range(5))
+    handled = []
+    for _ in range(5):
+        handled.append([*slow.handled])
+        slow.turns.run()
+    assert handled == [[0], [0, 1, 2], [0, 1, 2, 3, 4], [*range(5)], [*range(5)]]
+
+
+def test_the_next_ones_are_handled_at_once(slow: OneConnection) -> None:
+    slow.send(20, 1)
+    slow.send(20, 2)
+    assert slow.handled == [1, 2]
 
 
 @pytest.mark.parametrize("size", [2 * LARGE_BYTES, 2 * HUGE_BYTES])

@@ -46,7 +46,7 @@ def _describe(broker: Broker, resource: Any, synonyms: bool, documented: bool) -
         settings = _settings(broker, resource.resource_type, resource.resource_name)
     except TidelogError as refusal:
         return {**response, "error_code": refusal.code, "error_message": refusal.message}
-    keys = resource.configuration_keys
+    keys = frozenset(resource.configuration_keys or ())
     shown = [setting for setting in settings if setting.name in keys] if keys else settings
     return {
         **response,

@@ -3,13 +3,14 @@
 Only the leader knows the progress; other nodes forward the request to it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.requests.quorum_requests import quorum_of
-from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.directory import METADATA_PARTITION
 from tidelog.protocol.messages import Fields
@@ -18,34 +19,44 @@ from tidelog.replication.replica import Role
 from tidelog.services import Services
 
 LISTENER_NAME = "CONTROLLER"
+DESCRIBED_PER_SLICE = 500  # partitions: about 2 ms
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     try:
         quorum = quorum_of(broker)
     except TidelogError as refusal:
         return {"error_code": refusal.code, "error_message": refusal.message}
-    return {
-        "error_code": ErrorCode.NONE,
-        "topics": [
-            {
-                "topic_name": topic.topic_name,
-                "partitions": [
-                    _partition(quorum, broker.services, topic.topic_name, each.partition_index)
-                    for each in topic.partitions
-                ],
-            }
-            for topic in request.topics
-        ],
-        "nodes": [
-            {
-                "node_id": voter.voter_id,
-                "listeners": [{"name": LISTENER_NAME, "host": voter.host, "port": voter.port}],
-            }
-            for voter in quorum.voters.latest
-            if voter.host
-        ],
-    }
+    # Each partition once: a response is a hundred times larger.
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        indexes = (each.partition_index for each in topic.partitions)
+        wanted.setdefault(topic.topic_name, {}).update(dict.fromkeys(indexes))
+    topics: list[Fields] = []
+
+    def describe_each() -> Iterator[None]:
+        for name, indexes in wanted.items():
+            rows: list[Fields] = []
+            topics.append({"topic_name": name, "partitions": rows})
+            for index in indexes:
+                rows.append(_partition(quorum, broker.services, name, index))
+                yield
+
+    def respond() -> Fields:
+        return {"error_code": ErrorCode.NONE, "topics": topics, "nodes": _nodes(quorum)}
+
+    return respond_in_slices(broker.services, describe_each(), DESCRIBED_PER_SLICE, respond)
+
+
+def _nodes(quorum: MetadataQuorum) -> list[Fields]:
+    return [
+        {
+            "node_id": voter.voter_id,
+            "listeners": [{"name": LISTENER_NAME, "host": voter.host, "port": voter.port}],
+        }
+        for voter in quorum.voters.latest
+        if voter.host
+    ]
 
 
 def _partition(quorum: MetadataQuorum, services: Services, name: str, index: int) -> Fields:

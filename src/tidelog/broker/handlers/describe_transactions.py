@@ -16,7 +16,7 @@ DESCRIBED_PER_SLICE = 100  # about 2 ms
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return describe_in_slices(
         broker.services,
-        request.transactional_ids,
+        dict.fromkeys(request.transactional_ids),  # A response may be ten thousand times larger.
         lambda transactional_id: _describe(broker, transactional_id),
         DESCRIBED_PER_SLICE,
         lambda rows: {"transaction_states": rows},

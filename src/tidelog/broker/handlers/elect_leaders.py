@@ -23,7 +23,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     if kind not in (PREFERRED, UNCLEAN):
         return {"error_code": ErrorCode.INVALID_REQUEST}
     everything = request.topic_partitions is None
-    wanted = list(_all(broker.image) if everything else _named(request))
+    wanted = list(dict.fromkeys(_all(broker.image) if everything else _named(request)))
     rules = Rulebook(broker.config)
     decisions = [_decision(rules, topic, index, unclean=kind == UNCLEAN) for topic, index in wanted]
 

@@ -11,20 +11,22 @@ from tidelog.protocol.messages import Fields
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    wanted = [
-        (topic, partition.partition_index, topic_name(broker, topic)[1])
+    # Each partition once: a tombstone is written for it.
+    wanted = {
+        (topic.name, partition.partition_index): error
         for topic in request.topics
+        for error in (topic_name(broker, topic)[1],)
         for partition in topic.partitions
-    ]
-    keys = [(topic.name, index) for topic, index, error in wanted if not error]
+    }
+    keys = [key for key, error in wanted.items() if not error]
 
     def fields(response: list[ErrorCode] | TidelogError) -> Fields:
         if isinstance(response, TidelogError):
             return {"error_code": response.code, "topics": []}
         told = iter(response)
         topics: dict[str, list[Fields]] = {topic.name: [] for topic in request.topics}
-        for topic, index, error in wanted:
-            topics[topic.name].append({"partition_index": index, "error_code": error or next(told)})
+        for (name, index), error in wanted.items():
+            topics[name].append({"partition_index": index, "error_code": error or next(told)})
         return {
             "error_code": ErrorCode.NONE,
             "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],

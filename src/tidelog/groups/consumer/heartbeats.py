@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tidelog import regex
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
-from tidelog.groups.consumer import progress, regex
+from tidelog.groups.consumer import progress
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.partitions import Held, Partitions, within
 from tidelog.groups.consumer.records import CurrentMemberRecord, MemberRecord, RecordKind
-from tidelog.groups.consumer.view import GroupContext
+from tidelog.groups.consumer.view import NO_MATCHES, GroupContext
 from tidelog.groups.consumer.waits import WaitReason
+from tidelog.regex import Matches
 
 JOIN, LEAVE, AWAY = 0, -1, -2
 UNCHANGED = -1
@@ -39,6 +41,7 @@ class Heartbeat(NamedTuple):
     regex: str | None = None
     assignor: str | None = None
     owned: Partitions | None = None
+    matches: Matches = NO_MATCHES  # of topics with regular expressions, as far as they are known
 
     @property
     def asks_for_everything(self) -> bool:

@@ -7,14 +7,14 @@ write fails, the shard is loaded again.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.groups.classic.group import ClassicGroup
 from tidelog.groups.classic.messages import JoinRequest, LeavingMember, SyncRequest
-from tidelog.groups.consumer import classic_members, heartbeats, migration
+from tidelog.groups.consumer import classic_members, heartbeats, migration, subscriptions
 from tidelog.groups.consumer.description import ConsumerGroupDescription, describe
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.heartbeats import JOIN, Heartbeat
@@ -73,7 +73,7 @@ class ConsumerRequests(ShardState):
         self, group_id: str, request: Heartbeat, version: int, waiter: Waiter, now: Now
     ) -> Effects:
         """The response is a HeartbeatResponse."""
-        view = self._view(now)
+        view = self._view(now)._replace(matches=request.matches)
         heartbeats.check(request, version, view.config)
         group, replaced = self._find(group_id, request, view)
         response = heartbeats.heartbeat(group, request, view)
@@ -84,6 +84,12 @@ class ConsumerRequests(ShardState):
         logger.info("group %s uses the consumer protocol now", group_id)
         records = [*replaced.tombstones(), *records]
         return [*replaced.dissolve(now), *self._changed(group, records, waiter, response, view)]
+
+    def names_to_match(self, group_id: str, pattern: str | None) -> Iterator[tuple[str, str]]:
+        """The expressions and topics that a heartbeat will have to match, as far as that is known before."""
+        group = self.groups.get(group_id)
+        known = group if isinstance(group, ConsumerGroup) else ConsumerGroup(group_id)
+        return subscriptions.unmatched(known, pattern, self.topics())
 
     def _find(
         self, group_id: str, request: Heartbeat, view: GroupContext

@@ -5,10 +5,10 @@ ones (a group that reads ``__consumer_offsets`` would read its own commits). The
 group. After a change of the cluster only new topics are matched.
 """
 
+from collections.abc import Iterator
 from hashlib import blake2b
 from uuid import UUID
 
-from tidelog.groups.consumer import regex
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.records import MemberRecord, RecordKind, RegexRecord
 from tidelog.groups.consumer.view import GroupContext, Topics
@@ -36,14 +36,24 @@ def resolve(group: ConsumerGroup, view: GroupContext) -> bool:
     for pattern in sorted(wanted):
         known = group.regexes.get(pattern)
         if known is None:
-            matched = set(regex.matching(pattern, names - INTERNAL_TOPICS))
+            matched = set(view.matches.matching(pattern, names - INTERNAL_TOPICS))
         else:
-            matched = names & set(known.topics) | set(regex.matching(pattern, fresh))
+            matched = names & set(known.topics) | set(view.matches.matching(pattern, fresh))
         topics = tuple(sorted(matched))
         if known is None or known.topics != topics:
             group.put(RecordKind.REGEX, pattern, RegexRecord(topics, group.epoch, view.now.wall_ms))
             changed = True
     return changed
+
+
+def unmatched(group: ConsumerGroup, new: str | None, topics: Topics) -> Iterator[tuple[str, str]]:
+    """What :func:`resolve` will match: expressions and names. ``new``: of a member that is not known yet."""
+    known, seen = [*group.regexes], group.seen_topics
+    if new and new not in known:
+        yield from ((new, name) for name in topics.topics.keys() - INTERNAL_TOPICS)
+    if known and seen is not topics.topics:
+        fresh = topics.topics.keys() - seen.keys() - INTERNAL_TOPICS
+        yield from ((pattern, name) for pattern in known for name in fresh)
 
 
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:

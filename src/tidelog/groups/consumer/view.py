@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sized
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from tidelog import regex
 from tidelog.config import BrokerConfig, GroupConfig
 from tidelog.groups.effects import Now
 
@@ -39,12 +40,14 @@ class NoTopics:
 
 
 NO_TOPICS = NoTopics()
+NO_MATCHES = regex.Matches()  # stays empty
 
 
 class GroupContext(NamedTuple):
     now: Now
     topics: Topics
     config: BrokerConfig
+    matches: regex.Matches = NO_MATCHES
 
     def group_config(self, group_id: str) -> GroupConfig:
         return GroupConfig.resolve(self.topics.group_configs.get(group_id, {}), self.config)

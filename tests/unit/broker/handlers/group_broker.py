@@ -1,5 +1,7 @@
 """A broker that coordinates groups."""
 
+from typing import Any
+
 from unit.broker.fakes import FakeBroker
 
 OFFSETS = "__consumer_offsets"
@@ -15,3 +17,18 @@ def group_broker() -> FakeBroker:
     broker.create("t", 2)
     broker.call("find_coordinator", key_type=0, coordinator_keys=["g"])
     return broker
+
+
+def commit(
+    broker: FakeBroker, version: int = 9, topics: list[dict[str, Any]] | None = None, **more: Any
+) -> Any:
+    partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": 2}
+    fields = {
+        "group_id": "g",
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "retention_time": -1,
+        "topics": topics or [{"name": "t", "partitions": [{**partition, "committed_metadata": "m"}]}],
+        **more,
+    }
+    return broker.call("offset_commit", version, **fields)

@@ -79,3 +79,12 @@ class TestDescribeTopicPartitions:
     def test_a_cursor_that_cannot_be(self, three: FakeBroker) -> None:
         answer = self.page(three, cursor={"topic_name": "b", "partition_index": -1})
         assert codes(answer.topics) == [("b", ErrorCode.INVALID_REQUEST)]
+
+    def test_a_topic_that_is_deleted_between_two_pages(self, three: FakeBroker) -> None:
+        """The next topic lost its first partitions."""
+        first = self.page(three, 1, names=("a", "b"))
+        assert self.shown(first) == [("a", [0])]
+        three.call("delete_topics", topics=[{"name": "a"}])
+        cursor = {"topic_name": first.next_cursor.topic_name, "partition_index": 1}
+        second = self.page(three, cursor=cursor, names=("a", "b"))
+        assert self.shown(second) == [("a", []), ("b", [0, 1, 2])]

@@ -9,7 +9,7 @@ from tidelog.broker.future import Future
 from tidelog.controller.records import BrokerRegistered, PartitionChanged
 from tidelog.errors import ErrorCode
 from unit.broker.fakes import ME, FakeBroker, value_of
-from unit.broker.handlers.group_broker import OFFSETS, group_broker
+from unit.broker.handlers.group_broker import OFFSETS, commit, group_broker
 
 
 @pytest.fixture
@@ -43,21 +43,6 @@ def sync(broker: FakeBroker, answer: Any, version: int = 5, **more: Any) -> Any:
             "protocol_type": "consumer", "protocol_name": "range", "assignments": assignments, **more,
         }
     )  # fmt: skip
-
-
-def commit(
-    broker: FakeBroker, version: int = 9, topics: list[dict[str, Any]] | None = None, **more: Any
-) -> Any:
-    partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": 2}
-    fields = {
-        "group_id": "g",
-        "generation_id_or_member_epoch": -1,
-        "member_id": "",
-        "retention_time": -1,
-        "topics": topics or [{"name": "t", "partitions": [{**partition, "committed_metadata": "m"}]}],
-        **more,
-    }
-    return broker.call("offset_commit", version, **fields)
 
 
 def codes(answer: Any) -> list[int]:

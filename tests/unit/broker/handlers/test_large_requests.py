@@ -5,12 +5,14 @@ from io import BytesIO
 import pytest
 
 from tidelog.broker.registry import SERVED
+from tidelog.errors import ErrorCode
 from tidelog.protocol import fetch, messages, produce
 from tidelog.protocol.kio_import import entity_writer
 from tidelog.protocol.messages import entity_builder
 from tidelog.protocol.own_schemas import load_request_schema
 from tidelog.protocol.wire import ELEMENTS_MAX, INT32, Malformed
 from unit.broker.fakes import FakeBroker
+from unit.broker.handlers.group_broker import commit, group_broker
 
 LIST_OFFSETS, FIND_COORDINATOR = 2, 10
 FEW = 100
@@ -30,6 +32,71 @@ def test_a_topics_settings_are_described_once(broker: FakeBroker) -> None:
     other = {**topic, "configuration_keys": ("retention.ms",)}
     answer = broker.call("describe_configs", resources=[topic, other, topic, other])
     assert [len(result.configs) > 1 for result in answer.results] == [True, False]
+
+
+def test_groups_are_described_once() -> None:
+    broker = group_broker()
+    names = ["g", "h", "g", "g"]
+    for answer in (
+        broker.call("describe_groups", groups=names),
+        broker.call("consumer_group_describe", group_ids=names),
+    ):
+        assert [each.group_id for each in answer.groups] == ["g", "h"]
+
+
+def test_transactions_are_described_once(broker: FakeBroker) -> None:
+    answer = broker.call("describe_transactions", transactional_ids=["x", "y", "x"])
+    assert [each.transactional_id for each in answer.transaction_states] == ["x", "y"]
+
+
+def test_producers_of_a_partition_are_described_once(broker: FakeBroker) -> None:
+    broker.create("t", 2)
+    topics = [{"name": "t", "partition_indexes": indexes} for indexes in ([1, 1, 0], [0, 1])]
+    (topic,) = broker.call("describe_producers", topics=topics).topics
+    assert [each.partition_index for each in topic.partitions] == [1, 0]
+
+
+def test_all_offsets_of_a_group_are_told_once() -> None:
+    """1,000 times a group with 1,000 offsets held the event loop for seconds."""
+    broker = group_broker()
+    assert commit(broker).topics[0].partitions[0].error_code == 0
+    wanted = [{"group_id": name, "topics": None} for name in ("g", "h", "g", "g")]
+    answer = broker.call("offset_fetch", 8, groups=wanted)
+    told = [(each.group_id, each.error_code, len(each.topics)) for each in answer.groups]
+    refused = ("g", ErrorCode.INVALID_REQUEST, 0)
+    assert told == [("g", 0, 1), ("h", 0, 0), refused, refused]
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_an_offset_is_told_once(version: int) -> None:
+    """Its metadata are larger than its partition in the request."""
+    broker = group_broker()
+    commit(broker)
+    topics = [{"name": "t", "partition_indexes": indexes} for indexes in ([0, 0, 1], [1, 0])]
+    group = {"group_id": "g", "topics": topics}
+    answer = broker.call("offset_fetch", version, **(group if version < 8 else {"groups": [group]}))
+    told = answer.topics if version < 8 else answer.groups[0].topics
+    assert [[each.partition_index for each in topic.partitions] for topic in told] == [[0, 1], []]
+
+
+def test_an_offset_is_deleted_once() -> None:
+    broker = group_broker()
+    commit(broker)
+    topics = [{"name": "t", "partitions": [{"partition_index": 0}] * 3}] * 2
+    (topic,) = broker.call("offset_delete", group_id="g", topics=topics).topics
+    assert [(each.partition_index, each.error_code) for each in topic.partitions] == [(0, 0)]
+
+
+def test_a_marker_is_written_once(broker: FakeBroker) -> None:
+    """An administrator's is always written, and one request could write 90,000 of them."""
+    broker.create("t")
+    marker = {
+        "producer_id": 7, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0,
+        "topics": [{"name": "t", "partition_indexes": [0, 0, 0]}],
+    }  # fmt: skip
+    (told,) = broker.call("write_txn_markers", 1, markers=[marker]).markers
+    assert {each.error_code for each in told.topics[0].partitions} == {0}
+    assert broker.partition("t", 0).log.end_offset == 1
 
 
 def encoded(api_key: int, values: dict[str, object]) -> memoryview:

@@ -8,13 +8,18 @@ import pytest
 
 from tidelog.broker.future import Future
 from tidelog.broker.handlers import (
+    add_partitions_to_txn,
     delete_records,
     describe_configs,
     describe_log_dirs,
+    describe_topic_partitions,
+    list_groups,
     list_offsets,
     metadata,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
+    write_txn_markers,
 )
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests import deciding, submission
@@ -63,6 +68,11 @@ def many(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
         (metadata, "DESCRIBED_PER_SLICE"),
         (submission, "DECIDED_PER_SLICE"),
         (produce, "APPENDED_PER_SLICE"),
+        (add_partitions_to_txn, "ADDED_PER_SLICE"),
+        (describe_topic_partitions, "DESCRIBED_PER_SLICE"),
+        (list_groups, "LISTED_PER_SLICE"),
+        (offset_fetch, "FETCHED_PER_SLICE"),
+        (write_txn_markers, "WRITTEN_PER_SLICE"),
     ):
         monkeypatch.setattr(module, name, 3)
     broker.create("t", COUNT)
@@ -75,6 +85,14 @@ def steps(done: list[int], count: int, broken: int = -1) -> Iterator[None]:
             raise ValueError(number)
         done.append(number)
         yield
+
+
+def in_several_slices(broker: FakeBroker, pending: Future[Any]) -> Any:
+    assert not pending.is_complete
+    broker.services.settle()
+    told: list[Any] = []
+    pending.then(told.append)
+    return told[0]
 
 
 class TestSlices:
@@ -163,6 +181,47 @@ class TestHandlers:
         pending.then(told.append)
         (topic,) = told[0].topics
         assert (topic.name, len(topic.partitions)) == ("t", COUNT)
+
+    def test_pages_of_topics(self, many: FakeBroker) -> None:
+        names = [{"name": name} for name in ("a", "b", "c", "d", "t", "u")]
+        pending = many.begin("describe_topic_partitions", topics=names, response_partition_limit=COUNT)
+        answer = in_several_slices(many, pending)
+        assert [len(topic.partitions) for topic in answer.topics] == [0, 0, 0, 0, COUNT]
+        assert answer.next_cursor.topic_name == "u"
+
+    def test_offsets_of_groups(self, many: FakeBroker) -> None:
+        groups = [{"group_id": str(number), "topics": None} for number in range(COUNT)]
+        answer = in_several_slices(many, many.begin("offset_fetch", 8, groups=groups))
+        assert [each.group_id for each in answer.groups] == [str(number) for number in range(COUNT)]
+
+    def test_groups(self, many: FakeBroker) -> None:
+        many.call("find_coordinator", key_type=0, coordinator_keys=["g"])
+        offset = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
+        for number in range(COUNT):
+            many.call(
+                "offset_commit", 8, group_id=f"g{number}", generation_id_or_member_epoch=-1, member_id="",
+                topics=[{"name": "t", "partitions": [offset]}],
+            )  # fmt: skip
+        answer = in_several_slices(many, many.begin("list_groups", 5))
+        assert sorted(each.group_id for each in answer.groups) == [f"g{number}" for number in range(COUNT)]
+
+    def test_markers(self, many: FakeBroker) -> None:
+        marker = {
+            "producer_id": 7, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0,
+            "topics": [{"name": "t", "partition_indexes": [*range(COUNT)]}],
+        }  # fmt: skip
+        (told,) = in_several_slices(many, many.begin("write_txn_markers", 1, markers=[marker])).markers
+        assert [each.error_code for each in told.topics[0].partitions] == [0] * COUNT
+
+    def test_partitions_of_transactions(self, many: FakeBroker) -> None:
+        one = {"producer_id": 7, "producer_epoch": 0, "verify_only": True}
+        items = [
+            {**one, "transactional_id": str(number), "topics": [{"name": "t", "partitions": [0]}]}
+            for number in range(COUNT)
+        ]
+        answer = in_several_slices(many, many.begin("add_partitions_to_txn", 4, transactions=items))
+        told = [each.transactional_id for each in answer.results_by_transaction]
+        assert told == [str(number) for number in range(COUNT)]
 
     def test_decisions(self, many: FakeBroker) -> None:
         wanted = [

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from tidelog import regex
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.consumer import regex
 from tidelog.groups.consumer.heartbeats import LEAVE
 from unit.groups.consumer.consumer_world import Client, World, settle
 
