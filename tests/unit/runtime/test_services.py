@@ -1,6 +1,8 @@
 """Slices of long work: one after another, so that together they do not hold the event loop either."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -65,3 +67,20 @@ def test_a_slice_that_fails_does_not_stop_the_others() -> None:
         return done
 
     assert asyncio.run(main()) == ["ValueError", "a", "ValueError", "b"]
+
+
+def test_a_suspended_machine_counts_the_time() -> None:
+    """The kernel shows a process in its own time namespace what one sees after a suspension: more time since
+    boot than the monotonic clock counted.
+    """
+    program = (
+        "import asyncio, time; from tidelog.runtime.services import LoopServices; "
+        "print(LoopServices(asyncio.new_event_loop()).uptime_ms() / 1000 - time.monotonic())"
+    )
+    suspended_s = 1_000_000
+    command = ["unshare", "--time", "--boottime", str(suspended_s), sys.executable, "-c", program]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no time namespaces here: {error}")
+    assert float(done.stdout) > suspended_s - 10
