@@ -18,8 +18,8 @@ COMPUTERS = 2  # threads; Python runs one at a time, but long work must not dela
 GIVE_WAY_S = 0.001  # pause of a computing thread, because Python runs one thread at a time
 SLICES_S = 0.004  # of long work, before something new is read
 
-# Goes on while the machine is suspended, unlike the monotonic clock of Linux: a leader whose laptop or virtual
-# machine wakes up must not believe in the session that it had before. Elsewhere the monotonic clock is the best.
+# Goes on while the machine is suspended, unlike the monotonic clock of Linux: a leader whose laptop or
+# virtual machine wakes up must not believe in the session that it had before.
 UPTIME_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
