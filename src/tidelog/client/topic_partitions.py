@@ -11,7 +11,7 @@ from tidelog.client.messages import TopicMetadata
 from tidelog.client.messages_by_id import id_text
 from tidelog.client.reader import Reader, compact_string
 
-DESCRIBE_TOPIC_PARTITIONS, VERSION = 75, 0
+VERSION = 0
 PAGE_PARTITIONS = 2000
 
 _INT32 = struct.Struct(">i")

@@ -66,14 +66,16 @@ class BrokerWatch:
 
     async def _pulse(self) -> None:
         link = Link(self.address, PULSE_TIMEOUT_S)
+        has_answered = False
         while True:
             begun_s = time.monotonic()
             try:
                 await self._board.in_thread(offsets.pulse, link)
+                has_answered = True
                 self._board.pulse(self._broker, True)
             except OSError as error:
                 link.close()
-                self._board.pulse(self._broker, False, words_of(error))
+                self._board.pulse(self._broker, False, words_of(error, has_answered=has_answered))
             await asyncio.sleep(max(PULSE_S - (time.monotonic() - begun_s), 0.02))
 
     async def _ends(self) -> None:

@@ -2,6 +2,8 @@
 
 import time
 
+from tidelog.client.errors import UnlikelyResponse
+
 PULSE_S = 0.25
 # For so long after a broker stopped answering everything is asked often.
 BURST_S = 5.0
@@ -19,12 +21,14 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def words_of(error: OSError) -> str:
-    """Why a broker does not answer, in words without a full stop."""
+def words_of(error: OSError, *, has_answered: bool = False) -> str:
+    """Why a broker does not answer, in words without a full stop. One that has answered before has the right
+    security protocol.
+    """
     if isinstance(error, ConnectionRefusedError):
         return "connections to it are refused, its process has ended"
     if isinstance(error, TimeoutError):
         return "it accepts no question or gives no answer in time"
-    if isinstance(error, ConnectionResetError):
+    if isinstance(error, ConnectionResetError) or (has_answered and isinstance(error, UnlikelyResponse)):
         return "it closed the connection"
     return str(error).rstrip(".")

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from tidelog.page.facts import Facts
-from tidelog.planner.faults import NONE, Faults, Placement, brokers_named, listed
+from tidelog.planner.faults import NONE, Faults, Placement, listed
 from tidelog.planner.model import Outcome, outcome
 from tidelog.planner.promises import Terms, heading_of, losses
 from tidelog.planner.terms import terms_of_settings
@@ -18,6 +18,7 @@ from tidelog.planner.what_if import Live, Place, leader_first, now, with_more
 
 DEATHS_MAX = 3  # more at once are not looked for
 NAMED_MAX = 4  # sets of brokers that a sentence names
+COUNTS = {2: "Two", 3: "Three"}
 
 OK, WARN, BAD = "ok", "warn", "bad"
 
@@ -159,14 +160,14 @@ def _stops(what: str, how: str, stopped: int, partitions: int, limit: Limit) -> 
 
 def _threat(what: str, limit: Limit) -> str:
     if limit.deaths > DEATHS_MAX:
-        return f"Any {DEATHS_MAX} more brokers may die without stopping {what}."
-    more = "One more death stops" if limit.deaths == 1 else f"{limit.deaths} more deaths stop"
+        return f"{COUNTS[DEATHS_MAX]} more deaths, whichever they are, do not stop {what}."
+    more = "One more death stops" if limit.deaths == 1 else f"{COUNTS[limit.deaths]} more deaths stop"
     return f"{more} {what}: {_named(limit.sets)}."
 
 
 def _named(sets: Sequence[tuple[int, ...]]) -> str:
     if len(sets[0]) == 1:
-        return f"that of {brokers_named(each[0] for each in sets)}".replace(" and ", " or ")
+        return f"that of broker {listed([each[0] for each in sets], 'or')}"
     shown = [listed(each) for each in sets[:NAMED_MAX]]
     return f"brokers {'; '.join(shown)}{'; and other sets' if len(sets) > NAMED_MAX else ''}"
 

@@ -27,6 +27,7 @@ from tidelog.page.pace import BURST_PAUSE_S, BURST_S, PULSE_S, now_ms, pause_s, 
 from tidelog.page.rates import Histories
 from tidelog.page.state import Builder, State, changes
 from tidelog.planner.terms import DECIDING
+from tidelog.types import NO_BROKER
 
 logger = logging.getLogger(__name__)
 
@@ -170,8 +171,10 @@ class Watcher:
                 seen = await self.in_thread(cluster_questions.look, link, before)
             except OSError as error:
                 logger.debug("%s:%s does not describe the cluster: %s", *link.address, error)
+                self._failed(link.address, error)
                 link.close()
                 link = None
+                await asyncio.sleep(BURST_PAUSE_S)
                 continue
             self._cluster_seen(seen)
             least_s = BURST_PAUSE_S if self.in_burst else CLUSTER_S
@@ -186,9 +189,14 @@ class Watcher:
                 return link
             except OSError as error:
                 link.close()
-                if self.facts.cluster is None:
-                    self.facts.pulses[-1] = Pulse(False, f"{address[0]}:{address[1]}: {words_of(error)}")
+                self._failed(address, error)
         return None
+
+    def _failed(self, address: Address, error: OSError) -> None:
+        """Before any broker has told what there is, people are told why."""
+        if self.facts.cluster is None:
+            self.facts.pulses[NO_BROKER] = Pulse(False, f"{address[0]}:{address[1]}: {words_of(error)}")
+            self.changed()
 
     def _candidates(self) -> list[Address]:
         cluster, away = self.facts.cluster, self.facts.away()
@@ -210,7 +218,7 @@ class Watcher:
             }
             seen = seen._replace(topics=topics)
             self.tell(story.cluster_changed(before, seen, self.facts.silent()))
-        self.facts.pulses.pop(-1, None)
+        self.facts.pulses.pop(NO_BROKER, None)
         if before != seen:
             self.facts.cluster = seen
             self.changed()

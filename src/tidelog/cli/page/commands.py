@@ -10,6 +10,7 @@ from tidelog.cli.reach import addresses_of
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
+LINE = "page "  # What the line with the address begins with.
 
 
 def page(
@@ -38,5 +39,5 @@ def page(
             f"The page cannot listen on port {port}: {(error.strerror or str(error)).lower()}; choose "
             "another one with --port."
         ) from None
-    print(f"page http://{HOST}:{listener.getsockname()[1]}/", flush=True)
+    print(f"{LINE}http://{HOST}:{listener.getsockname()[1]}/", flush=True)
     serve(addresses, listener)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from tidelog.client import messages
 from tidelog.client.apis import Api
 from tidelog.client.topic_partitions import (
-    DESCRIBE_TOPIC_PARTITIONS,
     VERSION,
     TopicSeen,
     joined,
@@ -53,14 +52,14 @@ def _quorum(link: Link, before: Quorum) -> Quorum:
 
 
 def _topics(link: Link) -> Mapping[str, TopicSeen]:
-    if not link.serves(DESCRIBE_TOPIC_PARTITIONS, VERSION):
+    if not link.serves(Api.DESCRIBE_TOPIC_PARTITIONS, VERSION):
         body = messages.metadata_request(None)
         found = messages.metadata(link.call(Api.METADATA, messages.METADATA_VERSION, body)).topics
         return {name: of_metadata(topic) for name, topic in sorted(found.items()) if not topic.error}
     pages = []
     cursor = None
     while True:
-        page, cursor = parse(link.call(DESCRIBE_TOPIC_PARTITIONS, VERSION, request(cursor)))
+        page, cursor = parse(link.call(Api.DESCRIBE_TOPIC_PARTITIONS, VERSION, request(cursor)))
         pages.append(page)
         if cursor is None:
             return dict(sorted(joined(pages).items()))

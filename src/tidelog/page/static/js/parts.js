@@ -28,9 +28,11 @@ export function isAway(broker) {
 }
 
 /** What a replica of a partition is doing: leader, insync, behind, away or failed. */
-export function replicaState(partition, replica) {
-  const [leader, , inSync] = partition;
-  if (isAway(replica)) return replica === leader ? "lost" : "away";
+export function replicaState(topic, index, replica) {
+  const [leader, replicas, inSync] = topic.partitions[index];
+  // A primary stays one while it is down; of other modes the broker that the metadata name leads.
+  const leads = leader < 0 && topic.mode === "primary-backup" ? replicas[0] : leader;
+  if (isAway(replica)) return replica === leads ? "lost" : "away";
   if (replica === leader) return "leader";
   return inSync.includes(replica) ? "insync" : "behind";
 }
@@ -38,16 +40,15 @@ export function replicaState(partition, replica) {
 export const isLeaderless = (partition) => partition[0] < 0 || isAway(partition[0]);
 
 export function replicaWords(topic, index, replica) {
-  const partition = topic.partitions[index];
   const lag = get(`l/${topic.name}`)?.[index]?.[replica];
   const words = {
     leader: topic.mode === "primary-backup" ? "primary" : "leader",
     insync: "in sync",
     behind: lag ? `behind by ${count(lag)} records` : "not in sync",
     away: "on a broker that is down",
-    lost: "leader, but its broker is down",
+    lost: topic.mode === "primary-backup" ? "primary, but its broker is down" : "leader, but its broker is down",
   };
-  return words[replicaState(partition, replica)];
+  return words[replicaState(topic, index, replica)];
 }
 
 /** A line of values; no axis, for a trend beside a number. */

@@ -180,7 +180,7 @@ function brokerCell(name, broker, cells) {
     const tally = { leader: 0, insync: 0, behind: 0, away: 0, lost: 0 };
     keyed(strip, indexes, () => h("i"), (cell, index) => {
       const partition = topic.partitions[index];
-      const state = replicaState(partition, broker);
+      const state = replicaState(topic, index, broker);
       tally[state] += 1;
       const kind = `cell ${state}${isLeaderless(partition) && state !== "lost" ? " leaderless" : ""}`;
       if (cell.className !== kind) {

@@ -152,17 +152,17 @@ function partitionTable(root, name, details, isAll, all) {
 
 function partitionRow(index) {
   const leader = h("td");
-  const replicas = h("td", { class: "chips" });
+  const replicas = h("div", { class: "chips" });
   const begins = h("td", { class: "number" });
   const ends = h("td", { class: "number moving" });
   const size = h("td", { class: "number" });
-  const row = h("tr", {}, h("th", { scope: "row", class: "number" }, String(index)), leader, replicas, begins, ends, size);
+  const row = h("tr", {}, h("th", { scope: "row", class: "number" }, String(index)), leader, h("td", {}, replicas), begins, ends, size);
   row.show = (topic, at, mode, begin, end, sizes) => {
     const partition = topic.partitions[at];
     row.className = `${mode}${isLeaderless(partition) ? " leaderless" : ""}`;
-    say(leader, partition[0] < 0 ? "none" : isLeaderless(partition) ? `broker ${partition[0]}, which is down` : `broker ${partition[0]}`);
+    say(leader, partition[0] < 0 ? (topic.mode === "primary-backup" ? `broker ${partition[1][0]}, which is down` : "none") : isLeaderless(partition) ? `broker ${partition[0]}, which is down` : `broker ${partition[0]}`);
     keyed(replicas, partition[1], (replica) => h("span", { class: "chip" }, h("i"), h("span", {}, String(replica)), h("small")), (chip, replica) => {
-      const state = replicaState(partition, replica);
+      const state = replicaState(topic, at, replica);
       chip.firstChild.className = `cell ${state}`;
       say(chip.firstChild, state === "leader" ? topic.letter : state === "lost" ? "×" : "");
       const words = replicaWords(topic, at, replica);
