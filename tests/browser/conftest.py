@@ -8,16 +8,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.remote.webdriver import WebDriver
 
 from tidelog.lab.local.broker import free_port
 from tidelog.testing import Cluster, running_cluster
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WITHIN_S = 20.0
@@ -67,8 +66,6 @@ def until(condition: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("page"), 3) as cluster:
-        for broker in cluster:
-            broker.settings.setdefault("http.port", 0)
         yield cluster
 
 
@@ -82,7 +79,7 @@ def page(cluster: Cluster) -> Iterator[PageProcess]:
 class Browser:
     """Chromium, with what the tests ask of it."""
 
-    def __init__(self, driver: WebDriver, address: str) -> None:
+    def __init__(self, driver: "WebDriver", address: str) -> None:
         self.driver = driver
         self._address = address
 
@@ -125,11 +122,16 @@ class Browser:
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+def driver(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[WebDriver]":
     binary = next(filter(None, map(shutil.which, BROWSERS)), None)
     service = shutil.which("chromedriver")
     if binary is None or service is None:
         pytest.skip("there is no Chromium with its driver; on Debian: apt install chromium chromium-driver")
+    # Here, because it takes a while, and the tests of other directories do not need it.
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
     options = Options()
     options.binary_location = binary
     profile: Path = tmp_path_factory.mktemp("profile")
@@ -142,7 +144,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
 
 
 @pytest.fixture
-def browser(driver: WebDriver, page: PageProcess) -> Iterator[Browser]:
+def browser(driver: "WebDriver", page: PageProcess) -> Iterator[Browser]:
     browser = Browser(driver, page.address)
     browser.driver.get_log("browser")  # type: ignore[no-untyped-call]  # what an earlier test left
     yield browser

@@ -10,7 +10,7 @@ from browser.conftest import Browser, PageProcess, start_page, until
 from tidelog.cli.app import run
 from tidelog.testing import Cluster
 
-pytestmark = [pytest.mark.interop, pytest.mark.not_kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m'\"&"
 LARGE_BYTES = 5_000_000

@@ -99,9 +99,30 @@ export function connect() {
   source.onerror = () => {
     setStatus("lost");
     // A browser gives up after some answers; the page may be back any moment.
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 1000);
+    if (source?.readyState === EventSource.CLOSED) setTimeout(connect, 1000);
   };
 }
+
+// A browser has six connections for all pages of one address. A page that is left, or not looked at for a
+// while, gives its own back.
+const HIDDEN_MS = 10000;
+let hiding = null;
+
+function disconnect() {
+  source?.close();
+  source = null;
+  setStatus("connecting");
+}
+
+addEventListener("pagehide", disconnect);
+addEventListener("pageshow", (event) => {
+  if (event.persisted) connect();
+});
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiding);
+  if (document.hidden) hiding = setTimeout(disconnect, HIDDEN_MS);
+  else if (!source) connect();
+});
 
 setInterval(() => {
   if (store.status === "live" && Date.now() - heardAt > SILENT_MS) {

@@ -67,7 +67,7 @@ export function topic(root, [name]) {
     if (tab === "settings") panel = settingsTable(content, () => details.settings);
     if (tab === "producers") panel = producerTable(content, () => details.producers);
     panel?.update?.();
-    if (tab !== "messages") poll(true);
+    poll(true);
   }
 
   function update(keys) {
@@ -116,7 +116,6 @@ export function topic(root, [name]) {
     ticks += 1;
     if (get(`t/${name}`)) poll(ticks % (MORE_MS / POLL_MS) === 0 && tab !== "messages");
   }, POLL_MS);
-  poll(true);
 
   return {
     update,
