@@ -113,7 +113,7 @@ def test_groups_with_their_lag(browser: Browser, cluster: Cluster) -> None:
     consumer.subscribe(["payments"])
     message = until(lambda: consumer.poll(0.2))
     assert message.error() is None
-    consumer.commit(message, asynchronous=False)
+    consumer.commit(message=message, asynchronous=False)
     browser.open("/groups")
     browser.sees(".list tbody", "<img src=x onerror=alert(1)>")
     browser.sees(".list tbody", "299")
@@ -171,14 +171,14 @@ def test_a_thousand_partitions(browser: Browser, cluster: Cluster) -> None:
 
 def test_phone_width_needs_no_sideways_scrolling(browser: Browser) -> None:
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
-    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)  # type: ignore[attr-defined]
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
         for path in ("/", "/topics", "/topic/orders", "/groups", "/timeline", "/what-if"):
             browser.open(path)
             until(lambda: browser.count("h1"))
             assert browser.run("return document.documentElement.scrollWidth") <= 390, path
     finally:
-        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})  # type: ignore[attr-defined]
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_two_browsers_one_of_which_goes_away(browser: Browser) -> None:

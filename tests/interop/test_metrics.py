@@ -1,5 +1,6 @@
 """What a broker tells Prometheus, asked over HTTP as a scraper does."""
 
+import json
 import os
 import signal
 import socket
@@ -47,8 +48,15 @@ def test_metrics(address: tuple[str, str]) -> None:
         "tidelog_leader_partitions 1.0", "tidelog_leaderless_partitions 0.0", "tidelog_failed_logs 0.0",
         "tidelog_under_replicated_partitions 0.0", "tidelog_below_minimum_partitions 0.0",
         "tidelog_broker_session 1.0", "tidelog_controller_active 1.0", "tidelog_disk_free_bytes",
+        "tidelog_memory_bytes",
     ):  # fmt: skip
         assert name in text
+
+
+def test_figures_of_the_process_reset_nothing(address: tuple[str, str]) -> None:
+    found = json.loads(urllib.request.urlopen(f"{address[1]}/process", timeout=10).read())
+    assert found.keys() == {"cpu_seconds", "memory_bytes", "requests", "connections", "loop_lag_seconds"}
+    assert 10_000_000 < found["memory_bytes"] < 1_000_000_000
 
 
 @pytest.mark.parametrize("path", ["health", "ready", "live"])

@@ -156,7 +156,11 @@ def _event(topic: str, same: _Same, where: str, gone: frozenset[int]) -> Event:
 
 def _leader_event(topic: str, name: str, old: int, new: int, gone: frozenset[int]) -> Event:
     if new == NO_LEADER:
-        why = f": broker {old} is down, and no replica may take over" if old in gone else ""
+        why = (
+            f": broker {old} is down, and no replica may take over"
+            if old in gone
+            else f" for now: the others have lost touch with broker {old}"
+        )
         return Event("leader", "bad", f"{name} has no leader{why}.", (old,), topic)
     if old == NO_LEADER:
         return Event("leader", "ok", f"Broker {new} leads {name}, which had no leader.", (new,), topic)

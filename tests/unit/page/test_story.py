@@ -41,6 +41,9 @@ def test_a_primary_that_is_down_and_returns() -> None:
     assert texts(cluster_changed(there, gone, frozenset({1}))) == [
         "orders-0 has no leader: broker 1 is down, and no replica may take over."
     ]
+    assert texts(cluster_changed(there, gone, NOBODY)) == [
+        "orders-0 has no leader for now: the others have lost touch with broker 1."
+    ]
     assert texts(cluster_changed(gone, there, NOBODY)) == ["Broker 1 leads orders-0, which had no leader."]
 
 

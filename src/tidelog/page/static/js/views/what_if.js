@@ -41,6 +41,7 @@ export function whatIf(root) {
     const element = h("div", { class: "fault-broker" }, toggle, select);
     element.show = (broker, fault) => {
       attribute(element, "data-fault", fault || null);
+      attribute(element, "data-now", broker.state === "up" ? null : broker.state);
       attribute(toggle, "aria-pressed", String(Boolean(fault)));
       if (select.value !== fault) select.value = fault;
       const now = { up: "", fenced: "fenced now", silent: "down now" }[broker.state];
@@ -74,9 +75,9 @@ export function whatIf(root) {
 
   function show(found) {
     say(summary, chosen.size || found.topics.some((each) => each.writes_stopped) ? found.summary : "Nothing fails. Choose a fault.");
-    const stops = found.topics.some((each) => each.writes_stop || each.reads_stop || each.writes_stopped || each.reads_stopped);
-    const loses = found.topics.some((each) => each.may_lose);
-    attribute(summary, "data-level", loses || stops ? "bad" : "ok");
+    const stops = found.topics.some((each) => each.writes_stop || each.reads_stop || each.may_lose);
+    const stopped = found.topics.some((each) => each.writes_stopped || each.reads_stopped);
+    attribute(summary, "data-level", stops ? "bad" : stopped ? "warn" : "ok");
     const by = new Map(found.topics.map((each) => [each.name, each]));
     keyed(body, [...by.keys()], (name) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: "slot" }), topicLink(name)), h("td"), h("td"), h("td")), (row, name) => {
       const each = by.get(name);
