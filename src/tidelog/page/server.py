@@ -24,6 +24,7 @@ VIEWS = ("/", "/topics", "/topic/{name}", "/groups", "/group", "/timeline", "/wh
 """Paths that a person sees in the address bar: all of them are the same document."""
 
 SHUTDOWN_S = 1
+BACKLOG = 128
 
 
 class Unusable(Exception):
@@ -218,6 +219,8 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # Connections are accepted from now on: the address is printed before the server runs.
+        listener.listen(BACKLOG)
     except OSError:
         listener.close()
         raise
