@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 SWITCHES = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",

@@ -105,6 +105,13 @@ def _not_seen(facts: Facts) -> dict[str, Any]:
 # --- brokers ------------------------------------------------------------------------------------------------
 
 
+def state_of(broker: BrokerSeen, pulse: Pulse) -> dict[str, str]:
+    return {
+        "state": SILENT if not pulse.answers else FENCED if broker.fenced else UP,
+        "reason": pulse.reason,
+    }
+
+
 def _broker(facts: Facts, broker: BrokerSeen, tally: Tally) -> dict[str, Any]:
     number = broker.broker
     pulse = facts.pulses.get(number, Pulse(True))
@@ -115,8 +122,7 @@ def _broker(facts: Facts, broker: BrokerSeen, tally: Tally) -> dict[str, Any]:
         "id": number,
         "address": f"{broker.host}:{broker.port}" if broker.host else "",
         "rack": broker.rack,
-        "state": SILENT if not pulse.answers else FENCED if broker.fenced else UP,
-        "reason": pulse.reason,
+        **state_of(broker, pulse),
         "controller": ACTIVE if number == quorum.leader else VOTER if number in quorum.voters else "",
         "leads": tally.leads,
         "replicas": tally.replicas,

@@ -25,7 +25,7 @@ from tidelog.page.facts import ClusterSeen, Facts, Pulse, Quorum, Settings, with
 from tidelog.page.failover import Failover
 from tidelog.page.pace import BURST_PAUSE_S, BURST_S, PULSE_S, now_ms, pause_s, words_of
 from tidelog.page.rates import Histories
-from tidelog.page.state import Builder, State, changes
+from tidelog.page.state import Builder, State, changes, state_of
 from tidelog.planner.terms import DECIDING
 from tidelog.types import NO_BROKER
 
@@ -133,12 +133,23 @@ class Watcher:
         after = Pulse(answers, reason, now_ms())
         self.facts.pulses[broker] = after
         self.tell(story.pulse_changed(broker, before, after))
+        self._show_at_once(broker)
         if not answers and (before is None or before.answers):
             self.facts.figures.pop(broker, None)
             self._burst_until_s = time.monotonic() + BURST_S
             if before is not None:
                 self._failover = Failover(broker, now_ms(), self.facts.cluster)
         self.changed()
+
+    def _show_at_once(self, broker: int) -> None:
+        """Before anything is derived for its partitions, which takes a moment if there are ten thousand."""
+        key, cluster = f"b/{broker}", self.facts.cluster
+        if key not in self.state or cluster is None or broker not in cluster.brokers:
+            return
+        pulse = self.facts.pulses[broker]
+        value = self.state[key] | state_of(cluster.brokers[broker], pulse)
+        self.state = self.state | {key: value}
+        self._send({"changes": {key: value}})
 
     def grown(self, broker: int, partitions: Iterable[TopicPartition]) -> None:
         if self._failover is not None:
