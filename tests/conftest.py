@@ -6,6 +6,7 @@ together, too, because they share a session, which takes seconds to start and a 
 """
 
 import gc
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["pytester"]
 
+# The clusters of tests have no page, which would cost each of them a process. tests/browser starts its own.
+os.environ["TIDELOG_NO_PAGE"] = "1"
+
 TESTS = Path(__file__).parent
 # The longest first, so that the last ones are short and no worker waits for another in the end.
-PARTS = ["spark", "interop", "lab", "sim", "golden", "unit"]
+PARTS = ["spark", "browser", "interop", "lab", "sim", "golden", "unit"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,14 +1,19 @@
 """What a broker tells Prometheus, asked over HTTP as a scraper does."""
 
+import json
 import os
+import re
+import shutil
 import signal
 import socket
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from interop import calls
 from interop.records import batch
@@ -17,6 +22,8 @@ from tidelog.lab.local.broker import Broker, free_port
 from tidelog.testing import running_broker
 
 pytestmark = pytest.mark.not_kafka
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +54,39 @@ def test_metrics(address: tuple[str, str]) -> None:
         "tidelog_leader_partitions 1.0", "tidelog_leaderless_partitions 0.0", "tidelog_failed_logs 0.0",
         "tidelog_under_replicated_partitions 0.0", "tidelog_below_minimum_partitions 0.0",
         "tidelog_broker_session 1.0", "tidelog_controller_active 1.0", "tidelog_disk_free_bytes",
+        "tidelog_memory_bytes",
     ):  # fmt: skip
         assert name in text
+
+
+@pytest.mark.parametrize("name", ["prometheus-alerts.yml", "grafana-dashboard.json"])
+def test_rules_and_dashboards_name_metrics_that_exist(address: tuple[str, str], name: str) -> None:
+    with Wire(address[0]) as wire:
+        calls.create_topic(wire, f"of-{name.partition('.')[0]}")
+    text = urllib.request.urlopen(f"{address[1]}/metrics", timeout=10).read().decode()
+    served = set(re.findall(r"^(tidelog_\w+)", text, re.MULTILINE))
+    asked = set(re.findall(r"\btidelog_\w+", "\n".join(_expressions(DEPLOY / name))))
+    assert len(asked) > 8
+    assert asked <= served, f"/metrics does not have {sorted(asked - served)}"
+
+
+def _expressions(path: Path) -> list[str]:
+    found = yaml.safe_load(path.read_text())  # JSON is YAML, too.
+    if "groups" in found:
+        return [rule["expr"] for group in found["groups"] for rule in group["rules"]]
+    return [target["expr"] for panel in found["panels"] for target in panel["targets"]]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_prometheus_accepts_the_rules() -> None:
+    check = ["promtool", "check", "rules", str(DEPLOY / "prometheus-alerts.yml")]
+    assert subprocess.run(check, check=False).returncode == 0
+
+
+def test_figures_of_the_process_reset_nothing(address: tuple[str, str]) -> None:
+    found = json.loads(urllib.request.urlopen(f"{address[1]}/process", timeout=10).read())
+    assert found.keys() == {"cpu_seconds", "memory_bytes", "requests", "connections", "loop_lag_seconds"}
+    assert 10_000_000 < found["memory_bytes"] < 1_000_000_000
 
 
 @pytest.mark.parametrize("path", ["health", "ready", "live"])

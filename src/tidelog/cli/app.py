@@ -26,6 +26,7 @@ from tidelog.cli.local.detached import down
 from tidelog.cli.local.up import up
 from tidelog.cli.log import dump as log_dump
 from tidelog.cli.options import Settings, flag
+from tidelog.cli.page.commands import page
 from tidelog.cli.pipeline import commands as pipeline
 from tidelog.cli.plan import commands as plan
 from tidelog.cli.profile import commands as profile
@@ -43,6 +44,7 @@ class _Commands(TyperGroup):
         order = [
             "up",
             "down",
+            "page",
             "demo",
             "topic",
             "modes",
@@ -163,6 +165,7 @@ def version() -> None:
 
 app.command("up")(up)
 app.command("down")(down)
+app.command("page")(page)
 app.command("demo")(demo)
 app.add_typer(topics.app, name="topic")
 app.command("modes")(modes.modes)

@@ -33,6 +33,12 @@ class ServedVersions:
         oldest, newest = self._ranges.get(api, (0, -1))
         return oldest <= version <= newest
 
+    def newest_common(self, api: int, oldest: int, newest: int) -> int | None:
+        """The newest version of a request that the broker serves and the caller knows; None: none."""
+        served_oldest, served_newest = self._ranges.get(api, (0, -1))
+        version = min(newest, served_newest)
+        return version if version >= max(oldest, served_oldest) else None
+
     def require(self, api: int, version: int, what: str) -> None:
         """:class:`BrokerTooOld` unless the version is served; ``what`` needs it."""
         if self.serves(api, version):

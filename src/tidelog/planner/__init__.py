@@ -11,6 +11,8 @@ module                             owns
 ``outages``                        one moment: who leads, who writes, who can be read
 ``losses``                         which acknowledged records a set of faults may cost
 ``model``                          :func:`~tidelog.planner.model.outcome`: all of it for one set of faults
+``terms``                          settings of a topic as a cluster tells them → what its promise depends on
+``what_if``                        a cluster at one moment, and what faults would do to its partitions
 ``fault_sets``                     the minimal sets that stop writes, stop reads or lose records
 ``racks``                          the same for racks that lose power
 ``needs``                          needs → settings that satisfy them, and why others do not

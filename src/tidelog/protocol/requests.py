@@ -1,7 +1,7 @@
 """The client side of every API but the hot ones: requests out, responses in.
 
 The counterpart of :mod:`tidelog.protocol.messages` for requests between brokers: plain values in, kio's
-entities out, always in the newest version, as both ends are brokers of one cluster.
+entities out, in the newest version unless another one is given, as both ends are brokers of one cluster.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,8 +30,8 @@ def _request_builder(api_key: int, version: int) -> Callable[[Fields], Any]:
 
 
 @cache
-def _request_writer(api_key: int) -> Callable[[Any, Any], None]:
-    return entity_writer(load_request_schema(api_key, newest(api_key)))
+def _request_writer(api_key: int, version: int) -> Callable[[Any, Any], None]:
+    return entity_writer(load_request_schema(api_key, version))
 
 
 @cache
@@ -40,8 +40,8 @@ def _response_builder(api_key: int, version: int) -> Callable[[Fields], Any]:
 
 
 @cache
-def _response_reader(api_key: int) -> Callable[[Any, int], tuple[Any, int]]:
-    schema = load_response_schema(api_key, newest(api_key))
+def _response_reader(api_key: int, version: int) -> Callable[[Any, int], tuple[Any, int]]:
+    schema = load_response_schema(api_key, version)
     read = entity_reader(schema)
     return lambda frame, position: read(*tame(schema, frame, position))
 
@@ -49,9 +49,9 @@ def _response_reader(api_key: int) -> Callable[[Any, int], tuple[Any, int]]:
 def load(api_key: int) -> None:
     """Import the schemas of the newest version: some milliseconds, and files are read. Safe in any thread."""
     _request_builder(api_key, newest(api_key))
-    _request_writer(api_key)
+    _request_writer(api_key, newest(api_key))
     _response_builder(api_key, newest(api_key))
-    _response_reader(api_key)
+    _response_reader(api_key, newest(api_key))
     messages.load(api_key, newest(api_key))
 
 
@@ -72,10 +72,11 @@ def encode_request(api_key: int, correlation_id: int, client_id: str, body: Fiel
     return _FRAME.pack(8 + len(content), api_key, newest(api_key), correlation_id) + content
 
 
-def encode_body(api_key: int, body: Fields) -> bytes:
-    """The request without its header."""
+def encode_body(api_key: int, body: Fields, version: int | None = None) -> bytes:
+    """The request without its header. Fields that the version does not have are left out."""
     sink = Sink()
-    _request_writer(api_key)(sink, request_of(api_key, body))
+    chosen = newest(api_key) if version is None else version
+    _request_writer(api_key, chosen)(sink, request_of(api_key, body, chosen))
     return b"".join(sink.pieces)
 
 
@@ -86,10 +87,11 @@ def decode_response(api_key: int, frame: memoryview) -> Any:
     return decode_body(api_key, frame, position)
 
 
-def decode_body(api_key: int, frame: memoryview, position: int = 0) -> Any:
+def decode_body(api_key: int, frame: memoryview, position: int = 0, version: int | None = None) -> Any:
     """The response whose body begins there."""
     with _sensible(api_key):
-        response, _ = _response_reader(api_key)(frame.toreadonly(), position)
+        chosen = newest(api_key) if version is None else version
+        response, _ = _response_reader(api_key, chosen)(frame.toreadonly(), position)
     return response
 
 
@@ -103,9 +105,10 @@ def _sensible(api_key: int) -> Iterator[None]:
 
 
 @cache
-def is_flexible(api_key: int) -> bool:
-    """Whether the header of the newest request has tags."""
-    return bool(load_request_schema(api_key, newest(api_key)).__flexible__)
+def is_flexible(api_key: int, version: int | None = None) -> bool:
+    """Whether the header of the request has tags."""
+    chosen = newest(api_key) if version is None else version
+    return bool(load_request_schema(api_key, chosen).__flexible__)
 
 
 @cache

@@ -14,6 +14,7 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
 from tidelog.cli.plan import live
 from tidelog.cli.tables import count
+from tidelog.planner import what_if
 
 POLL_S = 0.05
 PATIENCE_S = 5.0
@@ -47,7 +48,7 @@ def drain(
             _bring_back(client, broker)
             return
         stuck = _wait_until_idle(client, broker)
-        warning = live.warning(live.look(client, connect_admin(bootstrap), internal=True), broker)
+        warning = what_if.warning(live.look(client, connect_admin(bootstrap), internal=True), broker)
     if warning:
         print(warning)
     if not stuck:

@@ -19,9 +19,11 @@ import typer
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.local.broker_settings import is_tidelog
+from tidelog.cli.page.commands import LINE
 from tidelog.cli.reach import USUAL_DIRECTORY
 
 LOG, PID = "up.log", "up.pid"
+NO_PAGE = "tidelog: the page did not start"
 POLL_S = 0.05
 STOP_TIMEOUT_S = 60.0
 
@@ -44,8 +46,10 @@ def running_pid(directory: Path) -> int | None:
     return pid if is_tidelog(pid) else None
 
 
-def detach(directory: Path, words: Sequence[str]) -> str:
-    """Run ``tidelog up`` with these words in the background; its line that begins with "ready"."""
+def detach(directory: Path, words: Sequence[str], *, has_page: bool) -> str:
+    """Run ``tidelog up`` with these words in the background; its line that begins with "ready", and the one
+    with the address of the page.
+    """
     if (pid := running_pid(directory)) is not None:
         raise CommandFailed(f"The cluster of {directory} runs already (pid {pid}); `tidelog down` stops it.")
     directory.mkdir(parents=True, exist_ok=True)
@@ -59,8 +63,9 @@ def detach(directory: Path, words: Sequence[str]) -> str:
     while True:
         said = path.read_bytes()[begin:].decode(errors="replace")
         ready = [line for line in said.splitlines() if line.startswith("ready")]
-        if ready:
-            return ready[0]
+        page = [line for line in said.splitlines() if line.startswith((LINE, NO_PAGE))]
+        if ready and (page or not has_page):
+            return "\n".join([*ready, *(line for line in page if line.startswith(LINE))])
         if process.poll() is not None:
             raise CommandFailed(f"The cluster did not start:\n{said.rstrip() or f'see {path}'}")
         time.sleep(POLL_S)

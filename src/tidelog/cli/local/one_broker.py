@@ -22,6 +22,7 @@ from tidelog.cli.plan import live
 from tidelog.cli.reach import USUAL_DIRECTORY
 from tidelog.client.cluster_view import view_cluster
 from tidelog.errors import TidelogError
+from tidelog.planner import what_if
 
 POLL_S = 0.05
 START_TIMEOUT_S = 30.0
@@ -110,7 +111,7 @@ def _effect(running: list[LocalBroker], broker: int) -> str:
     bootstrap = ",".join(each.address for each in running)
     try:
         with ClusterClient(bootstrap) as client:
-            return live.warning(live.look(client, connect_admin(bootstrap), internal=True), broker)
+            return what_if.warning(live.look(client, connect_admin(bootstrap), internal=True), broker)
     except (CommandFailed, OSError) as error:
         return f"What a stop of broker {broker} does is not known ({str(error).rstrip('.')})."
 

@@ -10,6 +10,7 @@ import typer
 
 from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
 from tidelog.cli.local.detached import detach, pid_file
+from tidelog.cli.local.page import PageProcess
 from tidelog.cli.options import Settings, flag
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.units import with_units
@@ -41,13 +42,27 @@ def up(
     detached: Annotated[
         bool, flag("--detach", help="Return when the cluster is ready; `tidelog down` stops it.")
     ] = False,
+    no_page: Annotated[
+        bool, flag("--no-page", help="Do not start the web page (`tidelog page`).", envvar="TIDELOG_NO_PAGE")
+    ] = False,
+    page_port: Annotated[
+        int | None,
+        typer.Option(
+            "--page-port",
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="Port of the web page; default: 8080, or a free one if that is in use.",
+        ),
+    ] = None,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
 ) -> None:
     """Start a cluster on this machine, in the foreground or with --detach in the background.
 
-    Prints one line that begins with "ready" when all brokers are up and replicated writes work. Ctrl-C
-    stops all brokers cleanly; the same command continues with the same data. The first three brokers of a new
-    DIR (five, if there are five or more) are also its controllers; brokers added later are not.
+    Prints one line that begins with "ready" when all brokers are up and replicated writes work, and below it
+    the address of a web page about the cluster. Ctrl-C stops all of it cleanly; the same command continues
+    with the same data. The first three brokers of a new DIR (five, if there are five or more) are also its
+    controllers; brokers added later are not.
 
     Example: tidelog up --dir /tmp/tide --set num.partitions=3
     """
@@ -57,14 +72,17 @@ def up(
     if detached:
         words = ["--brokers", str(count), "--dir", str(root), "--port", str(port)]
         words += [word for each in assignments for word in ("--set", each)]
-        print(detach(root, words).replace("Ctrl-C stops", "`tidelog down` stops"))
+        words += ["--no-page"] if no_page else []
+        words += ["--page-port", str(page_port)] if page_port is not None else []
+        print(detach(root, words, has_page=not no_page).replace("Ctrl-C stops", "`tidelog down` stops"))
         return
     cluster = LocalCluster(root, count, port, _report)
     with lock_directory(root), pid_file(root):
-        _run(cluster, settings, directory)
+        page = None if no_page else PageProcess(root, page_port, _report)
+        _run(cluster, settings, directory, page)
 
 
-def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path) -> None:
+def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path, page: PageProcess | None) -> None:
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
         cluster.stopping = True
 
@@ -78,9 +96,13 @@ def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path) -> No
             print(
                 f"ready {cluster.bootstrap} ({count} {plural}, data in {directory}; Ctrl-C stops)", flush=True
             )
+            if page is not None and (address := page.start(cluster.bootstrap)):
+                print(f"page {address}", flush=True)
             cluster.watch()
         _report("stopping")
     finally:
+        if page is not None:
+            page.stop()
         cluster.stop()
     _report("stopped; run the same command to continue with the same data")
 

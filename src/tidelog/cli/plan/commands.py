@@ -20,6 +20,7 @@ from tidelog.cli.plan.reading import brokers_in, options_of, rates_with, read_pr
 from tidelog.cli.tables import print_json, print_table
 from tidelog.planner.faults import Faults
 from tidelog.planner.needs import Needs, assess, in_words
+from tidelog.planner.what_if import Live, changes, summary, worst
 from tidelog.planner.wishes import Wishes
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
@@ -145,7 +146,7 @@ def topic(
         raise CommandFailed(f"Topic '{topic}' does not exist; `tidelog topic list` shows the existing ones.")
     place = min(found.places, key=lambda each: (each.terms.replicas, each.partition))
     mine = assess(place.terms, place.where)
-    away = [each for each in live.changes(found, Faults()) if not each.after.writes or each.below_minimum]
+    away = [each for each in changes(found, Faults()) if not each.after.writes or each.below_minimum]
     result = {
         "topic": topic,
         "partition": place.partition,
@@ -180,9 +181,9 @@ def _write(to: Path, text: str, plots: Sequence[tuple[str, str]] = ()) -> list[P
     return [to, *files]
 
 
-def _worst(found: live.Live, size: int) -> str:
-    worst = live.worst(found, size)
-    return worst.words() if worst is not None else ""
+def _worst(found: Live, size: int) -> str:
+    most = worst(found, size)
+    return most.words() if most is not None else ""
 
 
 def _named(name: str, words: str) -> Any:
@@ -213,12 +214,12 @@ def what_if(
     with ClusterClient(bootstrap) as client:
         found = live.look(client, connect_admin(bootstrap), internal=internal)
     live.check_known(found, faults)
-    changes = live.changes(found, faults)
-    rows = [each.row() for each in changes]
+    changed = changes(found, faults)
+    rows = [each.row() for each in changed]
     result = {
         "away_now": sorted(found.away),
         "controllers": list(found.controllers),
-        "summary": live.summary(changes),
+        "summary": summary(changed),
         "partitions": rows,
         "worst_single": _worst(found, 1),
         "worst_pair": _worst(found, 2),

@@ -1,7 +1,6 @@
-"""A running cluster: where the replicas of its topics are, and what faults would do to them now."""
+"""A running cluster: where the replicas of its topics are now, for questions about faults."""
 
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.health import controllers_of
@@ -10,29 +9,11 @@ from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.topic.promised import terms_of
 from tidelog.planner.faults import Faults, Placement, brokers_named, listed
-from tidelog.planner.model import Outcome, outcome
 from tidelog.planner.promises import Terms
+from tidelog.planner.what_if import Live, Place, leader_first
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
-
-SHOWN_MAX = 5  # partitions in a warning
-
-
-class Place(NamedTuple):
-    topic: str
-    partition: int
-    terms: Terms
-    where: Placement
-    leader: int  # -1: none
-    in_sync: frozenset[int]
-
-
-class Live(NamedTuple):
-    brokers: tuple[int, ...]
-    away: frozenset[int]  # fenced now
-    controllers: tuple[int, ...]
-    places: tuple[Place, ...]
 
 
 def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False) -> Live:
@@ -70,34 +51,9 @@ def _place(
         partition.topic,
         partition.partition,
         terms._replace(replicas=len(partition.replicas)),
-        Placement(_leader_first(partition.leader, partition.replicas), controllers, racks),
+        Placement(leader_first(partition.leader, partition.replicas), controllers, racks),
         partition.leader,
         frozenset(partition.in_sync),
-    )
-
-
-def _leader_first(leader: int, replicas: list[int]) -> tuple[int, ...]:
-    if leader not in replicas:
-        return tuple(replicas)
-    return (leader, *(each for each in replicas if each != leader))
-
-
-def now(live: Live, place: Place) -> Faults:
-    """What is wrong already: brokers that are fenced, and replicas that have not caught up."""
-    behind = frozenset(place.where.replicas) - place.in_sync - live.away
-    return Faults(slow=behind, dead=live.away)
-
-
-def with_more(before: Faults, more: Faults) -> Faults:
-    """Both; a broker has the worst of its faults."""
-    hit = more.affected
-    return Faults(
-        before.slow - hit | more.slow,
-        before.dead - hit | more.dead,
-        before.cut_off - hit | more.cut_off,
-        before.power_lost - hit | more.power_lost,
-        before.disk_lost - hit | more.disk_lost,
-        before.controllers_lost or more.controllers_lost,
     )
 
 
@@ -108,111 +64,3 @@ def check_known(live: Live, faults: Faults) -> None:
         raise CommandFailed(
             f"The cluster does not have {brokers_named(unknown)}; its brokers are {listed(live.brokers)}."
         )
-
-
-class Change(NamedTuple):
-    """What the faults do to one partition, compared with now."""
-
-    place: Place
-    before: Outcome
-    after: Outcome
-    below_minimum: bool
-
-    def row(self) -> dict[str, Any]:
-        return {
-            "topic": self.place.topic,
-            "partition": self.place.partition,
-            "mode": self.place.terms.mode,
-            "leader": self.place.leader,
-            "writes": _step(self.before.writes, self.after.writes),
-            "reads": _step(self.before.reads, self.after.reads),
-            "below_minimum": self.below_minimum,
-            "loss": self.after.loss or "none",
-        }
-
-
-def _step(before: bool, after: bool) -> str:
-    if after:
-        return "go on"
-    return "stop" if before else "stopped already"
-
-
-def changes(live: Live, faults: Faults) -> list[Change]:
-    return [_change(live, place, faults) for place in live.places]
-
-
-def _change(live: Live, place: Place, faults: Faults) -> Change:
-    before = now(live, place)
-    after = with_more(before, faults)
-    left = frozenset(place.where.replicas) - after.affected
-    return Change(
-        place,
-        outcome(place.terms, place.where, before),
-        outcome(place.terms, place.where, after),
-        len(left) < place.terms.copies,
-    )
-
-
-def summary(changes: list[Change]) -> str:
-    """All partitions in one sentence."""
-    writes = sum(each.before.writes and not each.after.writes for each in changes)
-    reads = sum(each.before.reads and not each.after.reads for each in changes)
-    lost = sum(bool(each.after.loss) for each in changes)
-    stops = f"writes stop in {writes}, reads in {reads}"
-    if not writes and not reads:
-        stops = "writes and reads go on wherever they do now"
-    loses = f"acknowledged records may be lost in {lost}" if lost else "no acknowledged record is lost"
-    return f"Of {_partitions(len(changes))}: {stops}; {loses}."
-
-
-class Worst(NamedTuple):
-    brokers: tuple[int, ...]
-    writes: int  # partitions whose writes stop
-    reads: int
-
-    def words(self) -> str:
-        if not self.writes and not self.reads:
-            return "none stops anything"
-        return (
-            f"{brokers_named(self.brokers)} down: writes stop in {_partitions(self.writes)}, reads in "
-            f"{_partitions(self.reads)}"
-        )
-
-
-def _partitions(count: int) -> str:
-    return f"{count} partition{'' if count == 1 else 's'}"
-
-
-def worst(live: Live, size: int) -> Worst | None:
-    """The brokers whose death would stop the most now."""
-    alive = [each for each in live.brokers if each not in live.away]
-    rows = [_stops(live, dead) for dead in combinations(alive, size)]
-    return max(rows, key=lambda each: (each.writes, each.reads), default=None)
-
-
-def _stops(live: Live, dead: tuple[int, ...]) -> Worst:
-    found = changes(live, Faults(dead=frozenset(dead)))
-    writes = sum(each.before.writes and not each.after.writes for each in found)
-    reads = sum(each.before.reads and not each.after.reads for each in found)
-    return Worst(dead, writes, reads)
-
-
-def warning(live: Live, broker: int) -> str:
-    """What a stop of this broker would do now; empty: nothing that users would see."""
-    found = changes(live, Faults(dead=frozenset({broker})))
-    writes = [each.place for each in found if each.before.writes and not each.after.writes]
-    reads = [each.place for each in found if each.before.reads and not each.after.reads]
-    stops = [
-        f"{what} stop in {_shown(places)}"
-        for what, places in (("writes", writes), ("reads", reads))
-        if places
-    ]
-    if not stops:
-        return ""
-    more = f"`tidelog plan what-if --dead {broker}` says more"
-    return f"If broker {broker} stops now, {', and '.join(stops)}; {more}."
-
-
-def _shown(places: list[Place]) -> str:
-    names = ", ".join(f"{each.topic}-{each.partition}" for each in places[:SHOWN_MAX])
-    return f"{names} and {len(places) - SHOWN_MAX} more" if len(places) > SHOWN_MAX else names

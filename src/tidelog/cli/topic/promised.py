@@ -10,21 +10,12 @@ from tidelog.cli.tables import count
 from tidelog.config import TOPIC_SETTINGS
 from tidelog.config.modes import DEFAULTS, ISR
 from tidelog.planner.faults import usual_placement
-from tidelog.planner.promises import (
-    SYNC_EVERY_MESSAGE,
-    Terms,
-    survives_destruction,
-)
+from tidelog.planner.promises import Terms, survives_destruction
 from tidelog.planner.table import failures_tolerated
+from tidelog.planner.terms import DECIDING, terms_of_settings, terms_of_values
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
-
-DECIDING = (
-    "replication.mode", "min.insync.replicas", "flush.messages", "unclean.leader.election.enable",
-    "replication.degrade.after.ms",
-)  # fmt: skip
-"""The settings that decide about a promise."""
 
 COUNTED = (
     "failures tolerated for writes",
@@ -35,23 +26,10 @@ COUNTED = (
 
 def terms_of(description: Mapping[str, Any]) -> Terms:
     """What decides about the promise of a topic, from the description that clients get."""
-    values = {
-        each["name"]: TOPIC_SETTINGS[each["name"]].parse(each["value"])
-        for each in description["settings"]
-        if each["name"] in TOPIC_SETTINGS
-    }
+    values = {each["name"]: each["value"] for each in description["settings"]}
     # The partition with the fewest decides what can be relied on.
-    return _terms(values, min(len(partition["replicas"]) for partition in description["partitions"]))
-
-
-def _terms(values: Mapping[str, Any], replicas: int) -> Terms:
-    return Terms(
-        values.get("replication.mode", ISR),
-        replicas,
-        min_in_sync=values["min.insync.replicas"],
-        synced=values["flush.messages"] == SYNC_EVERY_MESSAGE,
-        unclean=values["unclean.leader.election.enable"],
-        degrades=values.get("replication.degrade.after.ms", -1) >= 0,
+    return terms_of_settings(
+        values, min(len(partition["replicas"]) for partition in description["partitions"])
     )
 
 
@@ -108,7 +86,7 @@ def agree_to_change(
     if not described or not partitions:
         return  # The request itself says what is wrong.
     before = terms_of({"settings": described, "partitions": partitions})
-    after = _terms(_resolved(described, settings, set(unset)), before.replicas)
+    after = terms_of_values(_resolved(described, settings, set(unset)), before.replicas)
     agree(topic, before, after, yes=yes)
 
 

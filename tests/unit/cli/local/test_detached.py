@@ -29,4 +29,4 @@ def test_the_file_lives_as_long_as_the_process(tmp_path: Path) -> None:
 def test_two_are_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detached, "running_pid", lambda directory: 42)
     with pytest.raises(CommandFailed, match=r"runs already \(pid 42\)"):
-        detached.detach(tmp_path, [])
+        detached.detach(tmp_path, [], has_page=False)

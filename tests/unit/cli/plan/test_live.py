@@ -3,9 +3,10 @@
 import pytest
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.plan.live import Live, Place, changes, check_known, summary, warning, worst
+from tidelog.cli.plan.live import check_known
 from tidelog.planner.faults import Faults, Placement
 from tidelog.planner.promises import Terms
+from tidelog.planner.what_if import Live, Place, changes, summary, warning, worst
 
 ALL = frozenset({1, 2, 3})
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.topic.promised import _resolved, _terms, agree, losses_of, terms_of
+from tidelog.cli.topic.promised import _resolved, agree, losses_of, terms_of
 from tidelog.planner.promises import Terms
+from tidelog.planner.terms import terms_of_values
 
 ISR = Terms("isr", 3, min_in_sync=2)
 QUORUM = Terms("quorum", 3, synced=True)
@@ -25,7 +26,7 @@ def described(mode: str, **own: str) -> dict[str, Any]:
 
 
 def after(found: dict[str, Any], settings: dict[str, str], *unset: str) -> Terms:
-    return _terms(_resolved(found["settings"], settings, set(unset)), 3)
+    return terms_of_values(_resolved(found["settings"], settings, set(unset)), 3)
 
 
 def test_as_it_is() -> None:

@@ -1,0 +1,52 @@
+"""The web page that `tidelog up` starts beside its brokers once they are ready: a process of its own."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tidelog.cli.page.commands import DEFAULT_PORT, HOST, LINE
+from tidelog.client.ports import is_free
+
+LOG = "page.log"
+STOP_TIMEOUT_S = 5.0
+
+
+class PageProcess:
+    """Without it the cluster is complete: whatever fails here is reported, and nothing stops."""
+
+    def __init__(self, directory: Path, port: int | None, report: Callable[[str], None]) -> None:
+        self._log = directory / LOG
+        self._port = port
+        self._report = report
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, bootstrap: str) -> str:
+        """Its address; empty: it did not start."""
+        usual = DEFAULT_PORT if is_free(HOST, DEFAULT_PORT) else 0
+        port = usual if self._port is None else self._port
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tidelog", "page", "--bootstrap", bootstrap, "--port", str(port)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
+                # Out of the terminal's reach: Ctrl-C comes to us alone.
+                start_new_session=True,
+            )  # fmt: skip
+        line = self._process.stdout.readline() if self._process.stdout is not None else ""
+        if line.startswith(LINE):
+            return line.removeprefix(LINE).strip()
+        self._report(f"the page did not start; see {self._log}")
+        return ""
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

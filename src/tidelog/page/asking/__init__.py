@@ -1,0 +1,1 @@
+"""What the page asks brokers: blocking questions over the Kafka protocol and HTTP."""

@@ -1,0 +1,241 @@
+"""The HTTP side: routes, server-sent events, and the guard in front of all of them."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidelog.client.errors import ClientError
+from tidelog.page import assets, guard
+from tidelog.page.asking.link import Address
+from tidelog.page.events import Hub
+from tidelog.page.views import groups, messages, topic, what_if
+from tidelog.page.watcher import Watcher
+
+VIEWS = ("/", "/topics", "/topic/{name}", "/groups", "/group", "/timeline", "/what-if")
+"""Paths that a person sees in the address bar: all of them are the same document."""
+
+SHUTDOWN_S = 1
+BACKLOG = 128
+
+
+class Unusable(Exception):
+    """A request that cannot be answered as it is; the message is one sentence."""
+
+
+class Page:
+    def __init__(self, bootstrap: Iterable[Address]) -> None:
+        self.watcher = Watcher(bootstrap)
+        self.hub = Hub(self.watcher.everything)
+        self._assets = assets.load()
+
+    def app(self) -> ASGIApp:
+        routes = [Route(path, self._document) for path in VIEWS]
+        routes += [
+            Route("/static/{path:path}", self._static),
+            Route("/events", self._events),
+            Route("/health", self._health),
+            Route("/api/topic", self._answering(self._topic)),
+            Route("/api/messages", self._answering(self._messages)),
+            Route("/api/groups", self._answering(self._groups)),
+            Route("/api/what-if", self._answering(self._what_if)),
+        ]
+        return Guarded(Starlette(routes=routes, lifespan=self._lifespan))
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        self.watcher.subscribe(self.hub.send)
+        self.watcher.start()
+        try:
+            yield
+        finally:
+            await self.watcher.stop()
+
+    # -- documents -------------------------------------------------------------------------
+
+    async def _document(self, _request: Request) -> Response:
+        return self._asset("index.html")
+
+    async def _static(self, request: Request) -> Response:
+        return self._asset(request.path_params["path"])
+
+    def _asset(self, path: str) -> Response:
+        found = self._assets.get(path)
+        if found is None:
+            return PlainTextResponse("There is no such file.\n", 404)
+        return Response(found.body, media_type=found.content_type, headers={"cache-control": "no-cache"})
+
+    async def _events(self, _request: Request) -> Response:
+        return StreamingResponse(self.hub.stream(), media_type="text/event-stream")
+
+    async def _health(self, _request: Request) -> Response:
+        """Whether the page sees the cluster."""
+        if self.watcher.facts.cluster is None:
+            return PlainTextResponse("no broker has answered yet\n", 503)
+        return PlainTextResponse("ok\n")
+
+    # -- views -----------------------------------------------------------------------------
+
+    def _answering(
+        self, view: Callable[[Request], Awaitable[Any]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """JSON, or one sentence that says what is wrong."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                return JSONResponse(await view(request))
+            except Unusable as error:
+                return JSONResponse({"error": str(error)}, 400)
+            except (ClientError, OSError) as error:
+                return JSONResponse({"error": f"{str(error).rstrip('.')}."}, 503)
+
+        return answer
+
+    async def _topic(self, request: Request) -> Any:
+        name = self._known_topic(request)
+        facts, watcher = self.watcher.facts, self.watcher
+        found = topic.positions(facts, name) | {"history": watcher.histories.of(name)}
+        if request.query_params.get("more") != "1":
+            return found
+        settings, begins, producers = await asyncio.gather(
+            watcher.ask_any(lambda link: topic.read_settings(link, name), topic.LINK_TIMEOUT_S),
+            watcher.in_thread(topic.begins, facts, name),
+            watcher.in_thread(topic.producers, facts, name),
+        )
+        return found | {"settings": settings, "begins": begins, "producers": producers}
+
+    def _known_topic(self, request: Request) -> str:
+        name = request.query_params.get("name", "")
+        cluster = self.watcher.facts.cluster
+        if cluster is None or name not in cluster.topics:
+            raise Unusable("There is no such topic.")
+        return name
+
+    async def _messages(self, request: Request) -> Any:
+        query = _query(self._known_topic(request), request)
+        brokers = self.watcher.facts.cluster
+        partitions = brokers.topics[query.topic].partitions if brokers is not None else ()
+        if query.partition >= len(partitions):
+            raise Unusable("There is no such partition.")
+        away = self.watcher.facts.away()
+        there = [
+            each.address for each in (brokers.brokers.values() if brokers else ()) if each.broker not in away
+        ]
+        bootstrap = tuple(there) or self.watcher.bootstrap
+        return await self.watcher.in_thread(messages.browse, bootstrap, query)
+
+    async def _groups(self, _request: Request) -> Any:
+        cluster, away = self.watcher.facts.cluster, self.watcher.facts.away()
+        there = [
+            each
+            for each in (cluster.brokers.values() if cluster is not None else ())
+            if each.broker not in away
+        ]
+        found = await asyncio.gather(
+            *(self.watcher.in_thread(groups.of_broker, each.address, each.broker) for each in there),
+            return_exceptions=True,
+        )
+        silent = [
+            each.broker
+            for each, answer in zip(there, found, strict=True)
+            if isinstance(answer, BaseException)
+        ]
+        seen = [one for answer in found if not isinstance(answer, BaseException) for one in answer]
+        return {
+            "groups": groups.rows(seen, self.watcher.facts),
+            "unheard": sorted({*silent, *(away & (cluster.brokers.keys() if cluster else set()))}),
+        }
+
+    async def _what_if(self, request: Request) -> Any:
+        try:
+            faults = what_if.faults_of(request.query_params)
+        except ValueError:
+            raise Unusable("Brokers are given as numbers, with commas between them.") from None
+        internal = request.query_params.get("internal") == "1"
+        return await self.watcher.in_thread(what_if.what_if, self.watcher.facts, faults, internal=internal)
+
+
+def _query(name: str, request: Request) -> messages.Query:
+    """ValueErrors become a sentence."""
+    found = request.query_params
+    begin = found.get("from", "newest")
+    try:
+        if begin not in ("newest", "oldest"):
+            int(begin.removeprefix("@"))
+        return messages.Query(
+            name,
+            max(int(found.get("partition", "0")), 0),
+            begin,
+            min(max(int(found.get("limit", "50")), 1), messages.LIMIT_MAX),
+            found.get("match", ""),
+            found.get("hidden") == "1",
+            found.get("whole") == "1",
+        )
+    except ValueError:
+        raise Unusable("Offsets, times and partitions are numbers.") from None
+
+
+class Guarded:
+    """Checks every request, and adds the headers to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # no web sockets here
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        reason = guard.refusal(scope["method"], headers)
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                added = [
+                    (name.encode(), value.encode())
+                    for name, value in guard.HEADERS.items()
+                    if name.encode() not in there
+                ]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        answer: ASGIApp = PlainTextResponse(f"{reason}\n", 403) if reason else self._app
+        await answer(scope, receive, send_guarded)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """OSError: somebody else listens there."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        # Connections are accepted from now on: the address is printed before the server runs.
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def serve(bootstrap: Iterable[Address], listener: socket.socket) -> None:
+    """Until SIGTERM or Ctrl-C."""
+    config = uvicorn.Config(
+        Page(bootstrap).app(),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        ws="none",
+        timeout_graceful_shutdown=SHUTDOWN_S,
+    )
+    uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,128 @@
+// Consumer groups: who reads what, and how far behind.
+
+import { attribute, fill, h, keyed, say } from "../dom.js";
+import { count, listed, plural } from "../format.js";
+import { drawSparkline, empty, pill, sparkline, title, topicLink } from "../parts.js";
+import { ask } from "../store.js";
+
+const POLL_MS = 1500;
+const POINTS = 120;
+const PARTITIONS_SHOWN = 500;
+const histories = new Map(); // group → lags; kept while other views are open
+
+export function groups(root) {
+  let isOpen = true;
+  let timer = null;
+  let chosen = new URLSearchParams(location.search).get("id");
+  const body = h("tbody");
+  const note = h("p", { class: "lead", role: "status" }, "Asking …");
+  const detail = h("section", { class: "group-detail" });
+  root.append(h("div", { class: "view-head" }, title("Consumer groups")), note,
+    h("div", { class: "frame" }, h("table", { class: "list" }, h("caption", { class: "unseen" }, "Consumer groups"), h("thead", {}, h("tr", {},
+      h("th", { scope: "col" }, "Group"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Protocol"), h("th", { scope: "col", class: "number" }, "Members"), h("th", { scope: "col", class: "number" }, "Lag"), h("th", { scope: "col" }, "Lag over time"))), body)), detail);
+
+  async function poll() {
+    try {
+      const found = await ask("/api/groups");
+      if (!isOpen) return;
+      show(found);
+    } catch (error) {
+      if (isOpen) say(note, error.message);
+    }
+    if (isOpen) timer = setTimeout(poll, POLL_MS);
+  }
+
+  function show(found) {
+    const by = new Map(found.groups.map((each) => [each.group, each]));
+    for (const each of found.groups) {
+      const points = histories.get(each.group) ?? [];
+      points.push(each.lag ?? 0);
+      if (points.length > POINTS) points.shift();
+      histories.set(each.group, points);
+    }
+    const missing = found.unheard.length ? ` Groups of broker ${listed(found.unheard)} are missing: it does not answer.` : "";
+    say(note, `${found.groups.length ? plural(found.groups.length, "group") : "No group reads from this cluster"}.${missing}`);
+    keyed(body, [...by.keys()], (group) => groupRow(group, choose), (row, group) => row.show(by.get(group), group === chosen));
+    const group = by.get(chosen);
+    if (group) showDetail(detail, group);
+    else if (chosen && !found.unheard.length) fill(detail, empty("This group is gone."));
+  }
+
+  function choose(group) {
+    chosen = chosen === group ? null : group;
+    history.replaceState(null, "", chosen ? `/group?${new URLSearchParams({ id: chosen })}` : "/groups");
+    detail.keyed = undefined;
+    detail.replaceChildren();
+    detail.group = undefined;
+    clearTimeout(timer);
+    poll();
+  }
+
+  poll();
+  return {
+    close() {
+      isOpen = false;
+      clearTimeout(timer);
+    },
+  };
+}
+
+function groupRow(group, choose) {
+  const name = h("button", { type: "button", class: "opener name", on: { click: () => choose(group) } });
+  const state = h("td");
+  const kind = h("td");
+  const members = h("td", { class: "number" });
+  const lag = h("td", { class: "number" });
+  const spark = sparkline([], { width: 140, height: 22, label: "lag over time" });
+  const row = h("tr", {}, h("th", { scope: "row" }, name), state, kind, members, lag, h("td", {}, spark));
+  let shownState = null;
+  row.show = (found, isChosen) => {
+    say(name, found.name);
+    attribute(name, "aria-expanded", String(isChosen));
+    attribute(row, "class", isChosen ? "chosen" : null);
+    if (shownState !== found.state) {
+      shownState = found.state;
+      fill(state, pill(found.state.toLowerCase() === "stable" ? "ok" : found.state.toLowerCase() === "empty" ? "none" : "warn", found.state));
+    }
+    say(kind, found.kind);
+    say(members, count(found.members.length));
+    say(lag, count(found.lag));
+    drawSparkline(spark, histories.get(group) ?? [], 140, 22);
+  };
+  return row;
+}
+
+function showDetail(root, group) {
+  if (root.group !== group.group) {
+    root.group = group.group;
+    root.members = h("tbody");
+    root.partitions = h("tbody");
+    root.rest = h("p", { class: "rest" });
+    fill(root, h("h2", {}, group.name),
+      h("h3", {}, "Members"), h("div", { class: "frame" }, h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["Member", "Client", "Host"].map((each) => h("th", { scope: "col" }, each)), h("th", { scope: "col", class: "number" }, "Partitions"))), root.members)),
+      h("h3", {}, "Partitions"), h("div", { class: "frame" }, h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Topic"), ["Partition", "Committed", "End", "Lag"].map((each) => h("th", { scope: "col", class: "number" }, each)), h("th", { scope: "col" }, "Read by"))), root.partitions)), root.rest);
+  }
+  keyed(root.members, group.members.map((_, index) => index), () => h("tr", {}, h("th", { scope: "row" }), h("td"), h("td"), h("td", { class: "number" })), (row, index) => {
+    const member = group.members[index];
+    const [name, client, host, partitions] = row.children;
+    say(name, member.instance || member.member);
+    say(client, member.client);
+    say(host, member.host);
+    say(partitions, count(member.partitions));
+  });
+  if (!group.members.length && !root.members.firstChild) root.members.append(h("tr", {}, h("td", { colspan: 4 }, "No member is connected.")));
+  const most = Math.max(...group.partitions.map((each) => each.lag ?? 0), 1);
+  keyed(root.partitions, group.partitions.slice(0, PARTITIONS_SHOWN).map((each) => `${each.topic}\n${each.partition}`), (key) => {
+    const [topic, partition] = key.split("\n");
+    return h("tr", {}, h("th", { scope: "row" }, topicLink(topic)), h("td", { class: "number" }, partition), h("td", { class: "number" }), h("td", { class: "number" }), h("td", { class: "number lag" }), h("td"));
+  }, (row, key) => {
+    const found = group.partitions.find((each) => `${each.topic}\n${each.partition}` === key);
+    say(row.children[2], count(found.committed));
+    say(row.children[3], count(found.end));
+    say(row.children[4], count(found.lag));
+    row.children[4].style.setProperty("--share", `${(100 * (found.lag ?? 0)) / most}%`);
+    const member = group.members[found.member];
+    say(row.children[5], member ? member.instance || member.client : "–");
+  });
+  say(root.rest, group.partitions.length > PARTITIONS_SHOWN ? `${count(group.partitions.length - PARTITIONS_SHOWN)} more partitions.` : "");
+}

@@ -1,0 +1,98 @@
+// What happened since the page was started, and why.
+
+import { attribute, fill, h, keyed, say, svg } from "../dom.js";
+import { clock, milliseconds, plural } from "../format.js";
+import { empty, title } from "../parts.js";
+import { brokers, get, store, topics } from "../store.js";
+
+const LANES = [["broker", "brokers"], ["controller", "controllers"], ["leader", "leaders"], ["sync", "in-sync sets"], ["topic", "topics"]];
+const LANE_OF = { broker: "broker", controller: "controller", leader: "leader", sync: "sync", topic: "topic", mode: "topic", setting: "topic" };
+const SPANS = [[60, "1 min"], [300, "5 min"], [1800, "30 min"], [0, "all"]];
+const WIDTH = 1000;
+const LANE = 26;
+const LEFT = 110;
+const SHOWN_MAX = 300;
+let spanS = 300;
+
+export function timeline(root) {
+  const topic = h("select", { "aria-label": "Topic", on: { change: () => update(null) } }, h("option", { value: "" }, "all topics"));
+  const broker = h("select", { "aria-label": "Broker", on: { change: () => update(null) } }, h("option", { value: "" }, "all brokers"));
+  const spans = h("div", { class: "segments", role: "group", "aria-label": "Span" }, SPANS.map(([seconds, text]) => h("button", { type: "button", "aria-pressed": String(seconds === spanS), on: { click: () => { spanS = seconds; update(null); } } }, text)));
+  const picture = svg("svg", { class: "lanes", viewBox: `0 0 ${WIDTH} ${LANES.length * LANE + 22}`, role: "img", "aria-label": "Events by kind over time; the list below has the same" });
+  const list = h("ol", { class: "events", reversed: true });
+  const failover = h("section", { class: "failover", "aria-label": "The last failover" });
+  const rest = h("p", { class: "rest" });
+  root.append(h("div", { class: "view-head" }, title("Time line"), h("div", { class: "tools" }, topic, broker, spans)), failover, h("div", { class: "frame lanes-frame" }, picture), list, rest);
+
+  function update(keys) {
+    if (keys && !keys.has("events") && !keys.has("failover") && !keys.has("history")) return;
+    if (!keys || keys.has("failover")) showFailover(failover);
+    options();
+    [...spans.children].forEach((button, index) => button.setAttribute("aria-pressed", String(SPANS[index][0] === spanS)));
+    const now = Date.now();
+    const found = store.events.filter((event) => (!topic.value || event.topic === topic.value) && (!broker.value || event.brokers.includes(Number(broker.value))));
+    const begin = spanS ? now - spanS * 1000 : Math.min(found[0]?.at ?? now - 60000, now - 1000);
+    const within = found.filter((event) => event.at >= begin);
+    draw(picture, within, begin, now);
+    if (keys && !keys.has("events")) return;
+    const shown = within.slice(-SHOWN_MAX).reverse();
+    keyed(list, shown.map((event) => event.id), (id) => eventRow(shown.find((event) => event.id === id)));
+    rest.replaceChildren();
+    if (!within.length) rest.append(empty(store.events.length ? "Nothing happened in this span." : "Nothing has happened since the page was started. Events appear here as they happen."));
+    else if (within.length > SHOWN_MAX) rest.append(`${within.length - SHOWN_MAX} older events are not listed.`);
+  }
+
+  function options() {
+    for (const [select, values, word] of [[topic, topics().map((each) => each.name), (value) => value], [broker, brokers().map((each) => String(each.id)), (value) => `broker ${value}`]]) {
+      const there = new Set([...select.options].map((each) => each.value));
+      for (const value of values) if (!there.has(value)) select.append(h("option", { value }, word(value)));
+    }
+  }
+  return { update };
+}
+
+function eventRow(event) {
+  return h("li", { "data-level": event.level, "data-kind": event.kind }, h("time", { datetime: new Date(event.at).toISOString() }, clock(event.at)), h("span", { class: "mark", "aria-hidden": "true" }), h("span", { class: "event-text" }, event.text));
+}
+
+function draw(picture, events, begin, end) {
+  const x = (at) => LEFT + ((at - begin) / (end - begin)) * (WIDTH - LEFT - 12);
+  const bottom = LANES.length * LANE;
+  const parts = [];
+  LANES.forEach(([, label], index) => {
+    const y = index * LANE + LANE / 2;
+    parts.push(svg("text", { x: 0, y: y + 4, class: "lane-name" }, label), svg("line", { x1: LEFT, x2: WIDTH - 8, y1: y, y2: y, class: "lane" }));
+  });
+  for (let step = 0; step <= 4; step += 1) {
+    const at = begin + ((end - begin) * step) / 4;
+    parts.push(svg("line", { x1: x(at), x2: x(at), y1: 4, y2: bottom, class: "tick" }), svg("text", { x: x(at), y: bottom + 16, class: "tick-name", "text-anchor": step === 4 ? "end" : step ? "middle" : "start" }, clock(at, false)));
+  }
+  for (const event of events.slice(-600)) {
+    const index = LANES.findIndex(([kind]) => kind === LANE_OF[event.kind]);
+    parts.push(svg("circle", { cx: x(event.at).toFixed(1), cy: index * LANE + LANE / 2, r: 4.5, class: `event ${event.level}`, "data-tip": `${clock(event.at)} ${event.text}` }));
+  }
+  picture.replaceChildren(...parts);
+}
+
+// --- the last failover ---
+
+function showFailover(root) {
+  const last = get("failover");
+  if (!last) {
+    root.replaceChildren();
+    return;
+  }
+  const stages = [["noticed", 0, `broker ${last.broker} stopped answering`]];
+  if (last.decided_ms >= 0) stages.push(["decided", last.decided_ms, "the first partition has another leader"]);
+  if (last.complete_ms > last.decided_ms) stages.push(["applied", last.complete_ms, `${last.moved} of ${last.led} partitions have another leader`]);
+  if (last.written_ms >= 0) stages.push(["first write", last.written_ms, "a new leader commits records"]);
+  const most = Math.max(...stages.map((each) => each[1]), 100);
+  fill(root,
+    h("h2", {}, "The last failover", h("small", {}, ` ${clock(last.at)} · broker ${last.broker} led ${plural(last.led, "partition")}, ${last.moved} moved`)),
+    h("ol", { class: "stages" }, stages.map(([name, at, words], index) => {
+      const element = h("li", {}, h("span", { class: "stage-name" }, name), h("span", { class: "stage-track", "aria-hidden": "true" }, h("i")), h("span", { class: "stage-at number" }, index ? `+${milliseconds(at)}` : "0 ms"), h("span", { class: "stage-words" }, words));
+      element.style.setProperty("--at", `${(100 * at) / most}%`);
+      return element;
+    })),
+    h("p", { class: "fine" }, "As the page saw it, which asks every 50 ms after a broker stopped answering."));
+}

@@ -1,0 +1,43 @@
+"""Server-sent events."""
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Any
+
+from tidelog.page.events import BACKLOG_MAX, Hub, encode
+
+
+def message(data: bytes) -> Any:
+    lines = data.decode().split("\n\n")
+    return json.loads(next(line for line in lines if line.startswith("data: ")).removeprefix("data: "))
+
+
+def test_a_line_break_in_a_name_does_not_end_an_event() -> None:
+    data = encode({"changes": {"t/a\n\ndata: {}": "\r\n</script>"}})
+    assert data.count(b"\n") == 2
+    assert message(data)["changes"] == {"t/a\n\ndata: {}": "\r\n</script>"}
+
+
+def test_everything_first_and_then_changes() -> None:
+    async def run() -> list[Any]:
+        hub = Hub(lambda: {"all": {"a": 1}})
+        async with aclosing(hub.stream()) as stream:  # type: ignore[type-var]
+            first = await anext(stream)
+            hub.send({"changes": {"a": 2}})
+            found = [message(first), message(await anext(stream)), len(hub)]
+        return [*found, len(hub)]
+
+    assert asyncio.run(run()) == [{"all": {"a": 1}}, {"changes": {"a": 2}}, 1, 0]
+
+
+def test_a_browser_that_does_not_keep_up_gets_everything_again() -> None:
+    async def run() -> Any:
+        hub = Hub(lambda: {"all": {}})
+        async with aclosing(hub.stream()) as stream:  # type: ignore[type-var]
+            await anext(stream)
+            for number in range(BACKLOG_MAX + 1):
+                hub.send({"point": number})
+            return message(await anext(stream))
+
+    assert asyncio.run(run()) == {"all": {}}

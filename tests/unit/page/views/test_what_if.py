@@ -1,0 +1,38 @@
+"""What would happen if."""
+
+import pytest
+
+from tidelog.page.views.what_if import faults_of, what_if
+from tidelog.planner.faults import Faults
+from unit.page.seen import cluster, facts, partition
+
+ALL = (1, 2, 3)
+
+
+def test_a_death_counts_on_top_of_what_is_wrong() -> None:
+    seen = facts(cluster(partition(1, ALL, (1, 2))), silent=frozenset({3}))
+    now = what_if(seen, Faults())
+    assert now["topics"][0]["writes_stop"] == now["topics"][0]["writes_stopped"] == 0
+    found = what_if(seen, Faults(dead=frozenset({2})))
+    assert found["topics"][0]["writes_stop"] == 1
+    assert found["worst_single"]["writes"] == 1
+
+
+def test_faults_from_a_request() -> None:
+    assert faults_of({"dead": "1,2", "disk_lost": "3"}) == Faults(
+        dead=frozenset({1, 2}), disk_lost=frozenset({3})
+    )
+    with pytest.raises(ValueError, match="x"):
+        faults_of({"dead": "x"})
+
+
+def test_a_lost_disk_of_the_only_copy() -> None:
+    seen = facts(cluster(partition(1, (1, 2))), replication_mode="primary-backup", min_insync_replicas="1")
+    found = what_if(seen, Faults(disk_lost=frozenset({1})))["topics"][0]
+    assert (found["may_lose"], len(found["losses"])) == (1, 1)
+
+
+def test_internal_topics_on_demand() -> None:
+    seen = facts(cluster(partition(1, ALL), topic="__consumer_offsets"))
+    assert what_if(seen, Faults())["topics"] == []
+    assert len(what_if(seen, Faults(), internal=True)["topics"]) == 1
