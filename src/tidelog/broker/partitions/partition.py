@@ -232,6 +232,8 @@ class Partition:
             then(False)
         elif self.leads_for_certain:
             then(True)
+        elif not self.driver.successors.may_be:
+            then(False)  # After the end of a sealed log no follower can tell: see ``leads_for_certain``.
         else:
             by_hand = self._alone() and self._may_be_decided()
             self.driver.successors.when_all_follow(then, by_hand=by_hand)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tidelog.errors import ErrorCode
-from tidelog.sim.clients.client import ReadCall, Reply
+from tidelog.sim.clients.client import ReadCall, Reply, RequestCall
 from tidelog.sim.stories.deleted_records import AT_ONCE_MS
 from tidelog.sim.stories.durability import DurabilityStory
 from tidelog.sim.stories.operations import delete_records
@@ -11,6 +11,7 @@ from tidelog.sim.stories.primary_backup_group import force, is_missed, is_whole,
 from tidelog.sim.story import TOPIC
 from tidelog.sim.telling import STEP_MS, expect
 
+LIST_OFFSETS, LATEST = 2, -1
 CHECKPOINTED_MS = 3500  # within which every broker has written its checkpoints
 
 
@@ -43,6 +44,20 @@ class ReaderStory(DurabilityStory):
         offset = self.driver(self.leader()).log.end_offset
         error = self.read_at(letter, offset).error
         self.tell(f"read at {letter} from offset {offset}: {error.name}")
+        return error
+
+    def end_offset(self, letter: str) -> ErrorCode:
+        """ListOffsets: what a consumer hears here that wants to begin at the end."""
+        heard: list[Reply] = []
+        wanted = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": LATEST}
+        topics = [{"name": TOPIC, "partitions": [wanted]}]
+        body = {"replica_id": -1, "isolation_level": 0, "topics": topics, "timeout_ms": 1000}
+        call = RequestCall(self.client.client_id, self.client.next_number(), LIST_OFFSETS, body)
+        self.client.ask(self.machine(letter).node_id, call, heard.append)
+        self.until(lambda: bool(heard), "the end offset")
+        [answer] = heard[0].body.topics[0].partitions
+        error = ErrorCode(answer.error_code)
+        self.tell(f"ask {letter} for the end offset: {error.name if error else answer.offset}")
         return error
 
 
@@ -255,7 +270,7 @@ def settings_that_a_backup_has_not_heard_of() -> ReaderStory:
 def replaced_leader_lacks_what_was_read() -> ReaderStory:
     """The connections of A close, and B leads long before A's session is over. A consumer reads a record at
     B that A lacks, and then asks A. It is sent away: told that its position is out of range, it would read
-    everything again.
+    everything again. Nor does A tell where the log ends.
     """
     story = ReaderStory()
     expect(story.write(), ErrorCode.NONE)
@@ -265,6 +280,8 @@ def replaced_leader_lacks_what_was_read() -> ReaderStory:
     expect(story.write(), ErrorCode.NONE)
     expect(story.read(), ["r1", "r2"])
     expect(story.read_behind_the_end("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.end_offset("B"), ErrorCode.NONE)
+    expect(story.end_offset("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     story.heal()
     return story.end_whole("A")
 
@@ -291,7 +308,8 @@ def emptied_follower_lacks_what_was_read() -> ReaderStory:
 
 def primary_that_is_no_leader_any_more() -> ReaderStory:
     """The topic changes to ``isr``. A has paused for that and is cut off before it hears of the change. B
-    leads, and a consumer reads a record there that A lacks: A, still a primary, sends it away.
+    leads, and a consumer reads a record there that A lacks: A, still a primary, sends it away, and does not
+    tell where the log ends.
     """
     story = ReaderStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -303,6 +321,7 @@ def primary_that_is_no_leader_any_more() -> ReaderStory:
     story.until(lambda: story.leader() == "B", "another leader")
     expect(story.write(), ErrorCode.NONE)
     expect(story.read_behind_the_end("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.end_offset("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     story.heal()
     return story.end_whole("A")
 
