@@ -113,6 +113,11 @@ def followers_know_of_the_end_of_a_seal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "when_certain", when_certain)
 
 
+def know_every_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Records of later epochs do not exist."""
+    patch.setattr(Partition, "may_lack", lambda self, epoch: False)
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
@@ -126,6 +131,7 @@ def followers_know_of_the_end_of_a_seal(patch: pytest.MonkeyPatch) -> None:
         (know_every_position, stories.replaced_leader_lacks_what_was_read),
         (know_every_position, stories.emptied_follower_lacks_what_was_read),
         (no_session_is_needed_to_pause, stories.primary_that_is_no_leader_any_more),
+        (know_every_epoch, stories.replaced_leader_lacks_an_epoch),
         (tell_the_end_without_asking, stories.replaced_leader_lacks_what_was_read),
         (followers_know_of_the_end_of_a_seal, stories.primary_that_is_no_leader_any_more),
     ],

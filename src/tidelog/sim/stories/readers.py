@@ -11,7 +11,8 @@ from tidelog.sim.stories.primary_backup_group import force, is_missed, is_whole,
 from tidelog.sim.story import TOPIC
 from tidelog.sim.telling import STEP_MS, expect
 
-LIST_OFFSETS, LATEST = 2, -1
+LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 2, 23
+LATEST = -1
 CHECKPOINTED_MS = 3500  # within which every broker has written its checkpoints
 
 
@@ -59,6 +60,36 @@ class ReaderStory(DurabilityStory):
         error = ErrorCode(answer.error_code)
         self.tell(f"ask {letter} for the end offset: {error.name if error else answer.offset}")
         return error
+
+    def hear_of_truncation(self, letter: str, epoch: int) -> list[ErrorCode]:
+        """What a consumer hears here that has everything, the last record of ``epoch``: to a fetch, and to
+        the question where that epoch ends.
+        """
+        offset, heard = self.driver(self.leader()).log.end_offset, list[Reply]()
+        client, node = self.client, self.machine(letter).node_id
+        client.ask(
+            node,
+            ReadCall(client.client_id, client.next_number(), TOPIC, 0, offset, -1, epoch, 1),
+            heard.append,
+        )
+        self.until(lambda: len(heard) == 1, "the response to the fetch")
+        wanted = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch}
+        body = {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": [wanted]}]}
+        client.ask(
+            node,
+            RequestCall(client.client_id, client.next_number(), OFFSET_FOR_LEADER_EPOCH, body),
+            heard.append,
+        )
+        self.until(lambda: len(heard) == 2, "the end of the epoch")
+        [answer] = heard[1].body.topics[0].partitions
+        error, end = ErrorCode(answer.error_code), answer.end_offset
+        diverging = heard[0].diverging
+        fetched = heard[0].error.name if heard[0].error else f"truncated: {diverging}" if diverging else "ok"
+        ends = error.name if error else f"at {end}" if end >= 0 else "unknown"
+        self.tell(
+            f"fetch at {letter} after a record of epoch {epoch}: {fetched}; the end of that epoch: {ends}"
+        )
+        return [heard[0].error, error]
 
 
 def cut_tail_comes_back() -> ReaderStory:
@@ -286,6 +317,24 @@ def replaced_leader_lacks_what_was_read() -> ReaderStory:
     return story.end_whole("A")
 
 
+def replaced_leader_lacks_an_epoch() -> ReaderStory:
+    """The connections of A close, and B leads. A consumer reads a record of B's epoch, and then asks A, with
+    that epoch. It is sent away: told that the record was truncated, it would go back.
+    """
+    story = ReaderStory()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.cut_noticed("A", "BCXYZ")
+    story.until(lambda: story.leader() == "B", "another leader")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.read(), ["r1", "r2"])
+    epoch = story.partition().leader_epoch
+    expect(story.hear_of_truncation("B", epoch), [ErrorCode.NONE] * 2)
+    expect(story.hear_of_truncation("A", epoch), [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2)
+    story.heal()
+    return story.end_whole("A")
+
+
 def emptied_follower_lacks_what_was_read() -> ReaderStory:
     """A comes back with an empty disk and cannot reach the new leader yet. A consumer that still takes it for
     the leader is sent away.
@@ -335,6 +384,7 @@ STORIES: list[Callable[[], ReaderStory]] = [
     deleted_while_it_was_away,
     settings_that_a_backup_has_not_heard_of,
     replaced_leader_lacks_what_was_read,
+    replaced_leader_lacks_an_epoch,
     emptied_follower_lacks_what_was_read,
     primary_that_is_no_leader_any_more,
 ]
