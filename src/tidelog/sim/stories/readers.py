@@ -335,6 +335,28 @@ def replaced_leader_lacks_an_epoch() -> ReaderStory:
     return story.end_whole("A")
 
 
+def thawed_voter_lacks_what_was_read() -> ReaderStory:
+    """Mode quorum. A is frozen and cut off, and another voter is elected. A consumer reads a record there and
+    asks A, which answers before it looks at the time: its position is not out of range.
+    """
+    story = ReaderStory(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.cut("A", "BCXYZ")
+    story.freeze("A")
+    story.until(lambda: story.leader() in "BC", "another leader")
+    expect(story.write(), ErrorCode.NONE)
+    heard: list[Reply] = []
+    offset, client = story.driver(story.leader()).log.end_offset, story.client
+    call = ReadCall(client.client_id, client.next_number(), TOPIC, 0, offset, -1, -1, 1)
+    client.ask(story.machine("A").node_id, call, heard.append)
+    story.run(100)
+    story.thaw("A")
+    story.until(lambda: bool(heard), "the response")
+    expect(heard[0].error, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return story
+
+
 def emptied_follower_lacks_what_was_read() -> ReaderStory:
     """A comes back with an empty disk and cannot reach the new leader yet. A consumer that still takes it for
     the leader is sent away.
