@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from tidelog.broker.handlers import list_offsets
 from tidelog.broker.partitions import assigning
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.partitions.table import PartitionTable
@@ -98,6 +99,25 @@ def no_session_is_needed_to_pause(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "leads_for_certain", property(leads_for_certain))
 
 
+def tell_the_end_without_asking(patch: pytest.MonkeyPatch) -> None:
+    """A leader with a session knows where the log ends."""
+    patch.setattr(list_offsets.LookUp, "_must_confirm", lambda self, partition: False)
+
+
+def followers_know_of_the_end_of_a_seal(patch: pytest.MonkeyPatch) -> None:
+    """In a mode without successors, no follower has to confirm a paused primary."""
+
+    def when_certain(self: Partition, then: Callable[[bool], None]) -> None:
+        self.driver.successors.when_all_follow(then)
+
+    patch.setattr(Partition, "when_certain", when_certain)
+
+
+def know_every_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Records of later epochs do not exist."""
+    patch.setattr(Partition, "may_lack", lambda self, epoch: False)
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
@@ -111,6 +131,9 @@ def no_session_is_needed_to_pause(patch: pytest.MonkeyPatch) -> None:
         (know_every_position, stories.replaced_leader_lacks_what_was_read),
         (know_every_position, stories.emptied_follower_lacks_what_was_read),
         (no_session_is_needed_to_pause, stories.primary_that_is_no_leader_any_more),
+        (know_every_epoch, stories.replaced_leader_lacks_an_epoch),
+        (tell_the_end_without_asking, stories.replaced_leader_lacks_what_was_read),
+        (followers_know_of_the_end_of_a_seal, stories.primary_that_is_no_leader_any_more),
     ],
 )
 def test_a_story_notices(mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,9 +278,7 @@ class Controller(Machine):
             must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
             # It has applied the records that ended its leaderships, so it will not act on outdated metadata.
             may_return = ask.metadata_offset >= must_know
-        if may_return or not broker.fenced:
-            self._sessions[ask.broker_id] = now_ms + self._timing.session_ms
-        return [*effects, Submit(RenewSession(ask, may_return), token)]
+        return [*effects, Submit(RenewSession(ask, may_return, now_ms), token)]
 
     def _check_sender(self, ask: HeartbeatAsk, broker: BrokerImage | None) -> ErrorCode:
         if not self.active:
@@ -410,9 +408,14 @@ class Controller(Machine):
         broker = image.brokers.get(ask.broker_id)
         if broker is None or broker.broker_epoch != ask.broker_epoch:
             return Decided([], verdict=True)
-        fenced = broker.fenced and not (decision.may_return and not self._review.in_progress)
-        if fenced or not broker.fenced:
-            return Decided([], verdict=fenced)
+        if broker.fenced and not (decision.may_return and not self._review.in_progress):
+            return Decided([], verdict=True)
+        # Counted here: the broker may be let in by a decision that is not committed yet, while this heartbeat
+        # would not let it in.
+        end_ms = decision.now_ms + self._timing.session_ms
+        self._sessions[ask.broker_id] = max(self._sessions.get(ask.broker_id, end_ms), end_ms)
+        if not broker.fenced:
+            return Decided([], verdict=False)
         logger.info("broker %s is unfenced", ask.broker_id)
         return Decided(self._with_leaders(image, [brokers.unfenced(ask.broker_id)]), verdict=False)
 
@@ -461,7 +464,7 @@ class Controller(Machine):
         match decision:
             case Register():
                 return self._registered(decision, error)
-            case RenewSession(ask):
+            case RenewSession(ask, _, _):
                 fenced = verdict is not False
                 return HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced, number=ask.number)
             case Relieve(ask):

@@ -47,11 +47,12 @@ class Register(NamedTuple):
 
 class RenewSession(NamedTuple):
     """A heartbeat: is the broker fenced? ``may_return``: it has applied the records that ended its
-    leaderships.
+    leaderships. ``now_ms``: when it arrived.
     """
 
     ask: HeartbeatAsk
     may_return: bool
+    now_ms: int
 
 
 class Relieve(NamedTuple):

@@ -34,16 +34,28 @@ class Store:
         self.committed_offset = 0
         self.leader = 0
         self.refusal: TidelogError | None = None
+        self.holds = False
+        self._held: list[tuple[Sequence[MetadataRecord], Done]] = []
 
     def submit(self, decide: Decide, done: Done) -> None:
+        newest = self.image
+        for records, _ in self._held:
+            newest = newest.apply(records)
         try:
             if self.refusal is not None:
                 raise self.refusal
-            self.write(decide(self.image))
+            self._held.append((decide(newest), done))
         except TidelogError as refusal:
             done(refusal)
             return
-        done(None)
+        if not self.holds:
+            self.commit()
+
+    def commit(self) -> None:
+        held, self._held = self._held, []
+        for records, done in held:
+            self.write(records)
+            done(None)
 
     def write(self, records: Sequence[MetadataRecord]) -> None:
         self.image = self.image.apply(records)

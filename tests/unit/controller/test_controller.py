@@ -1,5 +1,6 @@
 """Sessions, registrations and stopping, as the active controller handles them."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -173,6 +174,31 @@ class TestSilence:
         with pytest.raises(TidelogError, match=f"broker {A} may be alive"):
             elect_unclean(cluster)
         cluster.pass_time(SESSION_MS - GRACE_MS)
+        elect_unclean(cluster)
+        assert cluster.partition().leader == B
+
+    def test_a_session_counts_from_the_last_heartbeat_that_was_answered(self, cluster: Cluster) -> None:
+        """The decision that lets the broker in is not committed yet, and its next heartbeat says that it is
+        not ready: it is told that it is not fenced, and acts on that for a whole session.
+        """
+        lose_all_but(cluster, A)
+        cluster.beating.discard(A)
+        cluster.register(A, run=2)
+        cluster.store.holds = True
+        answers: list[Any] = []
+        for offset in (cluster.store.committed_offset, -1):
+            heartbeat = HeartbeatAsk(A, cluster.epoch(A), offset)
+            cluster.controller.handle(heartbeat, cluster.now_ms, answers.append)
+            cluster.pass_time(SESSION_MS // 4)
+        cluster.store.holds = False
+        cluster.store.commit()
+        assert [got.fenced for got in answers] == [False, False]
+        cluster.controller.broker_lost(A, cluster.now_ms)
+        cluster.pass_time(SESSION_MS // 2 + TICK_MS)
+        cluster.come(B)
+        with pytest.raises(TidelogError, match=f"broker {A} may be alive"):
+            elect_unclean(cluster)
+        cluster.pass_time(SESSION_MS // 4)
         elect_unclean(cluster)
         assert cluster.partition().leader == B
 

@@ -218,10 +218,10 @@ class PendingFetch:
                 wanted.partition, ErrorCode.NONE, partition.readable_end_offset, -1, -1,
                 preferred_read_replica=nearer,
             )  # fmt: skip
-        diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
-        if diverging is not None:
-            return _respond_without_records(wanted, partition, diverging=diverging)
         try:
+            diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
+            if diverging is not None:
+                return _respond_without_records(wanted, partition, diverging=diverging)
             return self._records_of(partition, wanted, budget, unread, at_least_one_batch)
         except Unindexed as unindexed:
             partition.driver.build_indexes(unindexed)  # The fetch waits as if there were no records.

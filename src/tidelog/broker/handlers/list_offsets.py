@@ -6,7 +6,8 @@ timestamps of tiered storage (-5, -6) the response is that of a log without tier
 
 A new leader may not know yet how far consumers of its predecessor have read. Until it does, after a few
 fetches of its followers, the response is OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before version 5): the
-end offset that clients see must not decrease.
+end offset that clients see must not decrease. For the same reason a leader that may have a successor asks its
+followers first: consumers may have read more at the successor.
 
 Look-ups by time decode a batch. A compressed or large batch is decoded in a thread.
 """
@@ -111,6 +112,7 @@ class LookUp:
         self._committed = committed
         self._opened: Opened | None = None
         self._end_offset = 0  # the readable end when the first batch was passed to a thread
+        self._is_confirmed = False  # No other broker led when the request arrived.
 
     def run(self, complete: Callable[[Fields], None]) -> None:
         index = self._wanted.partition_index
@@ -119,6 +121,9 @@ class LookUp:
             error = error or self._refusal(partition)
         if partition is None or error:
             complete(_fields(index, error, NOTHING))
+            return
+        if self._must_confirm(partition):
+            partition.when_certain(lambda certain: self._confirmed(certain, complete))
             return
         try:
             found = self._find(partition)
@@ -146,6 +151,20 @@ class LookUp:
         if version < NOT_AVAILABLE_FROM_VERSION:
             return ErrorCode.LEADER_NOT_AVAILABLE
         return ErrorCode.OFFSET_NOT_AVAILABLE
+
+    def _must_confirm(self, partition: Partition) -> bool:
+        """Whether a successor may have shown a later end to consumers. A stand-in serves what it has."""
+        if self._is_confirmed or self._wanted.timestamp in FROM_THE_START:
+            return False
+        return partition.leads and not partition.leads_for_certain
+
+    def _confirmed(self, certain: bool, complete: Callable[[Fields], None]) -> None:
+        if certain:
+            self._is_confirmed = True
+            self.run(complete)
+        else:
+            index = self._wanted.partition_index
+            complete(_fields(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, NOTHING))
 
     def _find(self, partition: Partition) -> Found:
         log = partition.log

@@ -1,4 +1,8 @@
-"""OffsetForLeaderEpoch, versions 2 to 4: the end offset of an epoch, so that consumers detect truncation."""
+"""OffsetForLeaderEpoch, versions 2 to 4: the end offset of an epoch, so that consumers detect truncation.
+
+A leader that may have a successor does not answer for later epochs than its own: see
+:meth:`Partition.may_lack`.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +10,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
+from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 
 OFFSET_MAX = (1 << 63) - 1
@@ -32,6 +37,8 @@ def _look_up(broker: Broker, topic: str, wanted: Any) -> Fields:
     partition, error = broker.partitions.find(topic, wanted.partition)
     if partition is not None:
         error = partition.check_reader(wanted.current_leader_epoch)
+        if not error and partition.may_lack(wanted.leader_epoch):
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     epoch, end_offset = -1, -1
     if partition is not None and not error:
         if partition.stands_in and wanted.leader_epoch >= partition.log.epochs.latest:

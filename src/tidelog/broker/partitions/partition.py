@@ -232,6 +232,8 @@ class Partition:
             then(False)
         elif self.leads_for_certain:
             then(True)
+        elif not self.driver.successors.may_be:
+            then(False)  # After the end of a sealed log no follower can tell: see ``leads_for_certain``.
         else:
             by_hand = self._alone() and self._may_be_decided()
             self.driver.successors.when_all_follow(then, by_hand=by_hand)
@@ -405,6 +407,14 @@ class Partition:
                 raise TidelogError("this replica may lack records", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         raise OffsetOutOfRange("outside of the log")
 
+    def may_lack(self, epoch: int) -> bool:
+        """Whether records of that epoch may have been written by a successor that this leader does not know.
+        A consumer that has read them must not hear that they were truncated: it would go back.
+        """
+        if self.replica.role is not Role.LEADER or self.stands_in:
+            return False
+        return epoch > self.replica.epoch and not self.leads_for_certain
+
     def check_may_go_on(self, offset: int) -> None:
         """Raises TidelogError for a consumer that has read everything that this stand-in will ever have: its
         disk takes no writes. It cannot vote or follow either, so it does not hear of a new leader, and the
@@ -418,7 +428,10 @@ class Partition:
         """The divergence of the consumer's log from this one: (epoch, its end offset); None if there is none.
 
         From this, a consumer that sends the epoch of its last record learns that the log was truncated.
+        Raises TidelogError if a successor may have written that record.
         """
+        if self.may_lack(last_epoch):
+            raise TidelogError("this replica may lack records", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if last_epoch < 0 or self.replica.role is not Role.LEADER or self.stands_in:
             # A follower that does not know the epoch may merely be behind. So may a leader with a successor.
             return None

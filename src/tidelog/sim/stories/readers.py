@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tidelog.errors import ErrorCode
-from tidelog.sim.clients.client import ReadCall, Reply
+from tidelog.sim.clients.client import ReadCall, Reply, RequestCall
 from tidelog.sim.stories.deleted_records import AT_ONCE_MS
 from tidelog.sim.stories.durability import DurabilityStory
 from tidelog.sim.stories.operations import delete_records
@@ -11,6 +11,8 @@ from tidelog.sim.stories.primary_backup_group import force, is_missed, is_whole,
 from tidelog.sim.story import TOPIC
 from tidelog.sim.telling import STEP_MS, expect
 
+LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 2, 23
+LATEST = -1
 CHECKPOINTED_MS = 3500  # within which every broker has written its checkpoints
 
 
@@ -44,6 +46,50 @@ class ReaderStory(DurabilityStory):
         error = self.read_at(letter, offset).error
         self.tell(f"read at {letter} from offset {offset}: {error.name}")
         return error
+
+    def end_offset(self, letter: str) -> ErrorCode:
+        """ListOffsets: what a consumer hears here that wants to begin at the end."""
+        heard: list[Reply] = []
+        wanted = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": LATEST}
+        topics = [{"name": TOPIC, "partitions": [wanted]}]
+        body = {"replica_id": -1, "isolation_level": 0, "topics": topics, "timeout_ms": 1000}
+        call = RequestCall(self.client.client_id, self.client.next_number(), LIST_OFFSETS, body)
+        self.client.ask(self.machine(letter).node_id, call, heard.append)
+        self.until(lambda: bool(heard), "the end offset")
+        [answer] = heard[0].body.topics[0].partitions
+        error = ErrorCode(answer.error_code)
+        self.tell(f"ask {letter} for the end offset: {error.name if error else answer.offset}")
+        return error
+
+    def hear_of_truncation(self, letter: str, epoch: int) -> list[ErrorCode]:
+        """What a consumer hears here that has everything, the last record of ``epoch``: to a fetch, and to
+        the question where that epoch ends.
+        """
+        offset, heard = self.driver(self.leader()).log.end_offset, list[Reply]()
+        client, node = self.client, self.machine(letter).node_id
+        client.ask(
+            node,
+            ReadCall(client.client_id, client.next_number(), TOPIC, 0, offset, -1, epoch, 1),
+            heard.append,
+        )
+        self.until(lambda: len(heard) == 1, "the response to the fetch")
+        wanted = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch}
+        body = {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": [wanted]}]}
+        client.ask(
+            node,
+            RequestCall(client.client_id, client.next_number(), OFFSET_FOR_LEADER_EPOCH, body),
+            heard.append,
+        )
+        self.until(lambda: len(heard) == 2, "the end of the epoch")
+        [answer] = heard[1].body.topics[0].partitions
+        error, end = ErrorCode(answer.error_code), answer.end_offset
+        diverging = heard[0].diverging
+        fetched = heard[0].error.name if heard[0].error else f"truncated: {diverging}" if diverging else "ok"
+        ends = error.name if error else f"at {end}" if end >= 0 else "unknown"
+        self.tell(
+            f"fetch at {letter} after a record of epoch {epoch}: {fetched}; the end of that epoch: {ends}"
+        )
+        return [heard[0].error, error]
 
 
 def cut_tail_comes_back() -> ReaderStory:
@@ -255,7 +301,7 @@ def settings_that_a_backup_has_not_heard_of() -> ReaderStory:
 def replaced_leader_lacks_what_was_read() -> ReaderStory:
     """The connections of A close, and B leads long before A's session is over. A consumer reads a record at
     B that A lacks, and then asks A. It is sent away: told that its position is out of range, it would read
-    everything again.
+    everything again. Nor does A tell where the log ends.
     """
     story = ReaderStory()
     expect(story.write(), ErrorCode.NONE)
@@ -265,8 +311,50 @@ def replaced_leader_lacks_what_was_read() -> ReaderStory:
     expect(story.write(), ErrorCode.NONE)
     expect(story.read(), ["r1", "r2"])
     expect(story.read_behind_the_end("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.end_offset("B"), ErrorCode.NONE)
+    expect(story.end_offset("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     story.heal()
     return story.end_whole("A")
+
+
+def replaced_leader_lacks_an_epoch() -> ReaderStory:
+    """The connections of A close, and B leads. A consumer reads a record of B's epoch, and then asks A, with
+    that epoch. It is sent away: told that the record was truncated, it would go back.
+    """
+    story = ReaderStory()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.cut_noticed("A", "BCXYZ")
+    story.until(lambda: story.leader() == "B", "another leader")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.read(), ["r1", "r2"])
+    epoch = story.partition().leader_epoch
+    expect(story.hear_of_truncation("B", epoch), [ErrorCode.NONE] * 2)
+    expect(story.hear_of_truncation("A", epoch), [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2)
+    story.heal()
+    return story.end_whole("A")
+
+
+def thawed_voter_lacks_what_was_read() -> ReaderStory:
+    """Mode quorum. A is frozen and cut off, and another voter is elected. A consumer reads a record there and
+    asks A, which answers before it looks at the time: its position is not out of range.
+    """
+    story = ReaderStory(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.cut("A", "BCXYZ")
+    story.freeze("A")
+    story.until(lambda: story.leader() in "BC", "another leader")
+    expect(story.write(), ErrorCode.NONE)
+    heard: list[Reply] = []
+    offset, client = story.driver(story.leader()).log.end_offset, story.client
+    call = ReadCall(client.client_id, client.next_number(), TOPIC, 0, offset, -1, -1, 1)
+    client.ask(story.machine("A").node_id, call, heard.append)
+    story.run(100)
+    story.thaw("A")
+    story.until(lambda: bool(heard), "the response")
+    expect(heard[0].error, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return story
 
 
 def emptied_follower_lacks_what_was_read() -> ReaderStory:
@@ -291,7 +379,8 @@ def emptied_follower_lacks_what_was_read() -> ReaderStory:
 
 def primary_that_is_no_leader_any_more() -> ReaderStory:
     """The topic changes to ``isr``. A has paused for that and is cut off before it hears of the change. B
-    leads, and a consumer reads a record there that A lacks: A, still a primary, sends it away.
+    leads, and a consumer reads a record there that A lacks: A, still a primary, sends it away, and does not
+    tell where the log ends.
     """
     story = ReaderStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -303,6 +392,7 @@ def primary_that_is_no_leader_any_more() -> ReaderStory:
     story.until(lambda: story.leader() == "B", "another leader")
     expect(story.write(), ErrorCode.NONE)
     expect(story.read_behind_the_end("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.end_offset("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     story.heal()
     return story.end_whole("A")
 
@@ -316,6 +406,7 @@ STORIES: list[Callable[[], ReaderStory]] = [
     deleted_while_it_was_away,
     settings_that_a_backup_has_not_heard_of,
     replaced_leader_lacks_what_was_read,
+    replaced_leader_lacks_an_epoch,
     emptied_follower_lacks_what_was_read,
     primary_that_is_no_leader_any_more,
 ]

@@ -1,0 +1,27 @@
+"""Stories that break a promise today. Each becomes a golden story when its hole is closed."""
+
+import pytest
+
+from tidelog.sim.stories import readers, replaced_brokers
+from tidelog.sim.telling import StoryFailed
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=StoryFailed,
+    reason="isr, unclean elections: a leader that is cut off with all of its followers goes on, and does not "
+    "count a replacement with its own id as a possible successor. The controllers do not remember that a "
+    "replica is on a new disk, so they cannot leave it out of unclean elections, as replicas that are added",
+)
+def test_is_elected_while_the_first_one_is_followed() -> None:
+    replaced_brokers.is_elected_while_the_first_one_is_followed()
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=StoryFailed,
+    reason="quorum: a leader that was frozen answers requests before it steps down. It would have to ask its "
+    "voters before it tells a consumer that a position is out of range",
+)
+def test_thawed_voter_lacks_what_was_read() -> None:
+    readers.thawed_voter_lacks_what_was_read()
