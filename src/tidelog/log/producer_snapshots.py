@@ -12,7 +12,7 @@ names are gone from the disk before anything is written there again.
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout, producer_format
@@ -41,12 +41,16 @@ class ProducerSnapshots:
         self._offsets = sorted(offset for offset in found if offset is not None)
 
     @property
+    def offsets(self) -> Sequence[int]:
+        return tuple(self._offsets)
+
+    @property
     def newest(self) -> int:
         """The offset in the newest one's name; -1 if there is none."""
         return self._offsets[-1] if self._offsets else NO_OFFSET
 
     def _path(self, offset: int) -> str:
-        return layout.segment_path(self._directory, offset) + layout.SNAPSHOT_SUFFIX
+        return _path(self._directory, offset)
 
     # -- writing -----------------------------------------------------------------------
 
@@ -165,3 +169,20 @@ class ProducerSnapshots:
             else:
                 known.states.note(header, known.states.clock_ms)
         return found
+
+
+def open_in_snapshot(storage: Storage, directory: str, offset: int) -> Collection[int]:
+    """The producer ids with an open transaction in the snapshot at ``offset``. For any thread: none if the
+    snapshot was removed, or is torn, because then no state is rebuilt from it any more.
+    """
+    data = read_whole(storage, _path(directory, offset))
+    if data is None:
+        return ()
+    try:
+        return producer_format.decode(data).transactions.open.keys()
+    except CorruptBatch:
+        return ()
+
+
+def _path(directory: str, offset: int) -> str:
+    return layout.segment_path(directory, offset) + layout.SNAPSHOT_SUFFIX
