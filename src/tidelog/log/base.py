@@ -103,6 +103,11 @@ class LogBase:
         return self._durability.synced_end_offset
 
     @property
+    def snapshot_offsets(self) -> Sequence[int]:
+        """Of the producer snapshots. After a truncation or crash the state may be rebuilt from each."""
+        return self._snapshots.offsets
+
+    @property
     def clean_offset(self) -> int:
         """Exclusive: everything below was compacted. 0 if unknown."""
         return max(self._clean_mark.offset, 0)

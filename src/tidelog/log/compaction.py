@@ -17,7 +17,7 @@ segments are in place and durable. So no crash can leave an older value of a key
 largest batch of the log, opened.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.errors import InvariantViolation, StorageError
@@ -25,8 +25,9 @@ from tidelog.log.cleaner_files import CleanedWriter, CompactionAbandoned, discar
 from tidelog.log.cleaner_filter import BatchFilter, open_batch
 from tidelog.log.cleaner_map import KeyOffsets
 from tidelog.log.cleaner_plan import Cleanable, CompactionSettings, Source, group_by_size, sources_of
-from tidelog.log.cleaner_transactions import CleanedTransactions
+from tidelog.log.cleaner_transactions import CleanedTransactions, OpenInSnapshots
 from tidelog.log.log import Log
+from tidelog.log.producer_snapshots import open_in_snapshot
 from tidelog.log.producers import LastWritten
 from tidelog.log.scan import headers
 from tidelog.log.segment import Segment
@@ -79,7 +80,9 @@ class Compaction:
         self._cuts = log.cuts
         self._sources = sources_of(log, cleanable.end_offset)
         self._aborted = log.aborted(log.segments[0].base_offset, cleanable.end_offset)
-        self._transactions = CleanedTransactions(self._aborted)
+        # Later snapshots are after the end of this pass.
+        snapshots = OpenInSnapshots(log.snapshot_offsets, self._open_in_snapshot)
+        self._transactions = CleanedTransactions(self._aborted, snapshots)
         self._groups: Iterator[list[Source]] = iter(())
         self._filter: BatchFilter | None = None
 
@@ -220,6 +223,9 @@ class Compaction:
             if self._pace is not None:
                 self._pace(header.size)
             yield batch, header
+
+    def _open_in_snapshot(self, offset: int) -> Collection[int]:
+        return open_in_snapshot(self._storage, self.log.directory, offset)
 
     def make_durable(self) -> None:
         """Sync the names of the new segments before the log is marked clean."""

@@ -5,14 +5,15 @@ batches after it. A snapshot is written where a segment begins and when the log 
 first offset it does not cover.
 
 Losing a snapshot costs a longer scan of batch headers, and producers whose records are all deleted; a torn
-one has a CRC that does not match. A snapshot must not outlive the batches it describes, after a truncation or
-a crash. So those after the log end, and after a crash those after the recovery point, are removed, and their
-names are gone from the disk before anything is written there again.
+one has a CRC that does not match. One that cannot be read is treated as torn. A snapshot must not outlive the
+batches it describes, after a truncation or a crash. So those after the log end, and after a crash those after
+the recovery point, are removed, and their names are gone from the disk before anything is written there.
 """
 
+import errno
 import logging
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout, producer_format
@@ -24,6 +25,9 @@ from tidelog.log.segment import Segment
 from tidelog.log.storage import DirectoryEntry, Storage
 
 _logger = logging.getLogger(__name__)
+
+# Errors of this process, not of the file: it can be read later.
+_SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class ProducerSnapshots:
@@ -37,8 +41,14 @@ class ProducerSnapshots:
 
     def find(self, entries: Iterable[DirectoryEntry]) -> None:
         """Read from a listing of the directory which snapshots exist."""
-        found = (layout.base_offset_of(entry.name, layout.SNAPSHOT_SUFFIX) for entry in entries)
+        # A directory of such a name holds no state, and could not be removed like a file.
+        names = (entry.name for entry in entries if not entry.is_directory)
+        found = (layout.base_offset_of(name, layout.SNAPSHOT_SUFFIX) for name in names)
         self._offsets = sorted(offset for offset in found if offset is not None)
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        return tuple(self._offsets)
 
     @property
     def newest(self) -> int:
@@ -46,7 +56,7 @@ class ProducerSnapshots:
         return self._offsets[-1] if self._offsets else NO_OFFSET
 
     def _path(self, offset: int) -> str:
-        return layout.segment_path(self._directory, offset) + layout.SNAPSHOT_SUFFIX
+        return _path(self._directory, offset)
 
     # -- writing -----------------------------------------------------------------------
 
@@ -56,7 +66,12 @@ class ProducerSnapshots:
             return None  # Nothing was written since, or the log was truncated exactly there.
         self._offsets.append(offset)
         path = self._path(offset)
-        write_beside(self._storage, path, producer_format.encode(self.states))
+        try:
+            write_beside(self._storage, path, producer_format.encode(self.states))
+        except IsADirectoryError as error:
+            self._offsets.pop()
+            _logger.warning("%s: no producer snapshot at offset %d: %s", self._directory, offset, error)
+            return None
         return path
 
     def try_to_write(self, offset: int) -> str | None:
@@ -119,9 +134,9 @@ class ProducerSnapshots:
             if offset < first_offset:
                 break
             try:
-                snapshot = producer_format.decode(read_whole(self._storage, self._path(offset)) or b"")
+                snapshot = _read(self._storage, self._directory, offset)
             except CorruptBatch as error:
-                # Torn by a power failure. It would prevent a new one of the same name.
+                # It would prevent a new one of the same name.
                 _logger.warning("%s: ignored the snapshot at %d: %s", self._directory, offset, error.message)
                 self._storage.remove(self._path(offset))
                 self._offsets.remove(offset)
@@ -165,3 +180,30 @@ class ProducerSnapshots:
             else:
                 known.states.note(header, known.states.clock_ms)
         return found
+
+
+def open_in_snapshot(storage: Storage, directory: str, offset: int) -> Collection[int]:
+    """The producer ids with an open transaction in the snapshot at ``offset``. For any thread: none if the
+    snapshot was removed, or is torn, because then no state is rebuilt from it any more.
+    """
+    try:
+        return _read(storage, directory, offset).transactions.open.keys()
+    except CorruptBatch:
+        return ()
+
+
+def _read(storage: Storage, directory: str, offset: int) -> producer_format.Snapshot:
+    """Raises :class:`CorruptBatch` if there is none, or none that can be read: torn by a power failure, or
+    something else under its name. A partition must not be offline for what the log can tell.
+    """
+    try:
+        data = read_whole(storage, _path(directory, offset))
+    except OSError as error:
+        if error.errno in _SCARCE:
+            raise
+        raise CorruptBatch(str(error)) from error
+    return producer_format.decode(data or b"")
+
+
+def _path(directory: str, offset: int) -> str:
+    return layout.segment_path(directory, offset) + layout.SNAPSHOT_SUFFIX

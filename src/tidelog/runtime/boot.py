@@ -14,12 +14,15 @@ are checked later, or never: a node that is only a controller does not register.
 """
 
 import contextlib
+import errno
 import os
+import stat
 from pathlib import Path
 
 BOOT_FILE = "boot.id"
 METADATA_BOOT_FILE = "metadata-boot.id"
 IN_DOUBT = "in doubt"
+_LARGEST_BYTES = 100  # of one of the files; an id has 36
 _KERNEL_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -46,7 +49,7 @@ def stayed_on_since_metadata(directory: Path) -> bool:
 def _names_this_boot(path: Path) -> bool:
     now = boot_id()
     try:
-        return now is not None and path.read_text().strip() == now
+        return now is not None and _read(path) == now
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -56,7 +59,7 @@ def machine_was_off(directory: Path, *, was_clean: bool, is_new: bool) -> bool:
     are trusted first. ``is_new``: the directory was never used before.
     """
     try:
-        last = (directory / BOOT_FILE).read_text().strip()
+        last = _read(directory / BOOT_FILE)
     except FileNotFoundError:
         if is_new:
             return False
@@ -100,11 +103,25 @@ def doubt(directory: Path) -> None:
             (directory / name).unlink(missing_ok=True)
 
 
+def _read(path: Path) -> str:
+    """Its first bytes. Anything but a file is an ``OSError``: opening a pipe would wait for a writer for
+    ever, and reading a device may never end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return os.read(descriptor, _LARGEST_BYTES).decode().strip()
+    finally:
+        os.close(descriptor)
+
+
 def _write(directory: Path, text: str, name: str = BOOT_FILE) -> None:
     path = directory / name
     temporary = path.with_suffix(".tmp")
     with contextlib.suppress(OSError):
-        with temporary.open("w") as file:
+        temporary.unlink(missing_ok=True)
+        with temporary.open("x") as file:  # Neither waits at a pipe nor follows a link.
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

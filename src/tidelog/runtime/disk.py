@@ -183,5 +183,8 @@ class Disk:
 
 
 def _entry(entry: "os.DirEntry[str]") -> DirectoryEntry:
-    is_directory = entry.is_dir(follow_symlinks=True)
-    return DirectoryEntry(entry.name, 0 if is_directory else entry.stat().st_size, is_directory)
+    try:
+        is_directory = entry.is_dir(follow_symlinks=True)
+        return DirectoryEntry(entry.name, 0 if is_directory else entry.stat().st_size, is_directory)
+    except OSError:  # A link to nothing. Only who opens it has an error, not who lists the directory.
+        return DirectoryEntry(entry.name, entry.stat(follow_symlinks=False).st_size, is_directory=False)

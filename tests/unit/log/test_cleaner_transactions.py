@@ -87,6 +87,46 @@ def test_a_marker_stays_as_long_as_one_record_of_its_transaction(disk: Simulated
     assert offsets(log) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("end", ["commit", "abort"])
+@pytest.mark.parametrize("lost", ["newest recovery point", "end of the log"])
+def test_a_marker_stays_while_its_transaction_is_open_in_a_snapshot(
+    disk: SimulatedDisk, log: Log, end: str, lost: str
+) -> None:
+    """The snapshot is where the second segment begins, which is too large to be merged with the first."""
+    small = ONE.but(segment_bytes=100)
+    play(log, f"7:a1 b1 roll 8:abort 7:{end} 9:a2 b2 9:commit roll c1 c2 c3")
+    for now_ms in (10_000, 20_000, LATER_MS):
+        compact(disk, log, small, now_ms=now_ms)
+    if lost == "newest recovery point":
+        disk.crash(survive=everything, names=everything)
+        log = open_log(disk, small, recovery_point=4)
+    else:
+        log.truncate_to(4)  # As a repair does: the rest is fetched again.
+        play(log, "9:a2 b2 9:commit")
+    assert log.producers.transactions.open == {}
+    assert log.last_stable_offset(log.end_offset) == log.end_offset
+
+
+def test_a_marker_goes_after_the_snapshot_in_which_its_transaction_is_open(
+    disk: SimulatedDisk, log: Log
+) -> None:
+    play(log, "7:a1 b1 roll 7:commit a2 b2 roll")
+    for now_ms in (10_000, 20_000):
+        compact(disk, log, ONE, now_ms=now_ms)
+        assert offsets(log) == [2, 3, 4]
+        assert log.snapshot_offsets == (5,), "the segments were merged, and the snapshot between them is gone"
+    compact(disk, log, ONE, now_ms=LATER_MS)
+    assert offsets(log) == [3, 4]
+
+
+def test_a_snapshot_keeps_no_marker_of_a_later_transaction(disk: SimulatedDisk, log: Log) -> None:
+    small = ONE.but(segment_bytes=100)
+    play(log, "7:b0 a1 roll b1 7:commit 7:b2 7:commit b3 a2 roll c1")
+    for now_ms in (10_000, 20_000, LATER_MS):
+        compact(disk, log, small, now_ms=now_ms)
+    assert offsets(log) == [3, 6, 7, 8]
+
+
 def test_a_tombstone_goes_though_transactions_lie_before_it(disk: SimulatedDisk, log: Log) -> None:
     play(log, "7:a1 7:commit a- b1 roll")
     for now_ms in (10_000, 20_000, 30_000, LATER_MS):

@@ -1,5 +1,6 @@
 """Killed, or powered off? The data directory remembers which start of the machine used it last."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,37 @@ def test_after_a_failed_sync_the_metadata_log_may_lack_records_too(tmp_path: Pat
     boot.note_metadata(tmp_path)
     boot.doubt(tmp_path)
     assert not boot.stayed_on_since_metadata(tmp_path)
+
+
+@pytest.mark.parametrize("name", [boot.BOOT_FILE, boot.METADATA_BOOT_FILE])
+@pytest.mark.parametrize("kind", ["pipe", "device", "directory", "large file"])
+def test_what_is_no_small_file_is_not_believed_and_soon_read(tmp_path: Path, name: str, kind: str) -> None:
+    path = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    assert not boot.stayed_on(tmp_path)
+    assert not boot.stayed_on_since_metadata(tmp_path)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
+    boot.note_use(tmp_path)
+    boot.note_metadata(tmp_path)
+    assert boot.stayed_on(tmp_path) == (kind != "directory" or name != boot.BOOT_FILE)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_temporary_file_of_another_kind_is_replaced(tmp_path: Path, kind: str) -> None:
+    temporary, other = tmp_path / "boot.tmp", tmp_path / "other"
+    other.write_text("kept")
+    if kind == "pipe":
+        os.mkfifo(temporary)
+    else:
+        temporary.symlink_to(other)
+    boot.note_use(tmp_path)
+    assert boot.stayed_on(tmp_path)
+    assert other.read_text() == "kept"

@@ -19,7 +19,9 @@ from tidelog.log.log import Log
 from tidelog.log.storage import Storage
 from tidelog.runtime.disk import LARGE_BYTES, Disk
 from tidelog.types import TopicPartition
+from unit.log.compaction_model import COMPACT, compact
 from unit.log.log_model import ONE_SEGMENT, SMALL, append_many, contents, open_log, sync
+from unit.log.producer_model import Sent, expected_of, known_to, write
 
 pytestmark = pytest.mark.slow
 
@@ -287,3 +289,40 @@ def test_a_large_removed_file_is_closed_in_a_thread(
     monkeypatch.setattr(os, "close", closing)
     del file
     assert (closed.get(timeout=30) != threading.get_ident()) is elsewhere
+
+
+@pytest.mark.parametrize("kind", ["directory", "link to a directory", "link to nothing", "loop", "pipe"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_snapshot_that_cannot_be_read_is_rebuilt_from_the_log(
+    disk: Storage, tmp_path: Path, kind: str, clean: bool
+) -> None:
+    directory = str(tmp_path / "t-0")
+    log = open_log(disk, directory=directory)
+    history = [write(log, Sent(7, 0, n, 1)) for n in range(25)]
+    assert log.close()
+    end_offset = log.end_offset
+    snapshots = list((tmp_path / "t-0").glob("*.snapshot"))
+    assert len(snapshots) > 1
+    for path in snapshots:
+        path.unlink()
+        if kind == "directory":
+            path.mkdir()
+        elif kind == "link to a directory":
+            path.symlink_to(tmp_path)
+        elif kind == "link to nothing":
+            path.symlink_to(tmp_path / "missing")
+        elif kind == "loop":
+            path.symlink_to(path)
+        else:
+            os.mkfifo(path)
+    log = open_log(disk, directory=directory, clean=clean, recovery_point=end_offset)
+    assert known_to(log.producers) == expected_of(history)
+    log.roll(1000)  # Its snapshot has the name of the last one.
+    sync(log)
+    compact(disk, log, COMPACT)
+    assert log.close()
+    log = open_log(disk, directory=directory, clean=True, recovery_point=end_offset)
+    assert known_to(log.producers) == expected_of(history)
+    log.truncate_to(3)
+    assert log.end_offset == 3
+    assert log.close()
