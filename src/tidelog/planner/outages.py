@@ -165,7 +165,7 @@ def _leads(terms: Terms, now: Outage, leader: int) -> bool:
     if leader != now.leader and leader in now.slow:
         return False
     useless = {each for each in now.replicas if not (now.can_write(each) and now.works(leader, each))}
-    useless |= now.slow - {leader}
+    useless |= now.slow & {*now.replicas} - {leader}
     if not writes_continue(terms, positions(useless, leader, now.replicas)):
         return False
     asks_controllers = rule.leader_can_be_replaced and not rule.elects_itself
