@@ -87,7 +87,9 @@ def slowing_writes(terms: Terms, where: Placement) -> list[Pattern]:
 
 
 def stopping_reads(terms: Terms, where: Placement) -> list[Pattern]:
-    return minimal(terms, where, lambda found: not found.reads, [frozenset({DEAD}), frozenset({CUT_OFF})])
+    """A machine without power stops more than a process that has ended: others do not know of its end."""
+    kinds = [frozenset({each}) for each in (DEAD, CUT_OFF, POWER_LOST)]
+    return minimal(terms, where, lambda found: not found.reads, kinds)
 
 
 def minimal(

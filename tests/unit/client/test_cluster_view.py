@@ -162,7 +162,7 @@ def test_several_addresses_and_ipv6() -> None:
 DISKS = {1: UUID(int=11), 2: UUID(int=2 << 64)}
 
 
-def quorum(voters: Mapping[int, UUID], error: int = 0) -> bytes:
+def quorum_of(voters: Mapping[int, UUID], error: int = 0) -> bytes:
     """A DescribeQuorum answer of version 2, with an observer."""
 
     def states(found: Mapping[int, UUID]) -> bytes:
@@ -178,10 +178,10 @@ def quorum(voters: Mapping[int, UUID], error: int = 0) -> bytes:
 
 
 def test_voters_have_the_ids_of_their_disks() -> None:
-    with server_that_answers(quorum(DISKS)) as port:
+    with server_that_answers(quorum_of(DISKS)) as port:
         assert voter_directories("127.0.0.1", port) == DISKS
 
 
 def test_a_broker_that_knows_of_no_quorum_knows_no_voters() -> None:
-    with server_that_answers(quorum(DISKS, error=3)) as port:
+    with server_that_answers(quorum_of(DISKS, error=3)) as port:
         assert voter_directories("127.0.0.1", port) == {}

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from tidelog.planner.fault_sets import Pattern, losing, sentence, stopping_reads, stopping_writes
-from tidelog.planner.faults import CUT_OFF, DEAD, EVENTS, Faults, Placement, usual_placement
+from tidelog.planner.faults import CUT_OFF, DEAD, EVENTS, POWER_LOST, Faults, Placement, usual_placement
 from tidelog.planner.model import Outcome, outcome
 from tidelog.planner.promises import Terms
 
@@ -60,7 +60,7 @@ def expanded(pattern: Pattern) -> set[Chosen]:
 QUESTIONS: dict[str, tuple[Patterns, Callable[[Outcome], bool], Sequence[str]]] = {
     "losing": (losing, lambda found: bool(found.loss), EVENTS),
     "stopping writes": (stopping_writes, lambda found: not found.writes, (DEAD, CUT_OFF)),
-    "stopping reads": (stopping_reads, lambda found: not found.reads, (DEAD, CUT_OFF)),
+    "stopping reads": (stopping_reads, lambda found: not found.reads, (DEAD, CUT_OFF, POWER_LOST)),
 }
 
 

@@ -101,15 +101,16 @@ def _equivalent(report: Report) -> Iterable[str]:
 
 def _promise(answer: Report) -> Iterable[str]:
     found = answer["tolerates"]
-    power = "nothing" if found["power_failure_of_all"] else "the newest records may be lost"
+    power = "nothing is lost" if found["power_failure_of_all"] else "the newest records may be lost"
     writes = count(found["dead_brokers_for_writes"], "dead broker")
     disks = count(found["lost_disks"], "lost disk")
     copies = answer["copies_when_acknowledged"]
-    holders = f"{copies or 'None'} of {count(answer['replicas'], 'replica')}"
+    least = f"At least {copies}" if copies else "None"
+    holders = f"{least} of {count(answer['replicas'], 'replica')}"
     yield (
         f"{holders} {'has' if copies == 1 else 'have'} a record before it is acknowledged. "
-        f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. Lost in a "
-        f"power failure of all brokers: {power}."
+        f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. In a power "
+        f"failure of all brokers, {power}."
     )
     for key, words in _QUESTIONS:
         if answer[key]:

@@ -30,7 +30,6 @@ class Readmissions:
 
         return Injected(fault.name, heal)
 
-    @property
     def are_over(self) -> bool:
         """Whether every controller votes again that was started with another disk."""
         if self._awaited and (now := self._voters()):

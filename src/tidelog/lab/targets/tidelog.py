@@ -115,7 +115,7 @@ class TidelogTarget:
         return self._readmissions.wiping(brokers_of(parties.first), make) if fault == WIPE else make()
 
     def votes_again(self) -> bool:
-        return self._readmissions.are_over
+        return self._readmissions.are_over()
 
     def _addresses(self) -> dict[int, tuple[str, int]]:
         return {

@@ -146,7 +146,7 @@ def test_rates_change_the_years(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_acks_1_means_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "--from", "kafka", "--replicas", "3", "--min-isr", "2", "--acks", "1")
     assert text.startswith("kafka: this is isr with 3 replicas, min.insync.replicas=2, acks=1")
-    assert "1 of 3 replicas has a record before it is acknowledged." in text
+    assert "At least 1 of 3 replicas has a record before it is acknowledged." in text
     assert "2 for reads, 0 lost disks." in text
 
 
