@@ -41,7 +41,7 @@ def _answer(report: Report) -> Iterable[str]:
         yield from _rejected(report)
         if report["give_up"]:
             yield ""
-            yield "What could be given up, the smallest first (each alone is enough):"
+            yield "What could be given up, the smallest first (each line alone is enough):"
             yield ""
             yield from (f"- {each}" for each in report["give_up"])
         return
