@@ -105,13 +105,18 @@ def _promise(answer: Report) -> Iterable[str]:
     writes = count(found["dead_brokers_for_writes"], "dead broker")
     disks = count(found["lost_disks"], "lost disk")
     copies = answer["copies_when_acknowledged"]
-    least = f"At least {copies}" if copies else "None"
-    holders = f"{least} of {count(answer['replicas'], 'replica')}"
+    holders = _holders(copies, answer["replicas"])
     yield (
         f"{holders} {'has' if copies == 1 else 'have'} a record before it is acknowledged. "
         f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. In a power "
         f"failure of all brokers, {power}."
     )
+    if answer["producers_move"]:
+        yield ""
+        yield (
+            "Producers use other partitions while a primary is down. What follows is about one partition, the "
+            f"one with its primary on broker {answer['leader']}."
+        )
     for key, words in _QUESTIONS:
         if answer[key]:
             yield ""
@@ -121,6 +126,14 @@ def _promise(answer: Report) -> Iterable[str]:
     if answer["racks"]:
         yield ""
         yield from _racks(answer["racks"])
+
+
+def _holders(copies: int, replicas: int) -> str:
+    if not copies:
+        return f"None of {count(replicas, 'replica')}"
+    if copies == replicas:
+        return "The only replica" if replicas == 1 else f"All {replicas} replicas"
+    return f"At least {copies} of {replicas} replicas"
 
 
 def _racks(racks: Report) -> Iterable[str]:
