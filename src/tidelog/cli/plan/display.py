@@ -114,8 +114,8 @@ def _promise(answer: Report) -> Iterable[str]:
     if answer["producers_move"]:
         yield ""
         yield (
-            "Producers use other partitions while a primary is down. What follows is about one partition, the "
-            f"one with its primary on broker {answer['leader']}."
+            "Producers use other partitions while a primary is down. What follows is about one partition, "
+            f"the one with its primary on broker {answer['leader']}."
         )
     for key, words in _QUESTIONS:
         if answer[key]:
