@@ -9,8 +9,7 @@ from uuid import UUID
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tidelog.cli.cluster_client import ClusterClient
-from tidelog.cli.controller.admin import look
+from tidelog.client.cluster_view import voter_directories
 from tidelog.lab.faults.cluster import LabCluster
 from tidelog.lab.faults.inject import FaultError, Injected, Parties, inject
 from tidelog.lab.faults.replay import Replay
@@ -112,16 +111,18 @@ def test_a_flipped_bit_is_found_and_repaired_from_the_others(cluster: LabCluster
     assert read(cluster, "damaged") == values
 
 
-def voters(cluster: LabCluster) -> dict[int, UUID | None]:
+def voters(cluster: LabCluster, asked: int) -> dict[int, UUID]:
     """The controllers that vote, with their disks."""
-    with ClusterClient(cluster.client_bootstrap) as client:
-        return {each.node: each.directory for each in look(client).voters}
+    broker = cluster.cluster[asked]
+    return voter_directories(broker.host, broker.port)
 
 
 def test_a_wiped_broker_gets_everything_from_the_others(cluster: LabCluster) -> None:
     assert write(cluster, "records", b"kept by others") == 1
     follower = cluster.followers_of("records")[0]
-    before = voters(cluster)
+    leader = cluster.leader_of("records")
+    before = voters(cluster, leader)
+    assert before.keys() == set(cluster.brokers)
     fault = inject(cluster, "wipe", Parties((follower,)))
     assert fault.name == f"wiped disk of broker {follower}"
     assert not cluster.data_directory(follower).exists()
@@ -131,7 +132,7 @@ def test_a_wiped_broker_gets_everything_from_the_others(cluster: LabCluster) -> 
     assert (cluster.data_directory(follower) / "records-0").exists()
 
     def is_readmitted() -> bool:
-        now = voters(cluster)
+        now = voters(cluster, leader)
         return now.keys() == before.keys() and now[follower] != before[follower]
 
     # Until then, three controllers tolerate no other failure, and the next test makes one.

@@ -6,6 +6,7 @@ as "not ready".
 
 from dataclasses import dataclass
 from typing import NamedTuple
+from uuid import UUID
 
 from tidelog.client import messages
 from tidelog.client.apis import Api
@@ -14,6 +15,7 @@ from tidelog.client.reader import Reader, compact_string
 from tidelog.client.settings import ClientSettings
 
 _METADATA_TOPIC = "__cluster_metadata"
+_DESCRIBE_QUORUM = b"\x02" + compact_string(_METADATA_TOPIC) + b"\x02" + bytes(4) + bytes(3)
 
 
 class PartitionView(NamedTuple):
@@ -76,9 +78,16 @@ def active_controller(host: str, port: int, timeout_s: float = 2.0) -> int:
     Metadata names a controller, too, but a Kafka broker names any broker there, since every broker forwards
     requests to the controller.
     """
-    body = b"\x02" + compact_string(_METADATA_TOPIC) + b"\x02" + bytes(4) + bytes(3)
     with _connected(host, port, timeout_s) as connection:
-        return _quorum_leader(Reader(connection.call(Api.DESCRIBE_QUORUM, 0, body)))
+        return _quorum_leader(Reader(connection.call(Api.DESCRIBE_QUORUM, 0, _DESCRIBE_QUORUM)))
+
+
+def voter_directories(host: str, port: int, timeout_s: float = 2.0) -> dict[int, UUID]:
+    """The controllers that vote, each with the id of its disk; empty if this broker knows of no quorum. A
+    controller that lost its disk is listed with the old one until it is readmitted.
+    """
+    with _connected(host, port, timeout_s) as connection:
+        return _voters(Reader(connection.call(Api.DESCRIBE_QUORUM, 2, _DESCRIBE_QUORUM)))
 
 
 def _connected(host: str, port: int, timeout_s: float) -> BrokerConnection:
@@ -114,6 +123,30 @@ def _unfenced(reader: Reader) -> tuple[dict[int, tuple[str, int]], int]:
 
 def _views(topic: messages.TopicMetadata) -> list[PartitionView]:
     return [PartitionView(*partition[1:]) for _, partition in sorted(topic.partitions.items())]
+
+
+def _voters(reader: Reader) -> dict[int, UUID]:
+    error = reader.int16()
+    reader.compact_string()  # its message
+    if error or reader.compact_count() != 1:
+        return {}
+    reader.compact_string()
+    reader.compact_count()  # number of partitions: the one requested
+    reader.int32()
+    error = reader.int16()
+    reader.compact_string()
+    if error:
+        return {}
+    reader.int32()  # leader
+    reader.int32()  # its epoch
+    reader.int64()  # high watermark
+    voters = {}
+    for _ in range(reader.compact_count()):
+        number, directory = reader.int32(), UUID(bytes=bytes(reader.span(16)))
+        reader.span(24)  # end offset, and two timestamps
+        reader.skip_tags()
+        voters[number] = directory
+    return voters
 
 
 def _quorum_leader(reader: Reader) -> int:

@@ -50,7 +50,7 @@ class Pattern(NamedTuple):
         events = {}
         for slot in self.slots:
             brokers = free.setdefault(slot.group, list(slot.group))
-            events[brokers.pop(0)] = min(slot.events, key=EVENTS.index)
+            events[brokers.pop(0)] = _mildest(slot.events)
         return Faults.of(events, controllers_lost=self.controllers_lost)
 
 
@@ -87,7 +87,9 @@ def slowing_writes(terms: Terms, where: Placement) -> list[Pattern]:
 
 
 def stopping_reads(terms: Terms, where: Placement) -> list[Pattern]:
-    return minimal(terms, where, lambda found: not found.reads, [frozenset({DEAD}), frozenset({CUT_OFF})])
+    """A machine without power stops more than a process that has ended: others do not know of its end."""
+    kinds = [frozenset({each}) for each in (DEAD, CUT_OFF, POWER_LOST)]
+    return minimal(terms, where, lambda found: not found.reads, kinds)
 
 
 def minimal(
@@ -98,9 +100,11 @@ def minimal(
     def bad(faults: Faults) -> bool:
         return is_bad(outcome(terms, where, faults))
 
-    groups = _groups(where, bad, kinds)
+    apart = controllers and (bool(where.separate_controllers) or not where.controllers)
+    losses = (False, True) if apart else (False,)
+    groups = _groups(where, bad, kinds, losses)
     found: list[_Counts] = []
-    for counts in sorted(_all_counts(where, groups, kinds, controllers), key=lambda each: each.size):
+    for counts in sorted(_all_counts(groups, kinds, losses), key=lambda each: each.size):
         if any(smaller.is_within(counts) for smaller in found):
             continue
         if bad(counts.faults()):
@@ -124,7 +128,7 @@ class _Counts(NamedTuple):
 
     def faults(self) -> Faults:
         chosen = {
-            broker: min(kind, key=EVENTS.index)
+            broker: _mildest(kind)
             for group, kinds in zip(self.groups, self.events, strict=True)
             for broker, kind in zip(group, kinds, strict=False)
         }
@@ -147,26 +151,22 @@ class _Counts(NamedTuple):
         return Pattern(_sorted(slots), self.controllers_lost)
 
 
-def _all_counts(
-    where: Placement, groups: Sequence[tuple[int, ...]], kinds: Kinds, controllers: bool
-) -> Iterator[_Counts]:
-    choices = [
-        [chosen for size in range(len(group) + 1) for chosen in combinations_with_replacement(kinds, size)]
-        for group in groups
-    ]
-    apart = bool(where.separate_controllers) or not where.controllers
-    for chosen, lost in product(product(*choices), (False, True) if controllers and apart else (False,)):
+def _all_counts(groups: Sequence[tuple[int, ...]], kinds: Kinds, losses: Sequence[bool]) -> Iterator[_Counts]:
+    """``losses``: whether the majority of the controllers may be lost besides."""
+    for chosen, lost in product(product(*(_kinds_of(group, kinds) for group in groups)), losses):
         yield _Counts(tuple(groups), chosen, lost)
 
 
-def _groups(where: Placement, bad: Callable[[Faults], bool], kinds: Kinds) -> list[tuple[int, ...]]:
+def _groups(
+    where: Placement, bad: Callable[[Faults], bool], kinds: Kinds, losses: Sequence[bool]
+) -> list[tuple[int, ...]]:
     """Replicas that are the same for the question."""
     found: dict[bool, list[int]] = {}
     for broker in where.replicas:
         found.setdefault(broker in where.controllers, []).append(broker)
     leader = where.replicas[LEADER]
     groups = [tuple(group) for group in found.values()]
-    if all(_is_symmetric(group, leader, groups, bad, kinds) for group in groups if leader in group):
+    if all(_is_symmetric(group, leader, groups, bad, kinds, losses) for group in groups if leader in group):
         return [tuple(sorted(group)) for group in groups]
     others = [tuple(sorted(each for each in group if each != leader)) for group in groups]
     return [(leader,), *(group for group in others if group)]
@@ -178,21 +178,37 @@ def _is_symmetric(
     groups: Sequence[tuple[int, ...]],
     bad: Callable[[Faults], bool],
     kinds: Kinds,
+    losses: Sequence[bool],
 ) -> bool:
     """Whether it makes no difference which fault of a set hits the leader."""
     others = [each for each in group if each != leader]
-    rest = [broker for each in groups if each != group for broker in each]
-    for size in range(1, len(group) + 1):
-        for chosen in combinations_with_replacement(kinds, size):
-            for more in range(len(rest) + 1):
-                base = dict.fromkeys(rest[:more], DEAD)
-                found = {
-                    bad(Faults.of(base | _placed(kind, chosen, leader, others)))
-                    for kind in {*chosen, *((None,) if size < len(group) else ())}
-                }
-                if len(found) > 1:
-                    return False
+    rest = [each for each in groups if each != group]
+    # What the other groups have decides, too: a controller that is cut off is not known to have ended.
+    bases = [
+        {
+            broker: _mildest(kind)
+            for one, had in zip(rest, kinds_had, strict=True)
+            for broker, kind in zip(one, had, strict=False)
+        }
+        for kinds_had in product(*(_kinds_of(one, kinds) for one in rest))
+    ]
+    for chosen, base, lost in product(_kinds_of(group, kinds), bases, losses):
+        found = {
+            bad(Faults.of(base | _placed(kind, chosen, leader, others), controllers_lost=lost))
+            for kind in {*chosen, *((None,) if len(chosen) < len(group) else ())}
+        }
+        if len(found) > 1:
+            return False
     return True
+
+
+def _kinds_of(group: tuple[int, ...], kinds: Kinds) -> list[tuple[frozenset[str], ...]]:
+    """What the brokers of a group may have, without regard to which of them."""
+    return [had for size in range(len(group) + 1) for had in combinations_with_replacement(kinds, size)]
+
+
+def _mildest(kind: frozenset[str]) -> str:
+    return min(kind, key=EVENTS.index)
 
 
 def _placed(
@@ -202,8 +218,8 @@ def _placed(
     left = list(chosen)
     if leaders is not None:
         left.remove(leaders)
-    events = {broker: min(kind, key=EVENTS.index) for broker, kind in zip(others, left, strict=False)}
-    return events if leaders is None else events | {leader: min(leaders, key=EVENTS.index)}
+    events = {broker: _mildest(kind) for broker, kind in zip(others, left, strict=False)}
+    return events if leaders is None else events | {leader: _mildest(leaders)}
 
 
 # --- patterns -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ flushing.
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 from tidelog.config.modes import ISR, LEAST_REPLICAS, MODES, PRIMARY_BACKUP, QUORUM
@@ -28,6 +29,8 @@ from tidelog.planner.table import failures_tolerated
 STRICT = "strict"  # Every producer stays with its partition.
 ANY = "any"  # Producers may move to another partition.
 
+GIVEN_UP_MAX = 3  # needs at once
+COMBINATIONS_SHOWN = 3  # where no single need is enough
 _PREFERRED = {ISR: 0, QUORUM: 1, PRIMARY_BACKUP: 2}
 """Of settings that cost the same."""
 
@@ -117,6 +120,7 @@ def candidates(needs: Needs) -> Iterator[Candidate]:
                     yield assess(terms, needs.placement(replicas), needs.order, needs.brokers)
 
 
+@cache
 def assess(terms: Terms, where: Placement, order: str = STRICT, brokers: int = 0) -> Candidate:
     writes, reads = _tolerated(terms._replace(synced=False), where)
     if order == ANY and not RULES[terms.mode].leader_can_be_replaced:
@@ -233,13 +237,39 @@ def in_words(terms: Terms) -> str:
     return ", ".join([f"{terms.mode} with {replicas}", *(words for words, holds in more.items() if holds)])
 
 
-def relaxations(needs: Needs) -> Iterator[str]:
-    """Single needs that could be given up or made smaller so that settings exist; the smallest first."""
-    seen: set[str] = set()
-    for _, name, words, other in sorted(_weaker(needs), key=lambda each: each[0]):
-        if name not in seen and any(not unmet(each, other) for each in candidates(other)):
-            seen.add(name)
-            yield words
+def relaxations(needs: Needs) -> list[str]:
+    """What could be given up or made smaller so that settings exist, the smallest first: single needs, or
+    else two or three together.
+    """
+    for together in range(1, GIVEN_UP_MAX + 1):
+        found = list(islice(_relaxations(needs, together), None if together == 1 else COMBINATIONS_SHOWN))
+        if found:
+            return found
+    return []
+
+
+def _relaxations(needs: Needs, together: int) -> Iterator[str]:
+    seen: set[tuple[str, ...]] = set()
+    for _, names, words, other in sorted(_combined(needs, together), key=lambda each: each[0]):
+        if names not in seen and any(not unmet(each, other) for each in candidates(other)):
+            seen.add(names)
+            yield ", and ".join(words)
+
+
+Combined = tuple[int, tuple[str, ...], tuple[str, ...], Needs]
+"""Several steps."""
+
+
+def _combined(needs: Needs, together: int, known: tuple[str, ...] = ()) -> Iterator[Combined]:
+    """In one order of the names only."""
+    for size, name, words, other in _weaker(needs):
+        if known and name <= known[-1]:
+            continue
+        if together == 1:
+            yield size, (*known, name), (words,), other
+            continue
+        for more, names, others, weakest in _combined(other, together - 1, (*known, name)):
+            yield size + more, names, (words, *others), weakest
 
 
 Step = tuple[int, str, str, Needs]
@@ -257,7 +287,8 @@ def _weaker(needs: Needs) -> Iterator[Step]:
     if needs.mode:
         yield 1, "mode", f"another mode than {needs.mode}", needs._replace(mode="")
     if needs.replicas_max:
-        words = f"more than {needs.replicas_max} copies of each record"
+        copies = "copy" if needs.replicas_max == 1 else "copies"
+        words = f"more than {needs.replicas_max} {copies} of each record"
         yield 1, "replicas", words, needs._replace(replicas_max=0)
     if needs.power:
         yield 1, "power", power, needs._replace(power=False)

@@ -8,7 +8,7 @@ A promise is given only where the mode gives it without luck. Where a line is ha
 alive for some and dead for others, several outcomes are possible, and none is promised.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from tidelog.planner.promises import LEADER, RULES, Terms, may_lose, writes_continue
@@ -73,7 +73,7 @@ def reads_go_on(terms: Terms, now: Outage) -> bool:
     if now.leader in there and (rule.elects_itself or _is_confirmed(terms, now)):
         return True
     members = [each for each in there if each == now.leader or each not in now.slow]
-    if any(_knows_of_the_end(now, each) for each in members):
+    if any(_knows_of_the_end(now, each) and _is_named(now, each, there) for each in members):
         return True
     if rule.serves_without_leader:
         return any(controllers_decide(now, each) for each in there)
@@ -94,6 +94,19 @@ def _knows_of_the_end(now: Outage, replica: int) -> bool:
         return all(now.works(replica, voter) for voter in now.voters)
     known = [voter for voter in now.voters if voter in now.ended and now.works(replica, voter)]
     return bool(now.voters) and len(now.voters) - len(known) < majority(len(now.voters))
+
+
+def _is_named(now: Outage, replica: int, there: Sequence[int]) -> bool:
+    """Whether readers are sent to a replica that serves them, by one that knows of the end. Without the
+    controllers, the first replica is named that is not known to have ended: the leader itself, or else the
+    first of the others. It may be one without power, or one that is cut off. A slow one may be passed over.
+    """
+    if replica == now.leader:
+        return True
+    known = [each for each in now.replicas if each in now.ended and now.works(replica, each)]
+    others = [each for each in now.replicas if each != now.leader and each not in known]
+    in_time = [each for each in others if each not in now.slow]
+    return all(each in there and now.works(replica, each) for each in (*others[:1], *in_time[:1]))
 
 
 def _is_confirmed(terms: Terms, now: Outage) -> bool:
@@ -152,7 +165,7 @@ def _leads(terms: Terms, now: Outage, leader: int) -> bool:
     if leader != now.leader and leader in now.slow:
         return False
     useless = {each for each in now.replicas if not (now.can_write(each) and now.works(leader, each))}
-    useless |= now.slow - {leader}
+    useless |= now.slow & {*now.replicas} - {leader}
     if not writes_continue(terms, positions(useless, leader, now.replicas)):
         return False
     asks_controllers = rule.leader_can_be_replaced and not rule.elects_itself

@@ -1,7 +1,7 @@
 """Years: how often an acknowledged record may be lost, and how many minutes no write is acknowledged.
 
-A continuous-time Markov chain: every replica's broker is up, down, or without its data until it has copied
-everything again. Replicas in one rack lose power together. In each state
+A continuous-time Markov chain: every broker with a replica and every controller is up, down, or without its
+data until it has copied everything again. Brokers in one rack lose power together. In each state
 :func:`tidelog.planner.model.outcome` says what happens. Solved exactly, by elimination without subtractions
 (Grassmann, Taksar and Heyman), so that rare events keep their digits.
 
@@ -128,7 +128,7 @@ class Chain:
                     yield Event(rate * counts[before], _moved(state, number, before, after, 1), False)
 
     def _power_failures(self, state: State) -> Iterator[Event]:
-        """Of racks that hold one replica, of racks that hold several, and of all."""
+        """Of racks that hold one of these brokers, of racks that hold several, and of all."""
         rates = self.rates
         for number, counts in enumerate(state):
             if self._racks[number] == "" and counts[UP]:
@@ -168,16 +168,18 @@ class Chain:
 
 
 def _grouped(where: Placement) -> tuple[list[tuple[int, ...]], list[str]]:
-    """The leader, then followers that are the same: in the same rack, controllers or not. And the rack of
-    each group; none for brokers that share theirs with no other replica.
+    """The leader, then followers that are the same: in the same rack, controllers or not; then controllers
+    without a replica. And the rack of each group; none for brokers that share theirs with no other one.
     """
-    racks = Counter(where.rack_of(each) for each in where.replicas)
-    found: dict[tuple[bool, str, bool], list[int]] = {}
-    for place, broker in enumerate(where.replicas):
+    brokers = (*where.replicas, *where.separate_controllers)
+    racks = Counter(where.rack_of(each) for each in brokers)
+    found: dict[tuple[bool, bool, str, bool], list[int]] = {}
+    for place, broker in enumerate(brokers):
         rack = where.rack_of(broker)
         shared = rack if rack and racks[rack] > 1 else ""
-        found.setdefault((place == LEADER, shared, broker in where.controllers), []).append(broker)
-    return [tuple(group) for group in found.values()], [shared for _, shared, _ in found]
+        key = (place == LEADER, broker in where.replicas, shared, broker in where.controllers)
+        found.setdefault(key, []).append(broker)
+    return [tuple(group) for group in found.values()], [shared for _, _, shared, _ in found]
 
 
 def _counted(kinds: Sequence[int]) -> tuple[int, ...]:

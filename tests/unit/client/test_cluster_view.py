@@ -3,8 +3,9 @@
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +16,7 @@ from tidelog.client.cluster_view import (
     is_ready,
     responds,
     view_cluster,
+    voter_directories,
 )
 from tidelog.client.ports import first_open, is_free
 from tidelog.client.settings import parse_bootstrap
@@ -155,3 +157,31 @@ def test_addresses_need_host_and_port(text: str) -> None:
 
 def test_several_addresses_and_ipv6() -> None:
     assert parse_bootstrap("a:1, [::1]:2") == (("a", 1), ("::1", 2))
+
+
+DISKS = {1: UUID(int=11), 2: UUID(int=2 << 64)}
+
+
+def quorum_of(voters: Mapping[int, UUID], error: int = 0) -> bytes:
+    """A DescribeQuorum answer of version 2, with an observer."""
+
+    def states(found: Mapping[int, UUID]) -> bytes:
+        rows = b"".join(
+            struct.pack(">i16sqqqb", number, disk.bytes, 7, 8, 9, 0) for number, disk in found.items()
+        )
+        return bytes([len(found) + 1]) + rows
+
+    partition = struct.pack(">ihbiiq", 0, error, 0, 1, 3, 7) + states(voters) + states({9: UUID(int=9)})
+    name = b"__cluster_metadata"
+    topics = bytes([2, len(name) + 1]) + name + b"\x02" + partition + bytes(2)
+    return framed(bytes(1) + bytes(3) + topics + bytes(2))
+
+
+def test_voters_have_the_ids_of_their_disks() -> None:
+    with server_that_answers(quorum_of(DISKS)) as port:
+        assert voter_directories("127.0.0.1", port) == DISKS
+
+
+def test_a_broker_that_knows_of_no_quorum_knows_no_voters() -> None:
+    with server_that_answers(quorum_of(DISKS, error=3)) as port:
+        assert voter_directories("127.0.0.1", port) == {}

@@ -1,12 +1,13 @@
 """Minimal fault sets: exact against all sets, and as sentences."""
 
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import pytest
 
 from tidelog.planner.fault_sets import Pattern, losing, sentence, stopping_reads, stopping_writes
-from tidelog.planner.faults import EVENTS, Faults, Placement, usual_placement
-from tidelog.planner.model import outcome
+from tidelog.planner.faults import CUT_OFF, DEAD, EVENTS, POWER_LOST, Faults, Placement, usual_placement
+from tidelog.planner.model import Outcome, outcome
 from tidelog.planner.promises import Terms
 
 TERMS = [
@@ -22,20 +23,29 @@ TERMS = [
 WHERE = [usual_placement(4), Placement((1, 2, 3, 4)), Placement((3, 4, 1, 2), (1, 2, 3))]
 
 
-def minimal_by_trying(terms: Terms, where: Placement) -> set[frozenset[tuple[int, str]]]:
-    """Every assignment of faults to brokers, without any shortcut."""
+Chosen = frozenset[tuple[int, str]]
+Patterns = Callable[[Terms, Placement], list[Pattern]]
+
+
+def minimal_by_trying(
+    terms: Terms, where: Placement, is_bad: Callable[[Outcome], bool], kinds: Sequence[str], *, apart: bool
+) -> set[Chosen]:
+    """Every assignment of faults to brokers, without any shortcut. ``apart``: controllers may be lost without
+    brokers; broker 0 stands for them.
+    """
     bad: list[dict[int, str]] = []
-    for events in product((None, *EVENTS), repeat=terms.replicas):
+    for events in product((None, *kinds), repeat=terms.replicas):
         chosen = {broker: event for broker, event in zip(where.replicas, events, strict=True) if event}
-        if outcome(terms, where, Faults.of(chosen)).loss:
-            bad.append(chosen)
+        for lost in (False, True) if apart else (False,):
+            if is_bad(outcome(terms, where, Faults.of(chosen, controllers_lost=lost))):
+                bad.append(chosen | ({0: DEAD} if lost else {}))
     sets = [frozenset(each.items()) for each in bad]
     return {each for each in sets if not any(other < each for other in sets)}
 
 
-def expanded(pattern: Pattern) -> set[frozenset[tuple[int, str]]]:
+def expanded(pattern: Pattern) -> set[Chosen]:
     """All fault sets of a pattern."""
-    found: set[frozenset[tuple[int, str]]] = {frozenset()}
+    found: set[Chosen] = {frozenset({(0, DEAD)} if pattern.controllers_lost else ())}
     for slot in pattern.slots:
         found = {
             each | {(broker, event)}
@@ -47,12 +57,22 @@ def expanded(pattern: Pattern) -> set[frozenset[tuple[int, str]]]:
     return found
 
 
+QUESTIONS: dict[str, tuple[Patterns, Callable[[Outcome], bool], Sequence[str]]] = {
+    "losing": (losing, lambda found: bool(found.loss), EVENTS),
+    "stopping writes": (stopping_writes, lambda found: not found.writes, (DEAD, CUT_OFF)),
+    "stopping reads": (stopping_reads, lambda found: not found.reads, (DEAD, CUT_OFF, POWER_LOST)),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("where", WHERE, ids=["controllers", "elsewhere", "some"])
 @pytest.mark.parametrize("terms", TERMS, ids=str)
-def test_they_are_all_minimal_sets_and_only_those(terms: Terms, where: Placement) -> None:
+def test_they_are_all_minimal_sets_and_only_those(terms: Terms, where: Placement, question: str) -> None:
     placed = where._replace(replicas=where.replicas[: terms.replicas])
-    found = {each for pattern in losing(terms, placed) for each in expanded(pattern)}
-    assert found == minimal_by_trying(terms, placed)
+    patterns, is_bad, kinds = QUESTIONS[question]
+    found = {each for pattern in patterns(terms, placed) for each in expanded(pattern)}
+    apart = question != "losing" and (not placed.controllers or bool(placed.separate_controllers))
+    assert found == minimal_by_trying(terms, placed, is_bad, kinds, apart=apart)
 
 
 @pytest.mark.parametrize("terms", TERMS, ids=str)

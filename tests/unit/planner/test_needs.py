@@ -58,6 +58,13 @@ def test_impossible_needs_say_what_to_give_up() -> None:
     assert "--brokers 5 instead of 3" in result.give_up
 
 
+def test_where_no_single_need_is_enough_several_are_named() -> None:
+    """Two copies are no quorum, and two lost disks need five."""
+    result = search(Needs(3, reads=2, data=2, replicas_max=2, mode="quorum"))
+    assert result.give_up[0] == "--survive-data 1 instead of 2, and more than 2 copies of each record"
+    assert len(result.give_up) == 3
+
+
 def test_with_two_brokers_nothing_elects_without_the_other() -> None:
     """Both are controllers: without one of them there is no majority."""
     assert not search(Needs(2, writes=1)).candidates

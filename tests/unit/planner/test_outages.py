@@ -121,6 +121,12 @@ class TestControllersElsewhere:
         assert writes_go_on(EXAMPLES["isr"], outage("isr", (), dead={1}))
 
 
+def test_a_slow_broker_without_a_replica_changes_nothing() -> None:
+    """A lone replica that is cut off has no successor, and goes on."""
+    now = Outage((1,), 1, ELSEWHERE, cut=cut(1, *ELSEWHERE), slow={2})
+    assert writes_go_on(Terms("isr", 1, min_in_sync=1), now)
+
+
 def test_five_nodes_tolerate_two_in_both_modes() -> None:
     five = (1, 2, 3, 4, 5)
     for terms in (Terms("quorum", 5, synced=True), Terms("isr", 5, min_in_sync=3)):

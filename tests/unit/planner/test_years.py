@@ -51,6 +51,15 @@ def test_more_copies_lose_less_and_more_voters_stop_less() -> None:
     assert of(three) > of(five)
 
 
+def test_controllers_without_a_replica_fail_too() -> None:
+    """Two replicas on three controllers: any two of the three stop writes, as with three voters."""
+    rates = NONE._replace(broker_failures=10.0)
+    three = (1, 2, 3)
+    two = years(Terms("isr", 2, min_in_sync=1), Placement((1, 2), three), rates)
+    voters = years(Terms("quorum", 3), Placement(three, three), rates)
+    assert two.write_minutes == pytest.approx(voters.write_minutes)
+
+
 def test_rare_events_keep_their_digits() -> None:
     """Two states, a chance of 1e-14."""
     share = stationary([[0.0, 1e-10], [1e4, 0.0]])

@@ -41,7 +41,7 @@ def _answer(report: Report) -> Iterable[str]:
         yield from _rejected(report)
         if report["give_up"]:
             yield ""
-            yield "What could be given up, the smallest first (each alone is enough):"
+            yield "What could be given up, the smallest first (each line alone is enough):"
             yield ""
             yield from (f"- {each}" for each in report["give_up"])
         return
@@ -101,16 +101,22 @@ def _equivalent(report: Report) -> Iterable[str]:
 
 def _promise(answer: Report) -> Iterable[str]:
     found = answer["tolerates"]
-    power = "nothing" if found["power_failure_of_all"] else "the newest records may be lost"
+    power = "nothing is lost" if found["power_failure_of_all"] else "the newest records may be lost"
     writes = count(found["dead_brokers_for_writes"], "dead broker")
     disks = count(found["lost_disks"], "lost disk")
     copies = answer["copies_when_acknowledged"]
-    holders = f"{copies or 'None'} of {count(answer['replicas'], 'replica')}"
+    holders = _holders(copies, answer["replicas"])
     yield (
         f"{holders} {'has' if copies == 1 else 'have'} a record before it is acknowledged. "
-        f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. Lost in a "
-        f"power failure of all brokers: {power}."
+        f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. In a power "
+        f"failure of all brokers, {power}."
     )
+    if answer["producers_move"]:
+        yield ""
+        yield (
+            "Producers use other partitions while a primary is down. What follows is about one partition, "
+            f"the one with its primary on broker {answer['leader']}."
+        )
     for key, words in _QUESTIONS:
         if answer[key]:
             yield ""
@@ -120,6 +126,14 @@ def _promise(answer: Report) -> Iterable[str]:
     if answer["racks"]:
         yield ""
         yield from _racks(answer["racks"])
+
+
+def _holders(copies: int, replicas: int) -> str:
+    if not copies:
+        return f"None of {count(replicas, 'replica')}"
+    if copies == replicas:
+        return "The only replica" if replicas == 1 else f"All {replicas} replicas"
+    return f"At least {copies} of {replicas} replicas"
 
 
 def _racks(racks: Report) -> Iterable[str]:

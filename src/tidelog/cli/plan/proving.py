@@ -1,7 +1,8 @@
 """``--prove``: the faults of a plan in the lab, with real brokers, against what the plan says.
 
-One experiment with a phase for each fault: as many dead brokers as are tolerated, one more, and a power
-failure of all. All settings of the plan run at the same time, each with a topic of its own.
+One experiment with a phase for each fault: as many dead brokers as are tolerated, one more, as many lost
+disks as are tolerated, and a power failure of all. All settings of the plan run at the same time, each with a
+topic of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.plan.settings import topic_settings
-from tidelog.planner.faults import listed
+from tidelog.planner.faults import default_controllers, listed
 from tidelog.planner.needs import Candidate
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 COMMAND = "tidelog plan --prove"
 LASTS_S = 6.0
+DISK_S = 2.0  # until a broker whose disk was lost is started with an empty one
 RATE = 400  # records a second of each topic
 BROKERS_MAX = 7
 
@@ -30,19 +32,21 @@ def experiment_text(candidates: Sequence[Candidate], brokers: int) -> str:
     lines = ['title = "the faults of a plan"', "rounds = 1", "before = 1.0", "after = 1.0", "", "[cluster]"]
     lines += [f"brokers = {brokers}", ""]
     for each in candidates:
-        lines += _topic(each)
+        lines += _topic(each, brokers)
     phases = [_kills(count, brokers) for count in (tolerated, tolerated + 1) if 0 < count < brokers]
+    phases += _lost_disks(min(each.data for each in candidates), brokers)
     phases.append(_phase("power", "all brokers lose power at once", "power-failure", "all", 1.5))
     return "\n".join([*lines, *(line for phase in phases for line in phase)]) + "\n"
 
 
-def _topic(candidate: Candidate) -> Iterator[str]:
+def _topic(candidate: Candidate, brokers: int) -> Iterator[str]:
+    """Every broker leads one of the partitions, so that no fault misses the topic."""
     terms = candidate.terms
     settings = topic_settings(terms)
     mode = settings.pop("replication.mode")
     name = topic_name(candidate)
     inside = ", ".join(f'"{key}" = "{value}"' for key, value in settings.items())
-    yield from ("[[topics]]", f'name = "{name}"', f'mode = "{mode}"', "partitions = 2")
+    yield from ("[[topics]]", f'name = "{name}"', f'mode = "{mode}"', f"partitions = {brokers}")
     yield from (f"replicas = {terms.replicas}", f"settings = {{ {inside} }}", "")
     yield from ("[[loads]]", f'topic = "{name}"', f"rate = {RATE}", f'acks = "{terms.acks}"', "")
     yield from ("[[consumers]]", f'topic = "{name}"', f'group = "readers-{name}"', "")
@@ -53,17 +57,44 @@ def topic_name(candidate: Candidate) -> str:
 
 
 def _kills(count: int, brokers: int) -> list[str]:
-    """Broker numbers, so that leaders of some partitions are among them."""
-    dead = range(1, count + 1)
     title = f"{count} of {brokers} brokers {'is' if count == 1 else 'are'} dead"
-    return _phase(f"dead-{count}", title, "kill", "+".join(map(str, dead)), LASTS_S)
+    return _phase(f"dead-{count}", title, "kill", _numbers(1, count), LASTS_S)
+
+
+def _lost_disks(count: int, brokers: int) -> list[list[str]]:
+    """A phase in which so many brokers lose their disks; none where that cannot be tried. The brokers are the
+    controllers: at most a minority of those is hit at once, and the lab waits for their readmission.
+    """
+    at_once = (len(default_controllers(range(1, brokers + 1))) - 1) // 2
+    if not count or not at_once:
+        return []
+    groups = [(first, min(first + at_once - 1, count)) for first in range(1, count + 1, at_once)]
+    title = f"{count} of {brokers} brokers {'loses its disk' if count == 1 else 'lose their disks'}"
+    if len(groups) > 1:
+        title += f", {'one' if at_once == 1 else at_once} at a time"
+    steps = [("wipe", _numbers(*group), 2 * DISK_S * place, DISK_S) for place, group in enumerate(groups)]
+    return [_timeline(f"disks-{count}", title, steps)]
+
+
+def _numbers(first: int, last: int) -> str:
+    return "+".join(map(str, range(first, last + 1)))
 
 
 def _phase(name: str, title: str, fault: str, on: str, lasts: float) -> list[str]:
-    return [
-        *("[[phases]]", f'name = "{name}"', f'title = "{title}"', f"lasts = {max(lasts, 3.0)}", ""),
-        *("[[phases.timeline]]", "at = 0", f'fault = "{fault}"', f'on = "{on}"', f"lasts = {lasts}", ""),
-    ]
+    return _timeline(name, title, [(fault, on, 0.0, lasts)])
+
+
+Step = tuple[str, str, float, float]
+"""Fault, brokers, when it begins, and how long it lasts."""
+
+
+def _timeline(name: str, title: str, steps: Sequence[Step]) -> list[str]:
+    ends = max(at + lasts for _, _, at, lasts in steps)
+    lines = ["[[phases]]", f'name = "{name}"', f'title = "{title}"', f"lasts = {max(ends, 3.0)}", ""]
+    for fault, on, at, lasts in steps:
+        lines += ["[[phases.timeline]]", f"at = {at}", f'fault = "{fault}"', f'on = "{on}"']
+        lines += [f"lasts = {lasts}", ""]
+    return lines
 
 
 def experiment_of(candidates: Sequence[Candidate], brokers: int) -> "Experiment":

@@ -9,7 +9,8 @@ from tidelog.planner import racks as rack_sets
 from tidelog.planner.fault_sets import losing, sentence, slowing_writes, stopping_reads, stopping_writes
 from tidelog.planner.faults import Placement
 from tidelog.planner.needs import Candidate, Found, Needs, in_words
-from tidelog.planner.promises import RULES, Terms
+from tidelog.planner.promises import LEADER, RULES, Terms
+from tidelog.planner.table import failures_tolerated
 from tidelog.planner.translation import Translated
 from tidelog.planner.translation.kafka import to_kafka
 from tidelog.planner.years import SOURCES, Rates, years
@@ -37,6 +38,9 @@ def promise_of(candidate: Candidate) -> Report:
             "lost_disks": candidate.data,
             "power_failure_of_all": candidate.power,
         },
+        # More dead brokers than one partition tolerates: with --order any.
+        "producers_move": candidate.writes > failures_tolerated(terms, where)[0],
+        "leader": where.replicas[LEADER],
         "may_lose_when": _loss(terms, where),
         "writes_stop_when": [sentence(terms, where, each) for each in stopping_writes(terms, where)],
         "writes_wait_when": [sentence(terms, where, each) for each in slowing_writes(terms, where)],
@@ -145,8 +149,12 @@ def waits_for(terms: Terms) -> str:
     elif terms.copies == 1:
         words = "the primary"
     else:
-        words = f"the primary and the fastest {terms.copies - 1} of {terms.replicas - 1} backups"
-    return f"{words}, each synced" if terms.synced else words
+        backups = terms.replicas - 1
+        which = "its backup" if backups == 1 else f"the fastest {terms.copies - 1} of {backups} backups"
+        words = f"the primary and {which}"
+    if not terms.synced:
+        return words
+    return f"{words}, synced" if words == "the primary" else f"{words}, each synced"
 
 
 def _kafka(terms: Terms) -> Report:

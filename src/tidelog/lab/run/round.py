@@ -100,6 +100,8 @@ class RoundPlayer:
             start_us = now_us()
             for action in actions(experiment):
                 self._wait_until(experiment.before + action.at, self._now_active())
+                if not action.heals:
+                    self._await_votes()
                 self._act(action)
             end_us = now_us()
             is_redundant = self._await_redundancy()
@@ -209,11 +211,21 @@ class RoundPlayer:
             self._tell()
             time.sleep(min(left, TICK_S))
 
+    def _await_votes(self) -> None:
+        """A controller that lost its disk votes again when it has caught up. Until then, the next fault could
+        take the majority.
+        """
+        deadline = time.monotonic() + REDUNDANT_S
+        while not self._target.votes_again() and time.monotonic() < deadline:
+            self._stage = "until the controllers vote again"
+            self._tell()
+            time.sleep(TICK_S)
+
     def _await_redundancy(self) -> bool:
         deadline = time.monotonic() + REDUNDANT_S
         self._stage = "until all replicas are in sync"
         while time.monotonic() < deadline:
-            if self._topics.is_in_sync():
+            if self._topics.is_in_sync() and self._target.votes_again():
                 self._workload.mark("redundant", "all replicas in sync")
                 return True
             self._tell()

@@ -92,6 +92,9 @@ class Target(Protocol):
     def inject(self, fault: str, parties: Parties, parameters: Mapping[str, object]) -> Injected:
         """Make a fault now."""
 
+    def votes_again(self) -> bool:
+        """Whether every controller votes again that lost its disk and was started since."""
+
 
 def pids_of(target: Target) -> dict[int, int]:
     """Of those brokers that run on this machine."""

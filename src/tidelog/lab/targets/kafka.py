@@ -139,6 +139,10 @@ class KafkaTarget:
 
     # --- start ----------------------------------------------------------------------------------------------
 
+    def votes_again(self) -> bool:
+        """No disks are wiped here."""
+        return True
+
     def _format(self) -> None:
         running = []
         for number in self.brokers:

@@ -13,13 +13,15 @@ from tidelog.lab.faults.errors import FaultError
 from tidelog.lab.faults.inject import inject
 from tidelog.lab.faults.injected import Injected
 from tidelog.lab.faults.needs import Needs
-from tidelog.lab.faults.parties import Parties
+from tidelog.lab.faults.parties import Parties, brokers_of
 from tidelog.lab.local.broker import BrokerError
 from tidelog.lab.local.network import NetworkUnavailable
 from tidelog.lab.targets.base import TargetError, ended_of
+from tidelog.lab.targets.readmission import Readmissions
 from tidelog.lab.targets.viewing import Viewer
 
 START_TIMEOUT_S = 60.0
+WIPE = "wipe"
 
 
 class TidelogTarget:
@@ -34,6 +36,7 @@ class TidelogTarget:
         self._cluster: LabCluster | None = None
         self._settings: Mapping[str, object] = {}
         self._viewer = Viewer(self._addresses)
+        self._readmissions = Readmissions(self._viewer.voters)
 
     @property
     def version(self) -> str:
@@ -82,6 +85,7 @@ class TidelogTarget:
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
+            self._readmissions = Readmissions(self._viewer.voters)
 
     def pid(self, number: int) -> int:
         return self.cluster.pid(number)
@@ -105,7 +109,13 @@ class TidelogTarget:
         return self._viewer.controller()
 
     def inject(self, fault: str, parties: Parties, parameters: Mapping[str, object]) -> Injected:
-        return inject(self.cluster, fault, parties, parameters)
+        def make() -> Injected:
+            return inject(self.cluster, fault, parties, parameters)
+
+        return self._readmissions.wiping(brokers_of(parties.first), make) if fault == WIPE else make()
+
+    def votes_again(self) -> bool:
+        return self._readmissions.are_over()
 
     def _addresses(self) -> dict[int, tuple[str, int]]:
         return {

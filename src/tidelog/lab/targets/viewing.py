@@ -10,8 +10,15 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
+from uuid import UUID
 
-from tidelog.client.cluster_view import ClusterView, PartitionView, active_controller, view_cluster
+from tidelog.client.cluster_view import (
+    ClusterView,
+    PartitionView,
+    active_controller,
+    view_cluster,
+    voter_directories,
+)
 
 T = TypeVar("T")
 
@@ -54,6 +61,17 @@ class Viewer:
             if number >= 0
         ]
         return max(set(said), key=said.count) if said else -1
+
+    def voters(self) -> dict[int, UUID]:
+        """The controllers that vote, with their disks, as most brokers say; empty: none says anything."""
+        said = [
+            each
+            for each in self._ask(
+                lambda host, port: voter_directories(host, port, timeout_s=TIMEOUT_S)
+            ).values()
+            if each
+        ]
+        return max(said, key=said.count, default={})
 
     def _ask(self, ask: Callable[[str, int], T]) -> dict[int, T]:
         """What came within a moment after the first answer."""

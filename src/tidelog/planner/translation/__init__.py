@@ -20,3 +20,11 @@ def number(settings: Mapping[str, str], name: str, default: str, least: int = 1)
     if not text.isdecimal() or int(text) < least:
         raise ValueError(f"{name} is {text!r}; it is a number from {least} on.")
     return int(text)
+
+
+def flag(settings: Mapping[str, str], name: str, default: str) -> bool:
+    """ValueError: a sentence for the user. A misspelt value must not be taken for the default."""
+    text = settings.get(name, default)
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{name} is {text!r}; it is true or false.")
+    return text.lower() == "true"

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from tidelog.config.modes import ISR
 from tidelog.planner.promises import RULES, SYNC_EVERY_MESSAGE, Terms
-from tidelog.planner.translation import Translated, number
+from tidelog.planner.translation import Translated, flag, number
+
+NEVER = str(2**63 - 1)  # Kafka's default for messages between syncs
 
 # Names of broker-wide and topic settings that decide about a promise → the topic's name for it.
 _DECIDING = {
@@ -89,8 +91,8 @@ def from_kafka(settings: Mapping[str, str]) -> Translated:
         ISR,
         number(known, "replication.factor", "1"),
         min_in_sync=number(known, "min.insync.replicas", "1"),
-        synced=known.get("flush.messages") == str(SYNC_EVERY_MESSAGE),
-        unclean=known.get("unclean.leader.election.enable", "false").lower() == "true",
+        synced=number(known, "flush.messages", NEVER) == SYNC_EVERY_MESSAGE,
+        unclean=flag(known, "unclean.leader.election.enable", "false"),
         acks="all" if acks == "-1" else acks,
     )
     partitions = number(known, "num.partitions", "0", 0)
@@ -106,7 +108,7 @@ def _notes(terms: Terms, known: Mapping[str, str]) -> Iterator[str]:
         yield f"acks=1: {RULES[ISR].acks_1}."
     if terms.acks == "0":
         yield "acks=0: the producer does not learn whether a record was written."
-    if known.get("enable.idempotence", "true").lower() == "false":
+    if not flag(known, "enable.idempotence", "true"):
         yield "Without enable.idempotence, retries can write a record twice or out of order."
     if terms.min_in_sync > terms.replicas:
         yield (

@@ -143,10 +143,19 @@ def test_rates_change_the_years(capsys: pytest.CaptureFixture[str]) -> None:
     assert worse["years"][0][key] > usual["years"][0][key]
 
 
+def test_producers_that_move_are_told_from_one_partition(capsys: pytest.CaptureFixture[str]) -> None:
+    """Otherwise "1 dead broker for writes" and "writes stop if broker 1 is down" contradict each other."""
+    needs = ("--brokers", "2", "--survive-writes", "1")
+    text = said(capsys, *needs, "--order", "any")
+    assert "The only replica has a record before it is acknowledged. Tolerated: 1 dead broker" in text
+    assert "one partition, the one with its primary on broker 1." in text
+    assert "one partition" not in said(capsys, *needs, "--separate-controllers")
+
+
 def test_what_acks_1_means_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "--from", "kafka", "--replicas", "3", "--min-isr", "2", "--acks", "1")
     assert text.startswith("kafka: this is isr with 3 replicas, min.insync.replicas=2, acks=1")
-    assert "1 of 3 replicas has a record before it is acknowledged." in text
+    assert "At least 1 of 3 replicas has a record before it is acknowledged." in text
     assert "2 for reads, 0 lost disks." in text
 
 

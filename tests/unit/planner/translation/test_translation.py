@@ -119,11 +119,14 @@ def test_numbers_that_are_none(text: str) -> None:
         ("rocketmq", "flushDiskType", "SYNC"),
         ("rocketmq", "enableAutoInSyncReplicas", "yes"),
         ("dledger", "flushDiskType", "SYNC"),
+        ("kafka", "unclean.leader.election.enable", "yes"),
+        ("kafka", "enable.idempotence", "no"),
+        ("kafka", "flush.messages", "always"),
     ],
 )
 def test_a_misspelt_value_is_not_taken_for_the_default(system: str, name: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is '{value}'; it is "):
-        SYSTEMS[system]({name: value})
+        ({"kafka": from_kafka} | SYSTEMS)[system]({name: value})
 
 
 @pytest.mark.parametrize("system", ["dledger", "nats", "rabbitmq"])
