@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tidelog.page.facts import Facts
 from tidelog.planner.faults import NONE, Faults, Placement, listed
 from tidelog.planner.model import Outcome, outcome
-from tidelog.planner.promises import Terms, heading_of, losses
+from tidelog.planner.promises import Terms, heading_of, losses, waits_for
 from tidelog.planner.terms import terms_of_settings
 from tidelog.planner.what_if import Live, Place, leader_first, now, with_more
 
@@ -146,7 +146,7 @@ def _weakest(limits: Iterable[Limit]) -> Limit:
 
 
 def _acknowledged(terms: Terms) -> str:
-    where = f"{terms.copies} of {terms.replicas} replicas" if terms.replicas > 1 else "the only replica"
+    where = waits_for(terms) if terms.replicas > 1 else "the only replica"
     synced = " and synced to disk there" if terms.synced else ""
     return f"A record is acknowledged (acks=all) when it is on {where}{synced}."
 

@@ -58,6 +58,7 @@ class Rule(NamedTuple):
     nodes_for: Callable[[int], int]  # failures to tolerate → replicas needed, for writes
     elects_itself: bool = False  # Replicas elect their leader and count copies without the controllers.
     acks_1_is_all: bool = True  # An acks=1 write is acknowledged as late as an acks=all one.
+    waits_for: str = "{0.copies} of {0.replicas} replicas"  # acks=all, with several replicas
 
 
 def _enough_left(terms: Terms, dead: Set[int]) -> bool:
@@ -121,6 +122,7 @@ RULES: dict[str, Rule] = {
         needs_controllers="for every change of leader or in-sync set",
         # Down to a set of one, with min.insync.replicas=1.
         nodes_for=lambda failures: failures + 1,
+        waits_for="every replica of the in-sync set, at least {0.copies} of {0.replicas}",
         acks_1_is_all=False,
     ),
     PRIMARY_BACKUP: Rule(
@@ -160,6 +162,11 @@ RULES: dict[str, Rule] = {
 
 
 # --- questions ----------------------------------------------------------------------------------------------
+
+
+def waits_for(terms: Terms) -> str:
+    """Where a record is when it is acknowledged with acks=all, with several replicas."""
+    return RULES[terms.mode].waits_for.format(terms)
 
 
 def writes_continue(terms: Terms, dead: Set[int]) -> bool:
