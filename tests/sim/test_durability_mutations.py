@@ -15,6 +15,7 @@ from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments.restorer import Mandate, Restoring
+from tidelog.replication.attachments.stand_in import Backup
 from tidelog.replication.effects import Commit, Effects
 from tidelog.replication.replica import Replica, Role
 from tidelog.sim.checkers import Violation
@@ -115,6 +116,11 @@ def serve_only_what_it_was_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "stand_in", lambda self, acted_epoch: [])
 
 
+def serve_what_was_given_up(patch: pytest.MonkeyPatch) -> None:
+    """What a backup knows to be confirmed stays confirmed, whatever an operator gave up."""
+    patch.setattr(Backup, "is_outdated", False)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -134,6 +140,8 @@ MUTATIONS = [
     Mutation(serve_all_it_holds, stand_ins.forced_promotion),
     Mutation(serve_all_it_holds, stand_ins.restarted),
     Mutation(serve_what_it_agreed_on_with_anybody, stand_ins.forced_promotion),
+    Mutation(serve_what_was_given_up, stand_ins.forced_promotion),
+    Mutation(serve_what_was_given_up, stand_ins.given_up_in_another_mode),
     Mutation(serve_only_what_it_was_told, stand_ins.agreed_and_confirmed),
 ]
 

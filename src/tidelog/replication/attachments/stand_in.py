@@ -72,6 +72,17 @@ class _Told(NoStandIn):
     def told(self, serves: bool) -> None:
         self._serves = serves
 
+    @property
+    def is_outdated(self) -> bool:
+        """There was an unclean election or a forced promotion, perhaps in an earlier mode of the topic, and
+        no leader that came after it has confirmed our log: some of our records may be given up. Only while
+        there is no leader: with one, the next fetch drops them. Leaders write no record of their epoch, so a
+        restarted replica may not know that it was confirmed.
+        """
+        replica = self._driver.replica
+        confirmed = max(replica.last_epoch, replica.watermark.agreed[0])
+        return self._serves and confirmed < self._driver.unclean_epoch
+
 
 class AnyMember(_Told):
     """The controllers appoint a replica that is complete, as far as they know. One whose disk reports syncs
@@ -80,16 +91,6 @@ class AnyMember(_Told):
     While a majority of the controllers has ended, members serve readers what they know to be committed: any
     leader that is appointed later holds it, unless records are given up.
     """
-
-    @property
-    def is_outdated(self) -> bool:
-        """There was an unclean election, and no leader that came after it has confirmed our log: some of our
-        records may be given up. Only while there is no leader: with one, the next fetch drops them. Leaders
-        write no record of their epoch, so a restarted replica may not know that it was confirmed.
-        """
-        replica = self._driver.replica
-        confirmed = max(replica.last_epoch, replica.watermark.agreed[0])
-        return self._serves and confirmed < self._driver.unclean_epoch
 
     def is_behind(self, follower: int, last_epoch: int) -> bool:
         """Only if the controllers consider the follower complete, too: then it leads next, and nothing is

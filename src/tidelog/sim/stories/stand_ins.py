@@ -50,7 +50,8 @@ def leader_of_another_mode() -> StandInStory:
 
 def forced_promotion() -> StandInStory:
     """An operator promotes a backup and gives up what it lacks. Another, disconnected backup has one of those
-    records, which it never knew to be confirmed: when the new primary dies, that backup does not serve it.
+    records, which it never knew to be confirmed: when the new primary dies, that backup does not serve it. It
+    serves nothing: it has not compared its log, so it does not know what was given up.
     """
     story = StandInStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -69,12 +70,54 @@ def forced_promotion() -> StandInStory:
     story.until(lambda: story.leader() == "nobody", "the end of its leadership")
     story.heal()
     story.run(1000)
-    expect(story.read(at="B"), ["r1"])
+    expect(story.driver("B").replica.readable_end_offset, 1)
+    expect(story.read(at="B"), [])
     story.start("AC")
     story.until(lambda: acting_leader(story.partition()) >= 0 and story.all_in_sync(), "the return of all")
     expect(story.write(), ErrorCode.NONE)
     story.run(300)
     expect(story.read(), ["r1", "r3"])
+    return story
+
+
+def given_up_in_another_mode() -> StandInStory:
+    """An unclean election in mode isr gives r2 up, which B knows to be committed, and the topic changes to
+    primary-backup. B comes back and cannot reach the primary, which stops: B serves no reader what was given
+    up. When it has compared its log, it serves what is confirmed now.
+    """
+    story = StandInStory()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.kill("C")
+    story.until(lambda: story.in_sync() == "AB", "the departure of C")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(4000)
+    story.kill("AB")
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    story.run(2000)
+    story.start("C")
+    story.run(1000)
+    story.elect_unclean()
+    story.cut("B", "AC")
+    story.start("A")
+    story.until(lambda: story.in_sync() == "AC", "the return of A")
+    story.change("primary-backup")
+    story.await_change("primary-backup")
+    expect(story.write(), ErrorCode.NONE)
+    story.start("B")
+    story.run(2000)
+    story.kill("AC")
+    story.until(lambda: story.leader() == "nobody", "the end of its leadership")
+    story.run(1000)
+    expect(story.read(at="B"), [])
+    story.heal()
+    story.start("AC")
+    story.until(lambda: acting_leader(story.partition()) >= 0 and story.all_in_sync(), "the return of all")
+    story.run(1000)
+    story.kill("AC")
+    story.until(lambda: story.leader() == "nobody", "the end of its leadership")
+    story.run(1000)
+    expect(story.read(at="B"), ["r1", "r3"])
     return story
 
 
@@ -114,4 +157,10 @@ def restarted() -> StandInStory:
     return story
 
 
-STORIES = (leader_of_another_mode, forced_promotion, agreed_and_confirmed, restarted)
+STORIES = (
+    leader_of_another_mode,
+    forced_promotion,
+    given_up_in_another_mode,
+    agreed_and_confirmed,
+    restarted,
+)

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, NoStandIn
+from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.types import NO_EPOCH
 
@@ -42,11 +42,12 @@ def test_only_where_leaders_write_a_record_of_their_epoch() -> None:
     ("serves", "last_epoch", "agreed_epoch", "outdated"),
     [(True, 7, 7, True), (True, 7, 9, False), (True, 9, NO_EPOCH, False), (False, 7, 7, False)],
 )
-def test_a_member_that_serves_without_a_leader(
-    serves: bool, last_epoch: int, agreed_epoch: int, outdated: bool
+@pytest.mark.parametrize("kind", [AnyMember, Backup])
+def test_one_that_serves_without_a_leader(
+    kind: type[AnyMember | Backup], serves: bool, last_epoch: int, agreed_epoch: int, outdated: bool
 ) -> None:
     """While there is a leader, the next fetch drops what was given up."""
-    member = AnyMember(driver(unclean_epoch=8, last_epoch=last_epoch, agreed_epoch=agreed_epoch))
+    member = kind(driver(unclean_epoch=8, last_epoch=last_epoch, agreed_epoch=agreed_epoch))
     member.told(serves)
     assert member.serves is serves
     assert member.is_outdated is outdated
