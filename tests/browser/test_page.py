@@ -65,7 +65,7 @@ def test_every_view_by_keyboard_and_address(browser: Browser) -> None:
         assert browser.run("return location.pathname") == path
         assert browser.run("return document.activeElement.tagName") == "H1"
     browser.open("/topic/orders")
-    browser.sees(".promise-list", "A record is acknowledged (acks=all) when it is on every replica of the in-sync set, at least 2 of 3.")
+    browser.sees(".promise-list", "it is on every replica of the in-sync set, at least 2 of 3.")
     browser.click("#tab-settings")
     browser.sees(".settings", "min.insync.replicas")
     browser.open("/topic/no-such-topic")

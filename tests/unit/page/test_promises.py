@@ -19,7 +19,9 @@ def promised(
 def test_a_healthy_isr_topic() -> None:
     found = promised(partition(1, ALL))
     assert (found.level, found.short) == ("ok", "survives 1 more death")
-    assert found.sentences[0] == "A record is acknowledged (acks=all) when it is on every replica of the in-sync set, at least 2 of 3."
+    assert found.sentences[0] == (
+        "A record is acknowledged (acks=all) when it is on every replica of the in-sync set, at least 2 of 3."
+    )
     assert found.sentences[1] == (
         "Writes go on. Two more deaths stop writes: brokers 1 and 2; 1 and 3; 2 and 3."
     )
