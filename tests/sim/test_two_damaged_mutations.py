@@ -8,6 +8,7 @@ from tidelog.replication.attachments import restorer
 from tidelog.replication.attachments.restorer import Mandate, Restoring
 from tidelog.replication.messages import TailGot
 from tidelog.sim.checkers import Violation
+from tidelog.sim.checkers.damage import DamageChecker
 from tidelog.sim.checkers.promises.primary_backup import PrimaryBackupPromise
 from tidelog.sim.checkers.promises.promise import Promise
 from tidelog.sim.stories import two_damaged
@@ -42,3 +43,31 @@ def test_a_loss_is_judged_when_the_last_copy_is_dropped(monkeypatch: pytest.Monk
     monkeypatch.setattr(PrimaryBackupPromise, "dropped", Promise.dropped)
     with pytest.raises(Violation, match=LACKS_THE_LAST):
         two_damaged.double_both_drop_a_record()
+
+
+def test_a_log_that_begins_again_after_deleted_damage_has_dropped_its_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A log that does not reach back to the damage any more has not always lost it by the deletion alone."""
+    monkeypatch.setattr(DamageChecker, "_leaves", lambda checker, disk, path: None)
+    with pytest.raises(Violation, match=LACKS_THE_LAST):
+        two_damaged.double_both_drop_deleted_records()
+
+
+def test_a_copy_above_deleted_damage_is_not_lost_before_the_backup_drops_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only the primary has found its damage, and restores nothing: the backup still has the record."""
+    take = Restoring.got
+
+    def got(self: Restoring, got: TailGot) -> None:
+        if got.sender != BACKUP:
+            take(self, got)
+
+    def has_heard_enough(mandate: Mandate, copies: int, heard: AbstractSet[int]) -> bool:
+        return bool(heard)
+
+    monkeypatch.setattr(Restoring, "got", got)
+    monkeypatch.setattr(restorer, "has_heard_enough", has_heard_enough)
+    with pytest.raises(Violation, match=LACKS_THE_LAST):
+        two_damaged.double_deleted_records_dropped_one_after_the_other()

@@ -163,6 +163,7 @@ class SimulatedDisk:
         self.failing: dict[str, int] = {}  # operation → the errno it fails with, every time, until removed
         # Files whose syncs are reported as done, and are not: their content is in the drive's memory.
         self.lies: Callable[[str], bool] = lambda path: False
+        self.leaving: Callable[[str], None] = lambda path: None  # A file is about to be renamed or removed.
         self.story: deque[str] = deque(maxlen=STORY_LINES_MAX)  # The operations, for failure reports.
         self.locked: set[str] = set()
         self._files: dict[str, Inode] = {}
@@ -383,6 +384,7 @@ class SimulatedDisk:
             return
         if source not in self._files:
             raise FileNotFoundError(errno.ENOENT, "no such file", source)
+        self.leaving(source)
         inode = self._files[source]
 
         def change(files: dict[str, Inode], _: set[str]) -> None:
@@ -414,6 +416,7 @@ class SimulatedDisk:
     def remove(self, path: str) -> None:
         if path in self._files:
             self.before("remove", path)
+            self.leaving(path)
             self._change_names(path, lambda files, _: _forget(files, path))
 
     def remove_directory(self, path: str) -> None:

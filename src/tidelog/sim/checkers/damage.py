@@ -4,6 +4,8 @@ A replica with damaged records may truncate everything from the first of them on
 then, it counts as one that lost them. Its disk shows whether it has.
 """
 
+from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
@@ -38,27 +40,45 @@ class Damage(NamedTuple):
         return False
 
     def is_within_log(self) -> bool:
-        """Whether the log still reaches back to it: retention and deletions drop nothing after it."""
+        """Whether the log still reaches back to it."""
+        return min(self._bases(), default=self.offset + 1) <= self.offset
+
+    def is_followed(self) -> bool:
+        """Whether a later segment is there."""
+        return max(self._bases(), default=0) > self.offset
+
+    def _bases(self) -> Iterator[int]:
         names = self.disk.contents(self.path.rpartition("/")[0])
-        bases = (int(name.rpartition("/")[2].removesuffix(".log")) for name in names if name.endswith(".log"))
-        return min(bases, default=self.offset + 1) <= self.offset
+        return (int(name.rpartition("/")[2].removesuffix(".log")) for name in names if name.endswith(".log"))
 
 
 class DamageChecker:
     def __init__(self) -> None:
         self._known: list[Damage] = []
+        self._cut: set[Damage] = set()  # Dropped with what followed, before their files went.
         self._dropped: list[Damage] = []
 
     def noted(self, damage: Damage) -> None:
         self._known.append(damage)
+        damage.disk.leaving = partial(self._leaves, damage.disk)
+
+    def _leaves(self, disk: SimulatedDisk, path: str) -> None:
+        """A file is about to be renamed or removed. Retention and deletions take a segment as it is, while
+        later ones are there. A log that drops everything goes from the end to the start, and may begin again
+        after the damage: where the leader's log starts.
+        """
+        here = [damage for damage in self._known if damage.disk is disk and damage.path == path]
+        self._cut.update(each for each in here if not (each.is_there() and each.is_followed()))
 
     def there(self) -> list[Damage]:
         """Damage that is not repaired yet."""
         known, self._known = self._known, []
         for damage in known:
+            is_cut = damage in self._cut
+            self._cut.discard(damage)
             if damage.is_there():
                 self._known.append(damage)
-            elif damage.is_within_log():
+            elif is_cut or damage.is_within_log():
                 self._dropped.append(damage)
         return self._known
 
