@@ -145,4 +145,6 @@ def check(code: int, message: str | None = None) -> None:
     if code:
         name = ErrorCode(code).name
         sentence = (message or name.replace("_", " ").lower()).rstrip(". ")
-        raise CommandFailed(f"{sentence[:1].upper()}{sentence[1:]} ({name}).", name)
+        if sentence.partition(" ")[0].isalpha():  # not the name of a setting
+            sentence = sentence[:1].upper() + sentence[1:]
+        raise CommandFailed(f"{sentence} ({name}).", name)

@@ -108,8 +108,8 @@ def _of_cluster(bootstrap: str, question: Callable[[ClusterClient], Any]) -> str
 def _settings(bootstrap: str) -> str:
     with ClusterClient(bootstrap) as client:
         there = survey(client)
-    up = [str(broker) for broker in there.cluster.brokers if broker not in there.down]
-    found = setting_admin.read(connect_admin(bootstrap), "BROKER", up)
+        up = [each for each in there.cluster.brokers.values() if each.broker not in there.down]
+        found = setting_admin.read_brokers(client, up)
     return _json({name: [_without_secret(each) for each in settings] for name, settings in found.items()})
 
 

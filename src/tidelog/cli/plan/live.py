@@ -43,7 +43,7 @@ def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False)
     for each in cluster.partitions:
         if internal or not each.topic.startswith("__"):
             found.setdefault(each.topic, []).append(each)
-    settings = setting_admin.read(admin, "TOPIC", list(found)) if found else {}
+    settings = setting_admin.read_topics(admin, list(found)) if found else {}
     racks = tuple((each.broker, each.rack) for each in cluster.brokers.values() if each.rack)
     places = tuple(
         _place(each, _terms(settings.get(topic, []), partitions), controllers, racks)
@@ -123,7 +123,7 @@ class Change(NamedTuple):
             "topic": self.place.topic,
             "partition": self.place.partition,
             "mode": self.place.terms.mode,
-            "leader": self.place.leader,
+            "leader": None if self.place.leader < 0 else self.place.leader,
             "writes": _step(self.before.writes, self.after.writes),
             "reads": _step(self.before.reads, self.after.reads),
             "below_minimum": self.below_minimum,
@@ -214,5 +214,13 @@ def warning(live: Live, broker: int) -> str:
 
 
 def _shown(places: list[Place]) -> str:
-    names = ", ".join(f"{each.topic}-{each.partition}" for each in places[:SHOWN_MAX])
-    return f"{names} and {len(places) - SHOWN_MAX} more" if len(places) > SHOWN_MAX else names
+    """Internal partitions come last and as a number: there are dozens of each of their topics."""
+    own = [each for each in places if not each.topic.startswith("__")]
+    internal = len(places) - len(own)
+    words = [f"{each.topic}-{each.partition}" for each in own[:SHOWN_MAX]]
+    if len(own) > SHOWN_MAX:
+        words.append(f"{len(own) - SHOWN_MAX} more")
+    if internal:
+        topics = ", ".join(sorted({each.topic for each in places if each.topic.startswith("__")}))
+        words.append(f"{_partitions(internal)} of {topics}")
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

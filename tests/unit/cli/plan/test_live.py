@@ -62,6 +62,22 @@ def test_a_stop_that_would_be_noticed_is_announced() -> None:
     assert warning(cluster(orders), 2) == ""
 
 
+def test_a_warning_names_the_topics_of_users_first() -> None:
+    offsets = [
+        Place("__consumer_offsets", n, Terms("isr", 2, min_in_sync=2), Placement((1, 2), (1, 2, 3)), 1, ALL)
+        for n in range(50)
+    ]
+    double = place("double", Terms("primary-backup", 2, min_in_sync=2), (1, 2))
+    said = warning(cluster(*offsets, double), 2)
+    assert "writes stop in double-0 and 50 partitions of __consumer_offsets;" in said
+
+
+def test_a_partition_without_a_leader_has_no_number_for_it() -> None:
+    double = place("double", Terms("primary-backup", 2, min_in_sync=2), (1, 2))._replace(leader=-1)
+    [change] = changes(cluster(double), Faults())
+    assert change.row()["leader"] is None
+
+
 def test_all_partitions_in_one_sentence() -> None:
     double = place("double", Terms("primary-backup", 2, min_in_sync=1), (1, 2))
     orders = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3))
