@@ -64,7 +64,7 @@ def health_(
     if json:
         print_json(as_json(found))
     else:
-        print(_health_line(found))
+        print(health_line(found))
         for sentence in causes(found):
             print(f"- {sentence}")
     raise typer.Exit(EXIT_CODES[found.level])
@@ -85,11 +85,15 @@ def _await_health(bootstrap: str, timeout_s: float) -> Survey:
         time.sleep(POLL_S)
 
 
-def _health_line(found: Survey) -> str:
+def health_line(found: Survey) -> str:
     if found.level == HEALTHY:
         brokers = count(len(found.cluster.brokers), "broker")
         return f"Healthy: {brokers}, {count(len(found.cluster.partitions), 'partition')}, all in sync."
-    what = "some writes fail" if found.level == UNAVAILABLE else "everything works, with less redundancy"
+    what = "everything works, with less redundancy"
+    if found.level == UNAVAILABLE:
+        what = "some writes fail"
+        if not found.offline and not found.below_minimum:
+            what = "writes and reads go on, but nothing can be changed, and no leader replaced"
     return f"{found.level.capitalize()}: {what}."
 
 

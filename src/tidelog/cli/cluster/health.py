@@ -201,12 +201,15 @@ def check_controllers(bootstrap: str) -> None:
 
 
 def without_controllers(found: Controllers) -> str:
-    names = _listed(sorted(found.down))
-    plural = "controllers" if len(found.down) > 1 else "controller"
     do = "do" if len(found.down) > 1 else "does"
+    first = start_command(min(found.down))
+    if len(found.voters) == 1:
+        return f"the only controller, {min(found.down)}, does not answer. Start it: {first}"
+    plural = "controllers" if len(found.down) > 1 else "controller"
+    some = {1: "one of them", len(found.down): "them"}.get(found.needed, f"{found.needed} of them")
     return (
-        f"{plural} {names} of {_listed(sorted(found.voters))} {do} not answer, so no majority decides. "
-        f"Start {'one' if found.needed == 1 else found.needed} of them: {start_command(min(found.down))}"
+        f"{plural} {_listed(sorted(found.down))} of {_listed(sorted(found.voters))} {do} not answer, so no "
+        f"majority decides. Start {some}: {first}"
     )
 
 

@@ -4,10 +4,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.cluster import admin as cluster_admin
-from tidelog.cli.cluster.health import controllers_of
+from tidelog.cli.cluster.health import PROBE_S, controllers_of, find_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.reach import refused
 from tidelog.cli.topic.promised import terms_of
 from tidelog.planner.faults import Faults, Placement, brokers_named, listed
 from tidelog.planner.model import Outcome, outcome
@@ -30,9 +31,10 @@ class Place(NamedTuple):
 
 class Live(NamedTuple):
     brokers: tuple[int, ...]
-    away: frozenset[int]  # fenced now
+    away: frozenset[int]  # brokers and controllers that are fenced now, or accept no connections
     controllers: tuple[int, ...]
     places: tuple[Place, ...]
+    decided: bool = True  # whether a majority of the controllers is there
 
 
 def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False) -> Live:
@@ -50,8 +52,13 @@ def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False)
         for topic, partitions in found.items()
         for each in partitions
     )
-    away = frozenset(each.broker for each in cluster.brokers.values() if each.fenced)
-    return Live(tuple(cluster.brokers), away, controllers, places)
+    addresses = {each.broker: each.address for each in cluster.brokers.values()}
+    failures = refused([*addresses.values()], PROBE_S)
+    # Without controllers, dead brokers are still up in the metadata.
+    down = {broker for broker, address in addresses.items() if address in failures}
+    found_controllers = find_controllers(client)
+    away = frozenset(cluster.fenced | down | (found_controllers.down & frozenset(controllers)))
+    return Live(tuple(cluster.brokers), away, controllers, places, found_controllers.decide)
 
 
 def _terms(settings: list[dict[str, Any]], partitions: list[cluster_admin.Partition]) -> Terms:
@@ -85,7 +92,7 @@ def _leader_first(leader: int, replicas: list[int]) -> tuple[int, ...]:
 def now(live: Live, place: Place) -> Faults:
     """What is wrong already: brokers that are fenced, and replicas that have not caught up."""
     behind = frozenset(place.where.replicas) - place.in_sync - live.away
-    return Faults(slow=behind, dead=live.away)
+    return Faults(slow=behind, dead=live.away, controllers_lost=not live.decided)
 
 
 def with_more(before: Faults, more: Faults) -> Faults:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tidelog.cli.cluster.admin import Partition
 from tidelog.cli.failure import CommandFailed
+from tidelog.planner.faults import brokers_named
 
 
 class Move(NamedTuple):
@@ -49,10 +50,10 @@ def plan(
 def _available(racks: Collection[int], fenced: Collection[int]) -> str:
     if not fenced:
         return f"there are {len(racks)}"
-    names = ", ".join(map(str, sorted(fenced)))
-    be = "is" if len(fenced) == 1 else "are"
-    start = "Start it" if len(fenced) == 1 else "Start them"
-    return f"{len(racks)} are up: {names} {be} not. {start}, or pass --to or --replicas"
+    return (
+        f"{brokers_named(sorted(fenced))} {'is' if len(fenced) == 1 else 'are'} fenced: `tidelog cluster "
+        "status` says why. Or pass --to or --replicas"
+    )
 
 
 class _Spread:

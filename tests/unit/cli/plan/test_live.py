@@ -33,6 +33,13 @@ def test_what_has_stopped_already_is_said() -> None:
     assert change.row()["writes"] == "stopped already"
 
 
+def test_controllers_that_are_gone_already_count() -> None:
+    orders = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3))
+    there = Live((1, 2, 3), frozenset({4}), (4,), (orders._replace(where=Placement((1, 2, 3), (4,))),), False)
+    [change] = changes(there, Faults(dead=frozenset({1})))
+    assert change.row()["writes"] == "stop"  # nobody can appoint another leader
+
+
 def test_a_disk_that_is_the_only_one_with_a_record() -> None:
     log = place("log", Terms("primary-backup", 2, min_in_sync=1), (1, 2))
     [change] = changes(cluster(log), Faults(disk_lost=frozenset({1})))
