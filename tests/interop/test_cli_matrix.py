@@ -123,6 +123,14 @@ def _primary_away(cluster: BreakableCluster) -> None:
     cluster.wait_for(lambda: PRIMARY not in cluster.view().brokers, "the primary is not fenced")
 
 
+def _one_frozen(cluster: BreakableCluster) -> None:
+    """The first one in --bootstrap, whose kernel still accepts connections."""
+    _mend(cluster)
+    cluster[PRIMARY].pause()
+    noticed = cluster[LEFT]
+    cluster.wait_for(lambda: PRIMARY not in cluster.view(of=noticed).brokers, "it is not fenced")
+
+
 def _two_dead(cluster: BreakableCluster) -> None:
     """And with them the majority of the controllers."""
     if cluster[PRIMARY].is_running:
@@ -161,6 +169,8 @@ def _offline(cluster: BreakableCluster) -> set[str]:
 
 def _mend(cluster: BreakableCluster) -> None:
     cluster.heal()
+    if cluster[PRIMARY].is_running:
+        cluster[PRIMARY].resume()
     for broker in cluster:
         if not broker.is_running:
             broker.start()
@@ -173,10 +183,11 @@ STATES = (
     pytest.param(State("one_dead", _one_dead), marks=on_request),
     pytest.param(State("disk_full", _disk_full), marks=on_request),
     pytest.param(State("primary_away", _primary_away), marks=on_request),
+    pytest.param(State("one_frozen", _one_frozen), marks=on_request),
     pytest.param(State("two_dead", _two_dead)),
     pytest.param(State("controllers_dead", _controllers_dead, "apart")),
 )
-NAMES = ("healthy", "one_dead", "disk_full", "primary_away", "two_dead", "controllers_dead")
+NAMES = ("healthy", "one_dead", "disk_full", "primary_away", "one_frozen", "two_dead", "controllers_dead")
 
 
 SETTINGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}

@@ -28,7 +28,8 @@ def status(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None
     """Show the brokers, how many partitions each leads, what is wrong, and what to do about it.
 
     States of a broker: up; drained (leads nothing on request); fenced (the controllers do not count it until
-    it is back and has caught up); down (accepts no connection); disk failed (up, but cannot write).
+    it is back and has caught up); down (accepts no connection); not answering (accepts connections: it
+    starts, is frozen or overloaded); disk failed (up, but cannot write).
 
     Example: tidelog cluster status
     """
@@ -73,14 +74,13 @@ def health_(
 def _await_health(bootstrap: str, timeout_s: float) -> Survey:
     deadline = time.monotonic() + timeout_s
     while True:
-        is_over = time.monotonic() >= deadline
         try:
             with ClusterClient(bootstrap) as client:
                 found = survey(client)
-            if found.level == HEALTHY or is_over:
+            if found.level == HEALTHY or time.monotonic() >= deadline:
                 return found
         except CommandFailed:
-            if is_over:
+            if time.monotonic() >= deadline:
                 raise
         time.sleep(POLL_S)
 

@@ -13,7 +13,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
-from tidelog.cli.reach import refused
+from tidelog.cli.reach import unanswered
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.units import with_units
@@ -118,7 +118,7 @@ def _chosen(cluster: Cluster, wanted: int | None) -> list[Broker]:
 def _answering(cluster: Cluster, wanted: int | None) -> list[Broker]:
     """Those that are down are named on stderr and left out."""
     chosen = _chosen(cluster, wanted)
-    down = refused([each.address for each in chosen])
+    down = unanswered([each.address for each in chosen])
     answering = [each for each in chosen if each.address not in down]
     if not answering:
         raise CommandFailed(f"Broker {wanted} does not answer; `tidelog cluster status` says what to start.")

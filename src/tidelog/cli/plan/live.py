@@ -55,7 +55,8 @@ def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False)
     addresses = {each.broker: each.address for each in cluster.brokers.values()}
     failures = refused([*addresses.values()], PROBE_S)
     # Without controllers, dead brokers are still up in the metadata.
-    down = {broker for broker, address in addresses.items() if address in failures}
+    silent = client.silent(address for address in addresses.values() if address not in failures)
+    down = {broker for broker, address in addresses.items() if address in failures or address in silent}
     found_controllers = find_controllers(client)
     away = frozenset(cluster.fenced | down | (found_controllers.down & frozenset(controllers)))
     return Live(tuple(cluster.brokers), away, controllers, places, found_controllers.decide)

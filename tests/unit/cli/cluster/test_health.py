@@ -64,6 +64,14 @@ def test_no_controller_and_all_brokers() -> None:
     assert "writes and reads go on, but nothing can be changed" in health_line(found)
 
 
+def test_a_frozen_broker() -> None:
+    found = survey(silent=frozenset({2}))
+    assert found.level == DEGRADED
+    assert causes(found)[0].startswith(
+        "Broker 2 accepts connections and does not answer: it is starting, frozen"
+    )
+
+
 def test_as_many_controllers_as_are_missing() -> None:
     voters = {number: Address("127.0.0.1", 9091 + number) for number in range(1, 6)}
     gone = Controllers(voters, frozenset({1, 2, 3, 4}), decide=False)
