@@ -151,7 +151,7 @@ def test_the_settings_of_a_broker(tidelog: Run) -> None:
 
     before = shown()["log.retention.ms"]
     tidelog("config", "set", "log.retention.ms=123456789")
-    assert shown()["log.retention.ms"] == ("123456789", "broker")
+    assert shown()["log.retention.ms"] == ("123456789", "all brokers")
     assert "123456789" in tidelog("config", "show").stdout.decode()
     tidelog("config", "unset", "log.retention.ms")
     assert shown()["log.retention.ms"] == before

@@ -31,9 +31,12 @@ def test_one_broker_stops_and_starts(start_up: StartUp) -> None:
     wait_until(lambda: members(up) == [1, 3])
     assert "Broker 2 of" in broker(up, "stop", "2", fails=True)
     tidelog(up.port, "produce", "greetings", given="hello\n")
+    assert "of all brokers" in tidelog(up.port, "config", "set", "log.retention.ms=7h")
     assert "Broker 2 is back" in broker(up, "start", "2")
     assert sorted(view_cluster("127.0.0.1", up.port + 1).brokers) == [1, 2, 3]
     assert pid(up, 2) != before
+    mine = tidelog(up.port, "config", "show", "--broker", "2")
+    assert str(7 * 3_600_000) in mine  # also the broker that was down when it was set
     assert "runs already" in broker(up, "start", "2", fails=True)
     assert up.end()[0] == 0  # It also stops the broker that was started in the other's place.
 

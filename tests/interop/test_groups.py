@@ -232,6 +232,29 @@ def commit(wire: Wire, group: str, topic: str, offset: int, **more: Any) -> Any:
     calls.eventually(committed, "the offset is committed")
 
 
+@pytest.mark.parametrize(
+    ("filters", "is_listed"),
+    [
+        ({}, True),
+        ({"states_filter": ["Empty"]}, True),
+        ({"states_filter": ["empty", "stable"]}, True),
+        ({"states_filter": ["Stable"]}, False),
+        ({"types_filter": ["Classic"]}, True),
+        ({"types_filter": ["consumer"]}, False),
+        ({"types_filter": ["classic"], "states_filter": ["Dead"]}, False),
+    ],
+)
+def test_lists_of_some_groups(at: str, filters: dict[str, list[str]], is_listed: bool) -> None:
+    with coordinator(at, "listed") as wire:
+        commit(wire, "listed", topic_with(at, 1, 0), 5)
+        wanted: dict[str, list[str]] = {"states_filter": [], "types_filter": [], **filters}
+        found = wire.call("list_groups", 5, **wanted)
+        assert found.error_code is ErrorCode.none
+        assert [each.group_state for each in found.groups if each.group_id == "listed"] == [
+            "Empty"
+        ] * is_listed
+
+
 @pytest.mark.not_kafka  # which takes its time to look for them
 def test_expired_offsets_go(at: str, group: str) -> None:
     topic = topic_with(at, 1, 0)

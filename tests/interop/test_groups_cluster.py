@@ -166,3 +166,32 @@ def test_offsets_of_a_topic_that_was_deleted_while_nobody_coordinated(tmp_path: 
         calls.eventually(lambda: committed(cluster, "g") == {}, "the offsets are gone")
         create_topic(cluster.bootstrap, "orders", 1)
         assert committed(cluster, "g") == {}
+
+
+def test_the_internal_topic_gets_replicas_when_brokers_join(tmp_path: Path) -> None:
+    """Otherwise the groups of a cluster that has grown end with its first broker."""
+    with running_cluster(tmp_path, 1, {**SETTINGS, "offsets.topic.replication.factor": 3}) as cluster:
+        with Wire(coordinator(cluster, "g").bootstrap) as wire:
+            orders = {"name": "orders", "num_partitions": 1, "replication_factor": 1}
+            wire.call("create_topics", 6, topics=[orders], timeout=30_000)
+            commit(wire, "g", "orders", 7)
+        assert len(cluster.partition("__consumer_offsets").replicas) == 1
+        for _ in range(2):
+            cluster.add_broker().start()
+
+        def is_raised() -> bool:
+            view = cluster.view("__consumer_offsets").topics["__consumer_offsets"]
+            return all(len(each.replicas) == len(each.in_sync) == 3 for each in view)
+
+        cluster.wait_for(is_raised, "__consumer_offsets keeps its one replica")
+
+        def minimum() -> str:
+            named = {"resource_type": 2, "resource_name": "__consumer_offsets"}
+            resource = {**named, "configuration_keys": ["min.insync.replicas"]}
+            with Wire(cluster.bootstrap.split(",")[0]) as wire:
+                (found,) = wire.call("describe_configs", 4, resources=[resource]).results
+            return str(found.configs[0].value)
+
+        calls.eventually(lambda: minimum() == "2", "the minimum follows")
+        assert committed(cluster, "g") == {0: 7}
+        assert "get 3 replicas, because brokers have joined" in cluster[1].log_text()

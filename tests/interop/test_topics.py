@@ -234,6 +234,17 @@ class TestCreatePartitions:
     def test_unknown_topic(self, wire: Wire) -> None:
         assert self.grow(wire, "no-such-topic", 3).error_code is ErrorCode.unknown_topic_or_partition
 
+    def test_manual_assignment(self, wire: Wire, topic: str) -> None:
+        broker = wire.call("metadata", 12, topics=[]).brokers[0].node_id
+        wanted = [{"broker_ids": [broker]}, {"broker_ids": [broker]}]
+        assert self.grow(wire, topic, 3, assignments=wanted).error_code is ErrorCode.none
+        calls.await_topic(wire, topic, 3)
+        parts = calls.metadata(wire, topic).partitions
+        assert {part.partition_index: part.replica_nodes for part in parts if part.partition_index} == {
+            1: (broker,), 2: (broker,)
+        }  # fmt: skip
+        calls.produce(wire, topic, bytes(batch(b"x")), partition=2)
+
     def test_bad_assignment(self, wire: Wire, topic: str) -> None:
         refused = self.grow(wire, topic, 2, assignments=[{"broker_ids": [99]}])
         assert refused.error_code is ErrorCode.invalid_replica_assignment

@@ -77,6 +77,10 @@ def test_old_produce_versions_are_advertised(wire: Wire) -> None:
 
 
 class TestApiVersions:
+    def test_metrics_of_clients_are_not_asked_for(self, wire: Wire) -> None:
+        """A client sends them only to brokers that announce both requests. Kafka does with a plugin only."""
+        assert not {"get_telemetry_subscriptions", "push_telemetry"} & set(wire.versions())
+
     def test_every_version_says_the_same(self, wire: Wire) -> None:
         expected = wire.versions()
         for version in expected["api_versions"]:

@@ -4,12 +4,13 @@ version. Knows addresses and connections, not what the questions mean.
 
 import dataclasses
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import CONNECT_TIMEOUT_S, Address, reachable, refused
+from tidelog.cli.reach import CONNECT_TIMEOUT_S, Address, Silent, reachable, unanswered
 from tidelog.client.connection import BrokerConnection
 from tidelog.client.settings import ClientSettings
 from tidelog.errors import ErrorCode, TidelogError
@@ -33,6 +34,7 @@ class ClusterClient:
             connect_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
         )
         self._connections: dict[Address, BrokerConnection] = {}
+        self._silent: dict[Address, bool] = dict.fromkeys(addresses, False)
         self._bootstrap = self._first_open(addresses)
 
     def __enter__(self) -> Self:
@@ -61,8 +63,21 @@ class ClusterClient:
     def _connect(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)
         if connection is None:
+            if self.silent([address]):
+                raise Silent("it accepts connections and does not answer")
             connection = self._connections[address] = BrokerConnection(*address, self._settings)
         return connection
+
+    def silent(self, addresses: Iterable[Address]) -> set[Address]:
+        """Those that accept connections and do not answer. Found out once, for all at the same time: waiting
+        for each would take a command minutes.
+        """
+        wanted = list(dict.fromkeys(addresses))
+        unknown = [each for each in wanted if each not in self._silent]
+        if unknown:
+            failures = unanswered(unknown)
+            self._silent.update({each: isinstance(failures.get(each), Silent) for each in unknown})
+        return {each for each in wanted if self._silent[each]}
 
     # -- asking ------------------------------------------------------------------------
 
@@ -119,7 +134,7 @@ class ClusterClient:
             body = {"key_type": kind, "coordinator_keys": [key]}
             (found,) = self.ask(None, FIND_COORDINATOR, body).coordinators
             address = Address(found.host, found.port)
-            if not found.error_code and address not in refused([address]):
+            if not found.error_code and not unanswered([address]):
                 return found.node_id, address
             if time.monotonic() >= deadline:
                 break
@@ -145,4 +160,6 @@ def check(code: int, message: str | None = None) -> None:
     if code:
         name = ErrorCode(code).name
         sentence = (message or name.replace("_", " ").lower()).rstrip(". ")
-        raise CommandFailed(f"{sentence[:1].upper()}{sentence[1:]} ({name}).", name)
+        if sentence.partition(" ")[0].isalpha():  # not the name of a setting
+            sentence = sentence[:1].upper() + sentence[1:]
+        raise CommandFailed(f"{sentence} ({name}).", name)

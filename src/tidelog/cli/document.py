@@ -47,9 +47,10 @@ For all commands:
   problem, and 130 after Ctrl-C. `tidelog cluster health` exits with 3 if the cluster is degraded, and
   with 4 if it is unavailable.
 - When brokers are down, begin with `tidelog cluster status`: it says what is wrong, what still works and what
-  to type next. Its words: a broker is *up*; *down* if it accepts no connections; *fenced* if the controllers
-  do not count it; *drained* if it leads nothing on request. A partition is *offline* without a leader, *below
-  minimum* if it refuses acks=all, *under-replicated* if a replica is not in sync.
+  to type next. Its words: a broker is *up*; *down* if it accepts no connections; *not answering* if it
+  accepts them and says nothing; *fenced* if the controllers do not count it; *drained* if it leads nothing on
+  request. A partition is *offline* without a leader, *below minimum* if it refuses acks=all,
+  *under-replicated* if a replica is not in sync.
 - Settings keep Kafka's names; [configuration.md](configuration.md) lists them.
 
 `tidelog up --dir DIR` creates these files, and scripts can rely on them:

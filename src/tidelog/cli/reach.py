@@ -1,14 +1,16 @@
 """Which addresses a command asks: those of --bootstrap, or of the cluster that `tidelog up` started here.
 
-Connections to all of them are tried at once, so that dead brokers cost no time. What listens is asked, in the
-given order; what refuses is not.
+Connections to all of them are tried at once, so that dead brokers cost no time. What answers is asked, in the
+given order; what refuses, or accepts and says nothing, is not: the kernel accepts for a process that is
+frozen, and for one that still starts.
 """
 
 import queue
 import socket
+import struct
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +27,16 @@ USUAL_PORTS = (9092, 9093, 9094)
 CONNECT_TIMEOUT_S = 5.0
 # How long the others may take once one has answered: a machine that is off does not refuse.
 STRAGGLERS_S = 0.2
+# Without an answer by then, a broker counts as one that does not answer. A busy one takes less than a second.
+ANSWER_S = 2.0
+FIRST_ANSWER_S = 5.0  # where no broker has answered
+_CORRELATION = 0x7E5E
+# ApiVersions, version 0, of a client without a name: what every broker answers to everyone.
+_QUESTION = struct.pack(">ihhih", 10, 18, 0, _CORRELATION, -1)
+
+
+class Silent(TimeoutError):
+    """It accepts connections and does not answer."""
 
 
 class Address(NamedTuple):
@@ -61,15 +73,26 @@ def _of_directory(directory: Path) -> list[Address]:
 
 
 def reachable(bootstrap: str) -> list[Address]:
-    """The addresses that accept connections; none of them is a failure."""
+    """The addresses that answer; none of them is a failure."""
     addresses = addresses_of(bootstrap)
-    failures = refused(addresses)
-    open_ = [each for each in addresses if each not in failures]
-    if open_:
-        return open_
+    failures = _failures(_ask, addresses, FIRST_ANSWER_S, STRAGGLERS_S)
+    answering = [each for each in addresses if each not in failures]
+    if answering:
+        return answering
+    shown = ", ".join(map(str, addresses))
+    for address, error in failures.items():
+        if isinstance(error, Silent):
+            raise CommandFailed(
+                f"{address} accepts connections and does not answer: the broker is starting, frozen or "
+                "overloaded; its broker.log says more."
+            )
+        if isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError):
+            raise CommandFailed(
+                f"{address} does not respond like a Kafka broker, or expects another security protocol than "
+                "PLAINTEXT."
+            )
     error = failures[addresses[0]]
     reason = (error.strerror or str(error)).lower()
-    shown = ", ".join(map(str, addresses))
     raise CommandFailed(
         f"No broker answers at {shown} ({reason}); start one with `tidelog up`, or pass --bootstrap."
     )
@@ -79,12 +102,36 @@ def refused(addresses: Sequence[Address], timeout_s: float = CONNECT_TIMEOUT_S) 
     """The addresses that accept no connection, and why. Waits for the slow ones only a moment once another
     has answered.
     """
+    return _failures(_connect, addresses, timeout_s, STRAGGLERS_S)
+
+
+def unanswered(addresses: Sequence[Address], timeout_s: float = ANSWER_S) -> dict[Address, OSError]:
+    """The addresses that accept no connection or do not answer, and why. Waits for the slow ones."""
+    return _failures(_ask, addresses, timeout_s, timeout_s)
+
+
+def _failures(
+    attempt: Callable[[Address, float], None],
+    addresses: Sequence[Address],
+    timeout_s: float,
+    stragglers_s: float,
+) -> dict[Address, OSError]:
     wanted = list(dict.fromkeys(addresses))
-    failures: dict[Address, OSError] = dict.fromkeys(wanted, TimeoutError("timed out"))
+    late = Silent("no answer") if attempt is _ask else TimeoutError("timed out")
+    failures: dict[Address, OSError] = dict.fromkeys(wanted, late)
     results: queue.SimpleQueue[tuple[Address, OSError | None]] = queue.SimpleQueue()
+
+    def run(address: Address) -> None:
+        try:
+            attempt(address, timeout_s)
+        except OSError as error:
+            results.put((address, error))
+        else:
+            results.put((address, None))
+
     for each in wanted:
         # Daemons: one that still waits for an answer must not keep the command from ending.
-        threading.Thread(target=_connect, args=(each, timeout_s, results), daemon=True).start()
+        threading.Thread(target=run, args=(each,), daemon=True).start()
     deadline = time.monotonic() + timeout_s
     for _ in wanted:
         try:
@@ -93,20 +140,30 @@ def refused(addresses: Sequence[Address], timeout_s: float = CONNECT_TIMEOUT_S) 
             break
         if error is None:
             del failures[address]
-            deadline = min(deadline, time.monotonic() + STRAGGLERS_S)
+            deadline = min(deadline, time.monotonic() + stragglers_s)
         else:
             failures[address] = error
     return failures
 
 
-def _connect(
-    address: Address, timeout_s: float, results: "queue.SimpleQueue[tuple[Address, OSError | None]]"
-) -> None:
-    try:
-        with socket.create_connection(address, timeout_s):
-            results.put((address, None))
-    except OSError as error:
-        results.put((address, error))
+def _connect(address: Address, timeout_s: float) -> None:
+    socket.create_connection(address, timeout_s).close()
+
+
+def _ask(address: Address, timeout_s: float) -> None:
+    with socket.create_connection(address, timeout_s) as connection:
+        try:
+            connection.sendall(_QUESTION)
+            answer = b""
+            while len(answer) < 8:
+                more = connection.recv(4096)
+                if not more:
+                    raise ConnectionError("no Kafka broker")
+                answer += more
+        except TimeoutError:
+            raise Silent("no answer") from None
+        if struct.unpack_from(">i", answer, 4) != (_CORRELATION,):
+            raise ConnectionError("no Kafka broker")
 
 
 def joined(addresses: Iterable[Address]) -> str:

@@ -25,9 +25,10 @@ class Place(NamedTuple):
 
 class Live(NamedTuple):
     brokers: tuple[int, ...]
-    away: frozenset[int]  # fenced now
+    away: frozenset[int]  # brokers and controllers that are fenced now, or accept no connections
     controllers: tuple[int, ...]
     places: tuple[Place, ...]
+    decided: bool = True  # whether a majority of the controllers is there
 
 
 def leader_first(leader: int, replicas: list[int]) -> tuple[int, ...]:
@@ -39,7 +40,7 @@ def leader_first(leader: int, replicas: list[int]) -> tuple[int, ...]:
 def now(live: Live, place: Place) -> Faults:
     """What is wrong already: brokers that are fenced, and replicas that have not caught up."""
     behind = frozenset(place.where.replicas) - place.in_sync - live.away
-    return Faults(slow=behind, dead=live.away)
+    return Faults(slow=behind, dead=live.away, controllers_lost=not live.decided)
 
 
 def with_more(before: Faults, more: Faults) -> Faults:
@@ -68,7 +69,7 @@ class Change(NamedTuple):
             "topic": self.place.topic,
             "partition": self.place.partition,
             "mode": self.place.terms.mode,
-            "leader": self.place.leader,
+            "leader": None if self.place.leader < 0 else self.place.leader,
             "writes": _step(self.before.writes, self.after.writes),
             "reads": _step(self.before.reads, self.after.reads),
             "below_minimum": self.below_minimum,
@@ -165,5 +166,13 @@ def warning(live: Live, broker: int) -> str:
 
 
 def _shown(places: list[Place]) -> str:
-    names = ", ".join(f"{each.topic}-{each.partition}" for each in places[:SHOWN_MAX])
-    return f"{names} and {len(places) - SHOWN_MAX} more" if len(places) > SHOWN_MAX else names
+    """Internal partitions come last and as a number: there are dozens of each of their topics."""
+    own = [each for each in places if not each.topic.startswith("__")]
+    internal = len(places) - len(own)
+    words = [f"{each.topic}-{each.partition}" for each in own[:SHOWN_MAX]]
+    if len(own) > SHOWN_MAX:
+        words.append(f"{len(own) - SHOWN_MAX} more")
+    if internal:
+        topics = ", ".join(sorted({each.topic for each in places if each.topic.startswith("__")}))
+        words.append(f"{_partitions(internal)} of {topics}")
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

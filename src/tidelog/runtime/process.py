@@ -31,6 +31,7 @@ from tidelog.log.directory import DataDirectory
 from tidelog.runtime import logs
 from tidelog.runtime.assembly import Assembly
 from tidelog.runtime.lag import LagMeter
+from tidelog.runtime.notify import READY, STOPPING, notify
 from tidelog.runtime.partition_names import PartitionNames
 from tidelog.runtime.peers.exchanges import load_exchanges
 from tidelog.runtime.server import Server
@@ -165,8 +166,10 @@ class BrokerProcess:
             config.node_id, node.metadata.image.cluster_id, ", ".join(map(str, advertised)),
             len(node.partitions),
         )  # fmt: skip
+        notify(READY)
         await stop.wait()
         logger.info("stopping")
+        notify(STOPPING)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)

@@ -1,19 +1,56 @@
 """Which addresses a command asks."""
 
 import socket
-from collections.abc import Iterator
+import struct
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tidelog.cli import reach
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import DEFAULT_BOOTSTRAP, Address, addresses_of, reachable, refused
+from tidelog.cli.reach import DEFAULT_BOOTSTRAP, Address, Silent, addresses_of, reachable, refused, unanswered
 
 
 @pytest.fixture
-def listening() -> Iterator[Address]:
+def silent() -> Iterator[Address]:
+    """As a frozen process, or one that still starts."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield Address("127.0.0.1", server.getsockname()[1])
+
+
+def answering(server: socket.socket, answer: bytes) -> None:
+    """Give each client this answer, until the server is closed."""
+    while True:
+        try:
+            client, _ = server.accept()
+        except OSError:
+            return
+        with client:
+            asked = client.recv(100)
+            client.sendall(answer.replace(b"ID", asked[8:12]))
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[bytes], Address]]:
+    servers = []
+
+    def run(answer: bytes) -> Address:
+        server = socket.create_server(("127.0.0.1", 0))
+        servers.append(server)
+        threading.Thread(target=answering, args=(server, answer), daemon=True).start()
+        return Address("127.0.0.1", server.getsockname()[1])
+
+    yield run
+    for server in servers:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+
+
+@pytest.fixture
+def broker(start: Callable[[bytes], Address]) -> Address:
+    return start(struct.pack(">i", 10) + b"ID" + bytes(6))
 
 
 @pytest.fixture
@@ -48,9 +85,30 @@ def test_with_bootstrap_only_that(tmp_path: Path) -> None:
         addresses_of("nonsense", tmp_path)
 
 
-def test_dead_brokers_are_not_asked(listening: Address, closed: Address) -> None:
-    assert reachable(f"{closed},{listening}") == [listening]
-    assert list(refused([closed, listening])) == [closed]
+def test_dead_brokers_are_not_asked(broker: Address, closed: Address) -> None:
+    assert reachable(f"{closed},{broker}") == [broker]
+    assert list(refused([closed, broker])) == [closed]
+
+
+def test_nor_are_frozen_ones(broker: Address, silent: Address, closed: Address) -> None:
+    assert reachable(f"{silent},{broker}") == [broker]
+    found = unanswered([silent, broker, closed], 0.5)
+    assert set(found) == {silent, closed}
+    assert isinstance(found[silent], Silent)
+    assert isinstance(found[closed], ConnectionRefusedError)
+
+
+def test_only_frozen_ones(silent: Address, closed: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "FIRST_ANSWER_S", 0.2)
+    with pytest.raises(CommandFailed, match=f"{silent} accepts connections and does not answer"):
+        reachable(f"{closed},{silent}")
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request"])
+def test_something_else_listens_there(answer: bytes, start: Callable[[bytes], Address]) -> None:
+    address = start(answer)
+    with pytest.raises(CommandFailed, match=f"{address} does not respond like a Kafka broker"):
+        reachable(str(address))
 
 
 def test_no_broker_at_all(closed: Address) -> None:

@@ -9,6 +9,7 @@ from tidelog.config import BrokerConfig
 from tidelog.controller.topics import NewTopic
 from tidelog.errors import TidelogError
 
+MINIMUM = "min.insync.replicas"
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 
@@ -21,8 +22,12 @@ class _Shape(NamedTuple):
     min_in_sync: int
     segment_bytes: int
 
+    def minimum(self, replicas: int) -> int:
+        """With two replicas, a minimum of two would make all groups unavailable when one broker stops."""
+        return min(self.min_in_sync, max(1, replicas - 1))
 
-def _shape(name: str, config: BrokerConfig) -> _Shape:
+
+def shape_of(name: str, config: BrokerConfig) -> _Shape:
     if name == CONSUMER_OFFSETS:
         return _Shape(
             config.offsets_topic_num_partitions,
@@ -66,13 +71,12 @@ class InternalTopics:
 
 
 def _new_topic(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
-    shape = _shape(name, config)
+    shape = shape_of(name, config)
     replicas = min(shape.replicas, max(1, brokers))
     configs = {
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": str(shape.segment_bytes),
-        # With two replicas, a minimum of two would make all groups unavailable when one broker stops.
-        "min.insync.replicas": str(min(shape.min_in_sync, max(1, replicas - 1))),
+        MINIMUM: str(shape.minimum(replicas)),
     }
     return NewTopic(name, shape.partitions, replicas, configs=configs)

@@ -1,4 +1,5 @@
-"""Periodic tasks of a broker: retention, flushes that are due, checkpoints, compaction.
+"""Periodic tasks of a broker: retention, flushes that are due, checkpoints, compaction, replicas of
+the internal topics.
 
 Each task visits the partitions in slices, so that a broker with thousands of partitions can handle requests
 in between.
@@ -9,6 +10,7 @@ from collections.abc import Callable, Container, Iterable
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.housekeeping.compactor import Compactor
+from tidelog.broker.housekeeping.internal_replicas import InternalReplicas
 from tidelog.broker.housekeeping.scrubber import IDLE_MS, Scrubber
 from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
@@ -28,6 +30,7 @@ LOGS_PER_SLICE = 300  # to be captured for a checkpoint: about 2 ms
 REMOVAL_INTERVAL_MS = 1000
 NAMES_INTERVAL_MS = 500
 NEW_LOGS_INTERVAL_MS = 1000
+INTERNAL_TOPICS_INTERVAL_MS = 2000
 EARLY_MS = 5
 SLOW_MS = 40
 SCRUBBING = "scrubbing"
@@ -50,6 +53,7 @@ class Housekeeping:
         self._syncer = syncer
         self._compactor = Compactor(broker, storage, give_way)
         self.scrubber = Scrubber(broker, scrub_idle_ms)
+        self._internal = InternalReplicas(broker)
         self._timed: list[Partition] = []  # Those with a `flush.ms`, updated by `_flush_names`.
         self._timers: dict[str, Timer] = {}
         self._removing = False
@@ -78,6 +82,7 @@ class Housekeeping:
             "recovery points": (lambda: config().log_flush_offset_checkpoint_interval_ms, self._checkpoint),
             "new logs": (lambda: NEW_LOGS_INTERVAL_MS, self._note_new_logs),
             "removal": (lambda: REMOVAL_INTERVAL_MS, self._remove),
+            "internal topics": (lambda: INTERNAL_TOPICS_INTERVAL_MS, self._internal.look),
             "compaction": (lambda: config().log_cleaner_backoff_ms, self._compactor.run),
         }
 

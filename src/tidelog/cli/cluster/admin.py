@@ -16,6 +16,7 @@ PAGE_PARTITIONS = 2000
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
+EVERY_BROKER = ""  # the name of the settings of all brokers
 DRAIN_SETTING = "broker.drain"
 NO_LEADER = -1
 REQUEST_MS = 10_000  # how long the controllers may take
@@ -68,6 +69,17 @@ class Cluster(NamedTuple):
     @property
     def unfenced(self) -> list[Broker]:
         return [broker for broker in self.brokers.values() if not broker.fenced]
+
+    @property
+    def fenced(self) -> set[int]:
+        return {broker.broker for broker in self.brokers.values() if broker.fenced}
+
+    def broker(self, wanted: int) -> Broker:
+        """Registered, up or not; one that is not is a failure."""
+        if wanted not in self.brokers:
+            known = ", ".join(map(str, self.brokers))
+            raise CommandFailed(f"There is no broker {wanted}; existing brokers: {known}.")
+        return self.brokers[wanted]
 
     def of(self, topics: Iterable[str]) -> list[Partition]:
         """The partitions of these topics; a topic that does not exist is a failure."""
@@ -250,11 +262,21 @@ def reassign(client: ClusterClient, targets: Mapping[Name, list[int] | None]) ->
 
 def alter_setting(client: ClusterClient, kind: int, name: str, key: str, value: str | None) -> None:
     """Set one setting of a topic or broker, or with None put it back to what holds without it."""
-    config = {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
-    resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
-    response = client.ask(None, INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False})
-    (result,) = response.responses
-    check(result.error_code, result.error_message)
+    alter_settings(client, kind, [name], {key: value})
+
+
+def alter_settings(
+    client: ClusterClient, kind: int, names: Iterable[str], values: Mapping[str, str | None]
+) -> None:
+    """The same settings of several topics or brokers, whichever of them are up."""
+    configs = [
+        {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
+        for key, value in values.items()
+    ]
+    resources = [{"resource_type": kind, "resource_name": name, "configs": configs} for name in names]
+    response = client.ask(None, INCREMENTAL_ALTER_CONFIGS, {"resources": resources, "validate_only": False})
+    for result in response.responses:
+        check(result.error_code, result.error_message)
 
 
 def unregister(client: ClusterClient, broker: int) -> None:

@@ -28,7 +28,8 @@ def status(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None
     """Show the brokers, how many partitions each leads, what is wrong, and what to do about it.
 
     States of a broker: up; drained (leads nothing on request); fenced (the controllers do not count it until
-    it is back and has caught up); down (accepts no connection); disk failed (up, but cannot write).
+    it is back and has caught up); down (accepts no connection); not answering (accepts connections: it
+    starts, is frozen or overloaded); disk failed (up, but cannot write).
 
     Example: tidelog cluster status
     """
@@ -64,7 +65,7 @@ def health_(
     if json:
         print_json(as_json(found))
     else:
-        print(_health_line(found))
+        print(health_line(found))
         for sentence in causes(found):
             print(f"- {sentence}")
     raise typer.Exit(EXIT_CODES[found.level])
@@ -73,23 +74,26 @@ def health_(
 def _await_health(bootstrap: str, timeout_s: float) -> Survey:
     deadline = time.monotonic() + timeout_s
     while True:
-        is_over = time.monotonic() >= deadline
         try:
             with ClusterClient(bootstrap) as client:
                 found = survey(client)
-            if found.level == HEALTHY or is_over:
+            if found.level == HEALTHY or time.monotonic() >= deadline:
                 return found
         except CommandFailed:
-            if is_over:
+            if time.monotonic() >= deadline:
                 raise
         time.sleep(POLL_S)
 
 
-def _health_line(found: Survey) -> str:
+def health_line(found: Survey) -> str:
     if found.level == HEALTHY:
         brokers = count(len(found.cluster.brokers), "broker")
         return f"Healthy: {brokers}, {count(len(found.cluster.partitions), 'partition')}, all in sync."
-    what = "some writes fail" if found.level == UNAVAILABLE else "everything works, with less redundancy"
+    what = "everything works, with less redundancy"
+    if found.level == UNAVAILABLE:
+        what = "some writes fail"
+        if not found.offline and not found.below_minimum:
+            what = "writes and reads go on, but nothing can be changed, and no leader replaced"
     return f"{found.level.capitalize()}: {what}."
 
 

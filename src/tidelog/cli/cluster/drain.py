@@ -39,7 +39,7 @@ def drain(
     """
     with ClusterClient(bootstrap) as client:
         require_controllers(client)
-        _check_there(client, broker)
+        cluster_admin.look(client).broker(broker)
         before = len(_led_by(client, broker))
         cluster_admin.alter_setting(
             client, BROKER_RESOURCE, str(broker), DRAIN_SETTING, None if undo else "true"
@@ -73,12 +73,6 @@ def unregister(broker: BrokerId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> No
         require_controllers(client)
         cluster_admin.unregister(client, broker)
     print(f"Removed broker {broker} from the cluster.")
-
-
-def _check_there(client: ClusterClient, broker: int) -> None:
-    known = cluster_admin.look(client).brokers
-    if broker not in known:
-        raise CommandFailed(f"There is no broker {broker}; existing brokers: {', '.join(map(str, known))}.")
 
 
 def _led_by(client: ClusterClient, broker: int) -> list[Partition]:

@@ -41,7 +41,7 @@ class Controllers(NamedTuple):
     """The voters of the metadata log, as the configuration of the asked broker names them."""
 
     voters: dict[int, Address]
-    down: frozenset[int]  # that accept no connection
+    down: frozenset[int]  # that accept no connection, or do not answer
     decide: bool  # whether a majority follows an active controller
 
     @property
@@ -59,12 +59,14 @@ class Survey(NamedTuple):
     below_minimum: list[Partition]  # with a leader, but acks=all is refused
     unwritable: frozenset[int]  # brokers that are up and have logs that failed
     modes: dict[str, str]  # of the topics with offline partitions
+    silent: frozenset[int] = frozenset()  # brokers that accept connections and do not answer
 
     @property
     def level(self) -> str:
         if self.offline or self.below_minimum or not self.controllers.decide:
             return UNAVAILABLE
-        if self.down or self.under_replicated or self.unwritable or self.controllers.down:
+        missing = self.down or self.silent or self.controllers.down
+        if missing or self.under_replicated or self.unwritable:
             return DEGRADED
         return DEGRADED if any(broker.fenced for broker in self.cluster.brokers.values()) else HEALTHY
 
@@ -74,6 +76,8 @@ def survey(client: ClusterClient) -> Survey:
     controllers = find_controllers(client)
     failures = refused([each.address for each in cluster.brokers.values()], PROBE_S)
     down = frozenset(each.broker for each in cluster.brokers.values() if each.address in failures)
+    quiet = client.silent(each.address for each in cluster.brokers.values() if each.broker not in down)
+    silent = frozenset(each.broker for each in cluster.brokers.values() if each.address in quiet)
     offline = [each for each in cluster.partitions if _is_offline(each, down)]
     weak = [each for each in cluster.partitions if len(set(each.in_sync) - down) < len(each.replicas)]
     settings = _settings(client, {each.topic for each in weak})
@@ -84,8 +88,9 @@ def survey(client: ClusterClient) -> Survey:
         offline,
         [each for each in weak if each not in offline],
         [each for each in weak if each not in offline and _is_below_minimum(each, down, settings)],
-        _unwritable(client, cluster, down),
+        _unwritable(client, cluster, down | silent),
         {topic: values.get("replication.mode", "") for topic, values in settings.items()},
+        silent,
     )
 
 
@@ -142,7 +147,8 @@ def _unwritable(client: ClusterClient, cluster: Cluster, down: frozenset[int]) -
 def find_controllers(client: ClusterClient) -> Controllers:
     voters = _voters(client)
     failures = refused([*voters.values()], PROBE_S)
-    down = frozenset(voter for voter, address in voters.items() if address in failures)
+    quiet = client.silent(address for address in voters.values() if address not in failures)
+    down = frozenset(voter for voter, address in voters.items() if address in failures or address in quiet)
     decide = len(voters) - len(down) >= majority(len(voters)) or _has_active(client)
     return Controllers(voters, down, decide)
 
@@ -201,12 +207,15 @@ def check_controllers(bootstrap: str) -> None:
 
 
 def without_controllers(found: Controllers) -> str:
-    names = _listed(sorted(found.down))
-    plural = "controllers" if len(found.down) > 1 else "controller"
     do = "do" if len(found.down) > 1 else "does"
+    first = start_command(min(found.down))
+    if len(found.voters) == 1:
+        return f"the only controller, {min(found.down)}, does not answer. Start it: {first}"
+    plural = "controllers" if len(found.down) > 1 else "controller"
+    some = {1: "one of them", len(found.down): "them"}.get(found.needed, f"{found.needed} of them")
     return (
-        f"{plural} {names} of {_listed(sorted(found.voters))} {do} not answer, so no majority decides. "
-        f"Start {'one' if found.needed == 1 else found.needed} of them: {start_command(min(found.down))}"
+        f"{plural} {_listed(sorted(found.down))} of {_listed(sorted(found.voters))} {do} not answer, so no "
+        f"majority decides. Start {some}: {first}"
     )
 
 
@@ -229,11 +238,16 @@ def causes(found: Survey) -> list[str]:
         )
     fenced = [each.broker for each in found.cluster.brokers.values() if each.fenced]
     for broker in fenced:
-        if broker not in found.down and broker not in found.unwritable:
+        if broker not in found.down | found.unwritable | found.silent:
             said.append(
                 f"Broker {broker} is up and fenced: it is starting, or does not reach the controllers; "
                 "see its broker.log."
             )
+    for broker in sorted(found.silent):
+        said.append(
+            f"Broker {broker} accepts connections and does not answer: it is starting, frozen or overloaded; "
+            "see its broker.log."
+        )
     for broker in sorted(found.unwritable):
         said.append(
             f"Broker {broker} cannot write to its disk: it is full or failing. Free space or replace the "
@@ -300,6 +314,7 @@ def as_json(found: Survey) -> dict[str, Any]:
     return {
         "level": found.level,
         "brokers_down": sorted(found.down),
+        "brokers_not_answering": sorted(found.silent),
         "brokers_unwritable": sorted(found.unwritable),
         "controllers_down": sorted(found.controllers.down),
         "controllers_decide": found.controllers.decide,

@@ -89,6 +89,8 @@ def _name(partition: Partition) -> tuple[str, int]:
 def _state(broker: Broker, found: Survey, resting: set[int]) -> str:
     if broker.broker in found.down:
         return "down"
+    if broker.broker in found.silent:
+        return "not answering"
     if broker.broker in found.unwritable:
         return "disk failed"
     if broker.fenced:

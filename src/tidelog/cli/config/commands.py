@@ -1,22 +1,23 @@
 """``tidelog config``: settings of running brokers."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
 
-from tidelog.cli.client import REQUEST_TIMEOUT_S, connect_admin, refusal
-from tidelog.cli.cluster.health import check_controllers
+from tidelog.cli.cluster import admin as cluster_admin
+from tidelog.cli.cluster.admin import BROKER_RESOURCE, EVERY_BROKER, Broker, Cluster
+from tidelog.cli.cluster.health import require_controllers
+from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
-from tidelog.cli.reach import Address, refused
+from tidelog.cli.reach import unanswered
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.units import with_units
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+from tidelog.config import broker_setting
 
 app = typer.Typer(no_args_is_help=True, help="Show and change the settings of running brokers.")
 
@@ -36,8 +37,8 @@ def show(
 
     Example: tidelog config show --all
     """
-    admin = connect_admin(bootstrap)
-    found = setting_admin.read(admin, "BROKER", _brokers(admin, broker, answering=True))
+    with ClusterClient(bootstrap) as client:
+        found = setting_admin.read_brokers(client, _answering(cluster_admin.look(client), broker))
     rows = [{"broker": int(name)} | setting for name, settings in found.items() for setting in settings]
     if json:
         print_json(rows)
@@ -57,19 +58,17 @@ def set_(
 ) -> None:
     """Change settings of running brokers. They take effect at once and survive a restart.
 
-    Only settings that docs/configuration.md marks as live can be changed this way. Set others in broker.toml.
+    Without --broker, for all brokers, also those that are down or come later; values of single brokers are
+    removed. Only settings that docs/configuration.md marks as live can be changed this way. Set others in
+    broker.toml.
 
     Times and sizes may have units: 1h, 90s, 512MB.
 
     Example: tidelog config set log.retention.ms=24h
     """
     values = with_units(parse_assignments(assignments, "config set"))
-    check_controllers(bootstrap)
-    admin = connect_admin(bootstrap)
-    brokers = _brokers(admin, broker)
-    for name in brokers:
-        setting_admin.change(admin, "BROKER", name, values)
-    print(f"Changed {count(len(values), 'setting')} of {count(len(brokers), 'broker')}.")
+    whose = _change(bootstrap, broker, values)
+    print(f"Changed {count(len(values), 'setting')} of {whose}.")
 
 
 @app.command("unset")
@@ -80,34 +79,50 @@ def unset(
 ) -> None:
     """Remove settings made by `config set`: the config file or the default applies again.
 
+    Without --broker, of all brokers, whether made for all or for one.
+
     Example: tidelog config unset log.retention.ms
     """
-    check_controllers(bootstrap)
-    admin = connect_admin(bootstrap)
-    brokers = _brokers(admin, broker)
-    for name in brokers:
-        setting_admin.change(admin, "BROKER", name, {}, names)
-    print(f"Removed {count(len(names), 'setting')} of {count(len(brokers), 'broker')}.")
+    for key in names:  # Removing an unknown name would succeed, and hide a typing error.
+        broker_setting(key)
+    whose = _change(bootstrap, broker, dict.fromkeys(names))
+    print(f"Removed {count(len(names), 'setting')} of {whose}.")
 
 
-def _brokers(admin: "AdminClient", wanted: int | None, *, answering: bool = False) -> list[str]:
-    """``answering``: those that are down are named on stderr and left out."""
-    from confluent_kafka import KafkaException
+def _change(bootstrap: str, broker: int | None, values: Mapping[str, str | None]) -> str:
+    """None removes a setting. Whose settings were changed, in words; those that are down are named."""
+    with ClusterClient(bootstrap) as client:
+        require_controllers(client)
+        cluster = cluster_admin.look(client)
+        chosen = [each.broker for each in _chosen(cluster, broker)]
+        if broker is not None:
+            cluster_admin.alter_settings(client, BROKER_RESOURCE, [str(broker)], values)
+        else:
+            # One decision for all, which later brokers follow, too. What single brokers had is removed when
+            # it is made: it would hide the new value.
+            cluster_admin.alter_settings(client, BROKER_RESOURCE, [EVERY_BROKER], values)
+            cluster_admin.alter_settings(
+                client, BROKER_RESOURCE, list(map(str, chosen)), dict.fromkeys(values)
+            )
+    for each in sorted(set(chosen) & cluster.fenced):
+        print(f"Note: broker {each} is not up; it follows when it is back.", file=sys.stderr)
+    return f"broker {broker}" if broker is not None else "all brokers"
 
-    try:
-        there = admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers
-    except KafkaException as error:
-        raise refusal(error) from None
-    if wanted is not None and wanted not in there:
-        known = ", ".join(map(str, sorted(there)))
-        raise CommandFailed(f"There is no broker {wanted}; existing brokers: {known}.")
-    chosen = [wanted] if wanted is not None else sorted(there)
-    if answering:
-        addresses = {key: Address(str(there[key].host), int(there[key].port)) for key in chosen}
-        down = refused([*addresses.values()])
-        chosen = [key for key in chosen if addresses[key] not in down]
-        for key in [key for key, address in addresses.items() if address in down]:
-            print(f"Note: broker {key} does not answer.", file=sys.stderr)
-        if not chosen:
-            raise CommandFailed(f"Broker {wanted} does not answer.")
-    return [str(key) for key in chosen]
+
+def _chosen(cluster: Cluster, wanted: int | None) -> list[Broker]:
+    if wanted is None:
+        return list(cluster.brokers.values())
+    return [cluster.broker(wanted)]
+
+
+def _answering(cluster: Cluster, wanted: int | None) -> list[Broker]:
+    """Those that are down are named on stderr and left out."""
+    chosen = _chosen(cluster, wanted)
+    down = unanswered([each.address for each in chosen])
+    answering = [each for each in chosen if each.address not in down]
+    if not answering:
+        raise CommandFailed(f"Broker {wanted} does not answer; `tidelog cluster status` says what to start.")
+    for each in chosen:
+        if each.address in down:
+            print(f"Note: broker {each.broker} does not answer.", file=sys.stderr)
+    return answering

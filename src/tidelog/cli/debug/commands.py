@@ -10,8 +10,8 @@ import platform
 import tarfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import partial
+from contextlib import ExitStack, suppress
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,21 +71,27 @@ def bundle(
 
 def collect(bootstrap: str, directory: Path) -> tuple[dict[str, str], list[str]]:
     """File names and their contents; and what is missing."""
-    parts: dict[str, Part] = {
-        "versions.txt": _versions,
-        "health.json": lambda: _of_cluster(bootstrap, lambda client: as_json(survey(client))),
-        "cluster.json": lambda: _of_cluster(bootstrap, report.describe),
-        "topics.json": lambda: _json(topic_admin.list_topics(connect_admin(bootstrap), internal=True)),
-        "settings.json": lambda: _settings(bootstrap),
-    }
-    parts |= dict(_local(directory))
     files: dict[str, str] = {}
     errors = []
-    for name, part in parts.items():
-        try:
-            files[name] = part()
-        except Exception as error:  # The rest is still worth having.
-            errors.append(f"{name}: {error}")
+    with ExitStack() as stack:
+
+        @cache  # It knows which brokers do not answer, and does not wait for them again.
+        def client() -> ClusterClient:
+            return stack.enter_context(ClusterClient(bootstrap))
+
+        parts: dict[str, Part] = {
+            "versions.txt": _versions,
+            "health.json": lambda: _json(as_json(survey(client()))),
+            "cluster.json": lambda: _json(report.describe(client())),
+            "topics.json": lambda: _json(topic_admin.list_topics(connect_admin(bootstrap), internal=True)),
+            "settings.json": lambda: _settings(client()),
+        }
+        parts |= dict(_local(directory))
+        for name, part in parts.items():
+            try:
+                files[name] = part()
+            except Exception as error:  # The rest is still worth having.
+                errors.append(f"{name}: {error}")
     files["bootstrap.txt"] = "\n".join(map(str, addresses_of(bootstrap))) + "\n"
     if errors:
         files["errors.txt"] = "\n".join(errors) + "\n"
@@ -100,16 +106,11 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def _of_cluster(bootstrap: str, question: Callable[[ClusterClient], Any]) -> str:
-    with ClusterClient(bootstrap) as client:
-        return _json(question(client))
-
-
-def _settings(bootstrap: str) -> str:
-    with ClusterClient(bootstrap) as client:
-        there = survey(client)
-    up = [str(broker) for broker in there.cluster.brokers if broker not in there.down]
-    found = setting_admin.read(connect_admin(bootstrap), "BROKER", up)
+def _settings(client: ClusterClient) -> str:
+    there = survey(client)
+    away = there.down | there.silent
+    up = [each for each in there.cluster.brokers.values() if each.broker not in away]
+    found = setting_admin.read_brokers(client, up)
     return _json({name: [_without_secret(each) for each in settings] for name, settings in found.items()})
 
 

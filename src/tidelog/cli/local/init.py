@@ -63,6 +63,11 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
+# The start is complete when the broker serves clients. A new cluster needs a majority of its controllers
+# for that,
+# and a broker that lost power checks its logs first, so there is no limit.
+Type=notify
+TimeoutStartSec=infinity
 User={user}
 ExecStart={program} broker --config {shlex.quote(str(config))}
 # SIGTERM hands over leadership before the broker stops.

@@ -80,7 +80,7 @@ def start(broker: BrokerId, directory: Directory = USUAL_DIRECTORY) -> None:
     if not _wait(is_back, START_TIMEOUT_S):
         raise CommandFailed(
             f"Broker {broker} runs, but the controllers have not admitted it within {START_TIMEOUT_S:.0f} s; "
-            f"`tidelog health` says more, and so does {ours.log_path}."
+            f"`tidelog cluster health` says more, and so does {ours.log_path}."
         )
     print(f"Broker {broker} is back at {ours.address}.")
 

@@ -31,7 +31,7 @@ def apply(bootstrap: str, topic: str, terms: Terms, partitions: int, *, ask: boo
     unset = unset_for(admin, topic, mode, settings, [], yes=True) if rows[0]["mode"] != mode else []
     words = [f"{name}={value}" for name, value in settings.items()] + [f"unset {name}" for name in unset]
     _consent(f"\nChange topic {topic}: {', '.join(words)}", ask)
-    setting_admin.change(admin, "TOPIC", topic, settings, unset)
+    setting_admin.change_topic(admin, topic, settings, unset)
     if rows[0]["mode"] != mode:
         follow_change(admin, topic, mode, MODE_TIMEOUT_S)
     print(f"Changed topic {topic}.")

@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.cluster import admin as cluster_admin
-from tidelog.cli.cluster.health import controllers_of
+from tidelog.cli.cluster.health import PROBE_S, controllers_of, find_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.reach import refused
 from tidelog.cli.topic.promised import terms_of
 from tidelog.planner.faults import Faults, Placement, brokers_named, listed
 from tidelog.planner.promises import Terms
@@ -24,15 +25,21 @@ def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False)
     for each in cluster.partitions:
         if internal or not each.topic.startswith("__"):
             found.setdefault(each.topic, []).append(each)
-    settings = setting_admin.read(admin, "TOPIC", list(found)) if found else {}
+    settings = setting_admin.read_topics(admin, list(found)) if found else {}
     racks = tuple((each.broker, each.rack) for each in cluster.brokers.values() if each.rack)
     places = tuple(
         _place(each, _terms(settings.get(topic, []), partitions), controllers, racks)
         for topic, partitions in found.items()
         for each in partitions
     )
-    away = frozenset(each.broker for each in cluster.brokers.values() if each.fenced)
-    return Live(tuple(cluster.brokers), away, controllers, places)
+    addresses = {each.broker: each.address for each in cluster.brokers.values()}
+    failures = refused([*addresses.values()], PROBE_S)
+    # Without controllers, dead brokers are still up in the metadata.
+    silent = client.silent(address for address in addresses.values() if address not in failures)
+    down = {broker for broker, address in addresses.items() if address in failures or address in silent}
+    found_controllers = find_controllers(client)
+    away = frozenset(cluster.fenced | down | (found_controllers.down & frozenset(controllers)))
+    return Live(tuple(cluster.brokers), away, controllers, places, found_controllers.decide)
 
 
 def _terms(settings: list[dict[str, Any]], partitions: list[cluster_admin.Partition]) -> Terms:

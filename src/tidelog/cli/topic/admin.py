@@ -43,7 +43,7 @@ def list_topics(admin: "AdminClient", *, internal: bool) -> list[dict[str, Any]]
     except KafkaException as error:
         raise refusal(error) from None
     names = sorted(name for name in metadata if internal or not name.startswith("__"))
-    settings = setting_admin.read(admin, "TOPIC", names)
+    settings = setting_admin.read_topics(admin, names)
     return [
         {
             "name": name,
@@ -63,7 +63,7 @@ def describe(admin: "AdminClient", name: str) -> dict[str, Any]:
         admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)[name], name
     )
     offsets = read_offsets(admin, name, [partition.id for partition in topic.partitions])
-    settings = setting_admin.read(admin, "TOPIC", [name]).get(name, [])
+    settings = setting_admin.read_topics(admin, [name]).get(name, [])
     return {
         "name": name,
         "id": str(topic.topic_id),
@@ -92,7 +92,7 @@ class ModeState(NamedTuple):
 
 def mode_state(admin: "AdminClient", name: str) -> ModeState:
     """How far a change of mode has come."""
-    settings = setting_admin.read(admin, "TOPIC", [name]).get(name, [])
+    settings = setting_admin.read_topics(admin, [name]).get(name, [])
     return ModeState(setting_admin.value_of(settings, REPLICATION_MODE), _change_in(settings))
 
 
@@ -107,7 +107,7 @@ def _told_in(settings: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 def own_settings(admin: "AdminClient", name: str) -> dict[str, str]:
     """What is set on the topic itself, not by a broker or by default."""
-    settings = setting_admin.read(admin, "TOPIC", [name]).get(name, [])
+    settings = setting_admin.read_topics(admin, [name]).get(name, [])
     return {each["name"]: each["value"] for each in settings if each["set_by"] == "topic"}
 
 

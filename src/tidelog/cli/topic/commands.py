@@ -202,7 +202,7 @@ def alter(
         # Other settings are changed by scripts that were written before there was a question.
         agree_to_change(admin, topic, settings, unset, yes=yes or mode is None)
     if settings or unset:
-        setting_admin.change(admin, "TOPIC", topic, settings, unset)
+        setting_admin.change_topic(admin, topic, settings, unset)
     if partitions is not None:
         topic_admin.add_partitions(admin, topic, partitions)
     if mode is not None:

@@ -81,7 +81,7 @@ def agree_to_change(
     """Of a change of settings."""
     if not {*settings, *unset} & set(DECIDING):
         return
-    described = setting_admin.read(admin, "TOPIC", [topic]).get(topic, [])
+    described = setting_admin.read_topics(admin, [topic]).get(topic, [])
     partitions = [{"replicas": each.replicas} for each in find_topic(admin, topic).partitions.values()]
     if not described or not partitions:
         return  # The request itself says what is wrong.

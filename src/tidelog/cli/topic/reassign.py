@@ -87,7 +87,7 @@ def reassign(
         if watch and not execute:
             _watch(client, names)
             return
-        moves = plan(cluster.of(topics), _racks(cluster, to), replicas)
+        moves = plan(cluster.of(topics), _racks(cluster, to), replicas, cluster.fenced if to is None else ())
         if not json:
             _show_promises(bootstrap, moves)
         _show(moves, executed=execute, as_json=json)
@@ -116,10 +116,7 @@ def _racks(cluster: Cluster, to: str | None) -> dict[int, str | None]:
         if not word.strip().isdecimal():
             raise CommandFailed(f"--to takes broker ids like 1,2,3, but got '{to}'.")
         broker = int(word)
-        if broker not in cluster.brokers:
-            known = ", ".join(map(str, cluster.brokers))
-            raise CommandFailed(f"There is no broker {broker}; existing brokers: {known}.")
-        brokers[broker] = cluster.brokers[broker].rack
+        brokers[broker] = cluster.broker(broker).rack
     return brokers
 
 

@@ -4,11 +4,12 @@ Pure: the present placement comes in, the wanted one goes out. The caller knows 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.cli.cluster.admin import Partition
 from tidelog.cli.failure import CommandFailed
+from tidelog.planner.faults import brokers_named
 
 
 class Move(NamedTuple):
@@ -27,21 +28,32 @@ def plan(
     partitions: Iterable[Partition],
     racks: Mapping[int, str | None],
     replicas: int | None = None,
+    fenced: Collection[int] = (),
 ) -> list[Move]:
     """Spread these partitions evenly over the brokers of ``racks``; only those that have to change are named.
 
-    ``replicas``: how many copies from now on; None for as many as there are.
+    ``replicas``: how many copies from now on; None for as many as there are. ``fenced``: brokers that were
+    left out because they are not up, for words only.
     """
     wanted = list(partitions)
     most = max((replicas or len(each.replicas) for each in wanted), default=0)
     if most > len(racks):
-        raise CommandFailed(f"{most} replicas need {most} brokers, and there are {len(racks)}.")
+        raise CommandFailed(f"{most} replicas need {most} brokers, and {_available(racks, fenced)}.")
     spread = _Spread(wanted, racks, replicas)
     moves = [
         Move(each.topic, each.partition, each.replicas, after)
         for each, after in zip(wanted, spread.assignments(), strict=True)
     ]
     return [move for move in moves if move.before != move.after]
+
+
+def _available(racks: Collection[int], fenced: Collection[int]) -> str:
+    if not fenced:
+        return f"there are {len(racks)}"
+    return (
+        f"{brokers_named(sorted(fenced))} {'is' if len(fenced) == 1 else 'are'} fenced: `tidelog cluster "
+        "status` says why. Or pass --to or --replicas"
+    )
 
 
 class _Spread:

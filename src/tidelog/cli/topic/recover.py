@@ -13,6 +13,7 @@ import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import DESCRIBE_CONFIGS, TOPIC_RESOURCE, Cluster, Outcome, Partition
+from tidelog.cli.cluster.health import find_controllers, require_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
@@ -68,6 +69,8 @@ def recover(
         cluster = cluster_admin.look(client)
         found = _find(cluster, topic, partition)
         _check(client, found, unsafe=unsafe)
+        if yes:
+            require_controllers(client)
         copies = [_copy(client, cluster, found, replica) for replica in found.replicas]
         if not yes and _can_elect(found, copies) and not _is_moving(client, found):
             raise CommandFailed(f"{topic}-{partition} has a leader or can elect one; nothing to recover.")
@@ -134,7 +137,11 @@ def _can_elect(partition: Partition, copies: Sequence[Copy]) -> bool:
 
 
 def _is_moving(client: ClusterClient, partition: Partition) -> bool:
-    """Then the voters differ from the replicas, and only the controllers can judge."""
+    """Then the voters differ from the replicas, and only the controllers can judge: without them, this cannot
+    be asked.
+    """
+    if not find_controllers(client).decide:
+        return False
     return any(move[:2] == partition.name for move in cluster_admin.moving(client))
 
 

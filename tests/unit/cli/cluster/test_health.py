@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tidelog.cli.cluster.admin import Broker, Cluster, Partition
+from tidelog.cli.cluster.commands import health_line
 from tidelog.cli.cluster.health import (
     DEGRADED,
     HEALTHY,
@@ -52,6 +53,29 @@ def test_two_of_three_down() -> None:
     assert said[1].startswith("Brokers 1 and 2 do not answer. Start them: ")
     assert said[2] == "orders-0 has no leader: no writes; it can be read."
     assert said[3].startswith("1 partition of __consumer_offsets without a leader")
+
+
+def test_no_controller_and_all_brokers() -> None:
+    alone = Controllers({4: Address("127.0.0.1", 9095)}, frozenset({4}), decide=False)
+    found = survey(controllers=alone)
+    assert found.level == UNAVAILABLE
+    (said,) = causes(found)
+    assert said.startswith("The only controller, 4, does not answer. Start it: `tidelog broker --config")
+    assert "writes and reads go on, but nothing can be changed" in health_line(found)
+
+
+def test_a_frozen_broker() -> None:
+    found = survey(silent=frozenset({2}))
+    assert found.level == DEGRADED
+    assert causes(found)[0].startswith(
+        "Broker 2 accepts connections and does not answer: it is starting, frozen"
+    )
+
+
+def test_as_many_controllers_as_are_missing() -> None:
+    voters = {number: Address("127.0.0.1", 9091 + number) for number in range(1, 6)}
+    gone = Controllers(voters, frozenset({1, 2, 3, 4}), decide=False)
+    assert "Start 2 of them:" in without_controllers(gone)
 
 
 def test_the_last_in_sync_replica_is_gone() -> None:

@@ -17,7 +17,9 @@ def test_the_file_is_one_that_a_broker_takes(tmp_path: Path) -> None:
     config = BrokerConfig.parse(read_broker_settings(tmp_path / "broker.toml"))
     assert config.node_id == 2
     assert str(config.advertised_listeners[0]).endswith("b:9092")
-    assert "LimitNOFILE=" in (tmp_path / "tidelog.service").read_text()
+    unit = (tmp_path / "tidelog.service").read_text()
+    assert "LimitNOFILE=" in unit
+    assert "Type=notify" in unit
 
 
 def test_nothing_is_overwritten_without_consent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,6 +34,13 @@ def test_what_has_stopped_already_is_said() -> None:
     assert change.row()["writes"] == "stopped already"
 
 
+def test_controllers_that_are_gone_already_count() -> None:
+    orders = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3))
+    there = Live((1, 2, 3), frozenset({4}), (4,), (orders._replace(where=Placement((1, 2, 3), (4,))),), False)
+    [change] = changes(there, Faults(dead=frozenset({1})))
+    assert change.row()["writes"] == "stop"  # nobody can appoint another leader
+
+
 def test_a_disk_that_is_the_only_one_with_a_record() -> None:
     log = place("log", Terms("primary-backup", 2, min_in_sync=1), (1, 2))
     [change] = changes(cluster(log), Faults(disk_lost=frozenset({1})))
@@ -61,6 +68,22 @@ def test_a_stop_that_would_be_noticed_is_announced() -> None:
     orders = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3))
     assert "writes stop in double-0;" in warning(cluster(double, orders), 2)
     assert warning(cluster(orders), 2) == ""
+
+
+def test_a_warning_names_the_topics_of_users_first() -> None:
+    offsets = [
+        Place("__consumer_offsets", n, Terms("isr", 2, min_in_sync=2), Placement((1, 2), (1, 2, 3)), 1, ALL)
+        for n in range(50)
+    ]
+    double = place("double", Terms("primary-backup", 2, min_in_sync=2), (1, 2))
+    said = warning(cluster(*offsets, double), 2)
+    assert "writes stop in double-0 and 50 partitions of __consumer_offsets;" in said
+
+
+def test_a_partition_without_a_leader_has_no_number_for_it() -> None:
+    double = place("double", Terms("primary-backup", 2, min_in_sync=2), (1, 2))._replace(leader=-1)
+    [change] = changes(cluster(double), Faults())
+    assert change.row()["leader"] is None
 
 
 def test_all_partitions_in_one_sentence() -> None:

@@ -88,3 +88,8 @@ def test_any_plan_is_even_and_stays_so(before: list[list[int]], brokers: set[int
     assert {broker for replicas in result for broker in replicas} <= brokers
     assert difference(Counter(broker for replicas in result for broker in replicas), sites) <= 1
     assert plan(partitions(*result), sites) == []
+
+
+def test_too_few_brokers_are_explained_by_those_that_are_not_up() -> None:
+    with pytest.raises(CommandFailed, match="and broker 1 is fenced: `tidelog cluster status` says why"):
+        plan(partitions([1, 2, 3]), racks(2, 3), fenced={1})
