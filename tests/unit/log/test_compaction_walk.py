@@ -25,7 +25,8 @@ from unit.log.compaction_model import COMPACT, all_batches, write
 from unit.log.log_model import open_log, sync
 from unit.log.test_compaction_history import NAME, PASS_MS, Life, committed, ends, producers, records
 
-WALKS = int(os.environ.get("TIDELOG_TEST_WALKS", "100"))
+WALKS = int(os.environ.get("TIDELOG_TEST_WALKS", "60"))
+DELETED = "z-"  # In place of what was before the start of the log.
 ENDS_A_PASS = ("power", "crash", "again")  # The log is another one then.
 
 
@@ -162,7 +163,12 @@ class Walk(Life):
 
     def check(self) -> None:
         assert self.log.end_offset == len(self.written)
-        assert self.believed() == committed(self.written, self.log.start_offset), f"after {self.written}"
+        start = self.log.start_offset
+        expected = committed(self.written, start)
+        # Retention removes records of open transactions, too. A producer snapshot may remember such a
+        # transaction, and may be lost in a power failure: nothing of it is left then, or only its later part.
+        forgotten = committed([DELETED] * start + self.written[start:], start)
+        assert self.believed() in (expected, forgotten), f"after {self.written}, expected {expected}"
 
 
 inside = st.one_of(
@@ -213,6 +219,6 @@ def test_a_transaction_that_has_ended_is_not_open_again(seed: int) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=WALKS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.integers(0, 1 << 32), st.lists(steps, min_size=5, max_size=35))
+@given(st.integers(0, 1 << 32), st.lists(steps, min_size=20, max_size=50))
 def test_readers_believe_what_was_written(seed: int, script: list[str]) -> None:
     walk(seed, " ".join(script).split())
