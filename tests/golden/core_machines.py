@@ -11,7 +11,7 @@ from datadriven import call, told
 from tidelog.errors import ErrorCode
 from tidelog.log.epochs import EpochCache
 from tidelog.machine import Machine
-from tidelog.replication.effects import BeginEpoch, Truncate
+from tidelog.replication.effects import BeginEpoch, CompleteProduce, Truncate
 from tidelog.replication.election import Election
 from tidelog.replication.limits import Limits
 from tidelog.replication.modes import MODES
@@ -135,7 +135,12 @@ class ReplicaDriver(Driver):
         self.log.write(self.replica.epoch, count)
         end_offset, deadline_ms = self.log.end_offset, self.now_ms + timeout_ms
         yield from self.outcome(lambda replica: replica.appended())
-        yield from self.outcome(lambda replica: replica.wait(end_offset, ACKS[acks], deadline_ms, end_offset))
+        error = self.replica.verdict(end_offset, ACKS[acks])
+        if error is None:
+            wait = (end_offset, ACKS[acks], deadline_ms, end_offset)
+            yield from self.outcome(lambda replica: replica.wait(*wait))
+        else:
+            yield from self.outcome(lambda _: CompleteProduce(end_offset, error))
 
     def do_records(self, epoch: int, count: int = 1) -> Iterable[str]:
         """Of a leader, or of an earlier life."""

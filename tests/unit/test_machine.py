@@ -70,7 +70,8 @@ def test_a_replica_and_its_copy_do_the_same() -> None:
     replica = Replica(1, log, MODES["isr"].policy, Limits(min_in_sync=1))
     replica.lead(1, (1, 2), (1, 2), 0, 0)
     log.end_offset = 1
-    assert replica.wait(1, -1, 1000, 7) is None
+    assert replica.verdict(1, -1) is None
+    replica.wait(1, -1, 1000, 7)
     before, copy = replica.as_data(), replica.copied()
     expected = [Commit(1), CompleteProduce(7, ErrorCode.NONE)]
     assert copy.fetched(2, 1, 1, -1, 0, 5).effects == expected

@@ -188,14 +188,15 @@ class ReplicaDriver(Slots):
         if self.log.failure is not None:
             done(self.log.failure.code)
             return
-        deadline_ms = self.services.uptime_ms() + timeout_ms
+        replica = self.replica
+        error = replica.verdict(end_offset, acks)
+        if error is not None:
+            done(error)
+            return
         token = self._last_token = self._last_token + 1
-        completed = self.replica.wait(end_offset, acks, deadline_ms, token)
-        if completed is not None:
-            done(completed.error)
-        else:
-            self._waiters[token] = done
-            self.listener.wake(self)
+        replica.wait(end_offset, acks, self.services.uptime_ms() + timeout_ms, token)
+        self._waiters[token] = done
+        self.listener.wake(self)
 
     def write_control(self, kind: ControlType, value: bytes) -> None:
         """Append a record that consumers skip. Raises StorageError."""

@@ -34,12 +34,10 @@ from tidelog.machine import Machine
 from tidelog.replication.divergence import ReplicaLog, common_end_offset, divergence, last_epoch_of
 from tidelog.replication.effects import (
     BeginEpoch,
-    CompleteProduce,
     Degrade,
     Effects,
     Truncate,
     new_commit,
-    new_complete_produce,
 )
 from tidelog.replication.in_sync_proposals import InSyncProposals
 from tidelog.replication.limits import Limits
@@ -362,15 +360,16 @@ class Replica(Machine):
         """More of the log is durable than before."""
         return self._advance_and_recheck() if self.role is Role.LEADER and self.limits.durable else []
 
-    def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> CompleteProduce | None:
-        """The result of the produce that ends at ``end_offset``. None: ``token`` is completed later, when the
-        produce is acknowledged or refused.
-        """
+    def verdict(self, end_offset: int, acks: int) -> ErrorCode | None:
+        """The result of the produce that ends at ``end_offset``. None: it must :meth:`wait`."""
         verdict = self.policy.acknowledged(self, end_offset, acks)
-        if verdict is WAIT:
-            self._pending.add(end_offset, acks, deadline_ms, token)
-            return None
-        return new_complete_produce((token, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code))
+        if verdict is YES:
+            return ErrorCode.NONE
+        return None if verdict is WAIT else cast(Refuse, verdict).code
+
+    def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> None:
+        """There is no verdict yet: ``token`` is completed when the produce is acknowledged or refused."""
+        self._pending.add(end_offset, acks, deadline_ms, token)
 
     def fetched(
         self, replica: int, epoch: int, offset: int, last_epoch: int, log_start_offset: int, now_ms: int
@@ -550,7 +549,7 @@ class Replica(Machine):
         if committed <= watermark.offset:
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
-        safe = self._safe_end_offset()
+        safe = self.safe_end_offset() if self.progress else NO_LIMIT
         self._held_back = safe < committed
         if self._held_back:
             committed = safe

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidelog.protocol import produce
 from tidelog.protocol.produce import Shape
-from tidelog.protocol.wire import skip_tags, write_array_size, write_string, write_uvarint
+from tidelog.protocol.wire import Malformed, skip_tags, write_array_size, write_string, write_uvarint
 
 VERSIONS = range(3, 14)
 TOPIC = "orders"
@@ -78,3 +78,31 @@ def test_tagged_fields_behind_the_records_do_not_fit(version: int) -> None:
     plain = frame_of(version, b"abc")
     tagged = memoryview(bytearray(bytes(plain[:-3]) + b"\x01\x07\x00" + b"\x00\x00"))
     assert not Shape(tagged, tagged[-8:-5], version, -1, 30_000, TOPIC, 3).fits(tagged)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(
+    records=st.binary(min_size=1, max_size=300),
+    place=st.integers(0, 1 << 16),
+    change=st.integers(1, 255),
+)
+def test_a_frame_of_the_same_size_is_compared_as_a_whole(
+    version: int, records: bytes, place: int, change: int
+) -> None:
+    shape = shape_of(version, frame_of(version, records), records)
+    for correlation_id in range(4):  # The shape learns the size from those before the last.
+        found = shape.records_of(frame_of(version, records, correlation_id=correlation_id))
+        assert found is not None
+        assert bytes(found) == records
+    frame = frame_of(version, records)
+    frame[8 + place % (len(frame) - 8)] ^= change
+    fresh = shape_of(version, frame_of(version, records), records)
+    assert found_in(shape, frame) == found_in(fresh, frame)
+
+
+def found_in(shape: Shape, frame: memoryview) -> bytes | str | None:
+    try:
+        found = shape.records_of(frame)
+    except Malformed as error:
+        return error.message
+    return None if found is None else bytes(found)

@@ -63,8 +63,11 @@ class Driven:
         return effects + self.wait(self.log.end_offset, acks, deadline_ms)
 
     def wait(self, end_offset: int, acks: int = ALL, deadline_ms: int = 10_000) -> list[Any]:
-        completed = self.replica.wait(end_offset, acks, deadline_ms, end_offset)
-        return self.run([] if completed is None else [completed])
+        error = self.replica.verdict(end_offset, acks)
+        if error is not None:
+            return self.run([CompleteProduce(end_offset, error)])
+        self.replica.wait(end_offset, acks, deadline_ms, end_offset)
+        return []
 
     def fetched(
         self, replica: int, offset: int, last_epoch: int = 1, now_ms: int = 10, epoch: int = 1, start: int = 0

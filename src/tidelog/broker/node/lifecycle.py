@@ -89,7 +89,10 @@ class BrokerLifecycle:
 
     def alone(self) -> bool:
         """Whether the controllers may have fenced this broker, or made decisions that it does not hear of."""
-        return self._services.uptime_ms() >= self.session_end_ms
+        if self._gave_up_ms is not None:
+            return self._services.uptime_ms() >= self._gave_up_ms
+        # Not through session_end_ms: this is asked for every produced batch.
+        return self._services.uptime_ms() >= self._heard_ms + self._session_ms
 
     @property
     def session_end_ms(self) -> int:
