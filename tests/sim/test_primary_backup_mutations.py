@@ -13,7 +13,7 @@ from tidelog.broker.partitions import table as partitions
 from tidelog.broker.partitions.partition import Partition
 from tidelog.controller import successions
 from tidelog.controller.successions import primary_backup
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, OffsetOutOfRange
 from tidelog.replication.attachments import restorer
 from tidelog.replication.attachments.restorer import Restoring
 from tidelog.replication.driver import ReplicaDriver
@@ -174,6 +174,12 @@ def out_of_range_at_the_backup(patch: pytest.MonkeyPatch) -> None:
     """A backup that has less than a reader has seen tells it that the place does not exist."""
     patch.setattr(partitions, "stand_in", lambda partition, present, **_: NO_BROKER)
     patch.setattr(Partition, "_serves_beside", lambda self, follower, rack: True)
+
+    def check_position(self: Partition, offset: int) -> None:
+        if not self.log.start_offset <= offset <= self.log.end_offset:
+            raise OffsetOutOfRange("outside of the log")
+
+    patch.setattr(Partition, "check_position", check_position)
 
 
 class Mutation(NamedTuple):
