@@ -68,8 +68,20 @@ def read(cluster: LabCluster, topic: str) -> list[bytes | None]:
         start, end = watermarks(consumer, topic)
         consumer.assign([TopicPartition(topic, 0, start)])
         return _read_to(consumer, end)
+    except (AssertionError, KafkaException) as error:
+        raise AssertionError(f"{topic} cannot be read: {error}\n{_story(cluster, topic)}") from error
     finally:
         consumer.close()
+
+
+def _story(cluster: LabCluster, topic: str) -> str:
+    """What the brokers say about the partition, and the end of their logs: the directory is gone later."""
+    logs = {
+        number: (cluster.data_directory(number).parent / "broker.log").read_text(errors="replace")
+        for number in cluster.brokers
+    }
+    ends = "\n".join(f"broker {number}:\n{text[-3000:]}" for number, text in logs.items())
+    return f"{cluster.partition(topic)}\n{ends}"
 
 
 def _read_to(consumer: Consumer, end: int) -> list[bytes | None]:
