@@ -128,7 +128,10 @@ def assess(terms: Terms, where: Placement, order: str = STRICT, brokers: int = 0
     everything = Faults(power_lost=frozenset(where.replicas))
     keeps = not loss(terms, where, everything)
     data = survives_destruction(terms) if terms.acks == "all" or RULES[terms.mode].acks_1_is_all else 0
-    return Candidate(terms, where, writes, reads, data, keeps, racks_tolerated(terms, where))
+    racks = racks_tolerated(terms, where)
+    if where.racks and order == ANY and not RULES[terms.mode].leader_can_be_replaced:
+        racks = max(racks, rack_sets.tolerated_by_moving(terms, where, brokers))
+    return Candidate(terms, where, writes, reads, data, keeps, racks)
 
 
 @cache
