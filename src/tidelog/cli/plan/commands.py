@@ -18,8 +18,8 @@ from tidelog.cli.plan.proving import NOT_PROVED, Proof, prove
 from tidelog.cli.plan.questions import ask_all
 from tidelog.cli.plan.reading import brokers_in, options_of, rates_with, read_properties
 from tidelog.cli.tables import print_json, print_table
-from tidelog.planner.faults import Faults
-from tidelog.planner.needs import STRICT, Needs, assess, in_words
+from tidelog.planner.faults import Faults, Placement
+from tidelog.planner.needs import STRICT, Needs, assess, controllers_disks, in_words
 from tidelog.planner.what_if import Live, changes, summary, worst
 from tidelog.planner.wishes import Wishes
 
@@ -229,6 +229,7 @@ def what_if(
         "away_now": sorted(found.away),
         "controllers": list(found.controllers),
         "summary": summary(changed),
+        "metadata_lost": _loses_metadata(found, faults),
         "partitions": rows,
         "worst_single": _worst(found, 1),
         "worst_pair": _worst(found, 2),
@@ -244,9 +245,16 @@ def what_if(
     columns = ("topic", "partition", "mode", "leader", "writes", "reads", "below_minimum", "loss")
     print_table(rows, {each: each.replace("_", " ") for each in columns}, ("partition", "leader"))
     print(f"\n{result['summary']}")
+    if result["metadata_lost"]:
+        print("The controllers lose the metadata of the cluster; it cannot start without one of these disks.")
     print(f"The worst single broker now: {result['worst_single']}.")
     if result["worst_pair"]:
         print(f"The worst pair now: {result['worst_pair']}.")
+
+
+def _loses_metadata(found: Live, faults: Faults) -> bool:
+    lost = faults.disk_lost.intersection(found.controllers)
+    return len(lost) > controllers_disks(Placement((), found.controllers))
 
 
 @app.command("calibrate")
