@@ -100,6 +100,9 @@ def test_apply_creates_and_changes_a_topic(tidelog: Command, monkeypatch: pytest
     assert "unset min.insync.replicas" in changed
     assert "Changed topic made." in changed
     assert "mode quorum" in tidelog("topic", "describe", "made")
+    # A setting of the topic that weakens the plan does not stay.
+    tidelog("topic", "alter", "made", "--set", "flush.messages=1000")
+    assert "unset flush.messages" in tidelog(*needs, "--power", "--apply", "made", "--mode", "quorum")
 
 
 def test_a_round_of_calibration(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

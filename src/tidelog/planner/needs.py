@@ -17,7 +17,7 @@ from tidelog.planner.fault_sets import (
     stopping_reads,
     stopping_writes,
 )
-from tidelog.planner.faults import Faults, Placement, default_controllers
+from tidelog.planner.faults import Faults, Placement, default_controllers, listed
 from tidelog.planner.losses import loss
 from tidelog.planner.model import moment
 from tidelog.planner.outages import writes_go_on
@@ -25,6 +25,7 @@ from tidelog.planner.promises import RULES, Terms, survives_destruction
 from tidelog.planner.racks import spread
 from tidelog.planner.racks import tolerated as racks_tolerated
 from tidelog.planner.table import failures_tolerated
+from tidelog.types import majority
 
 STRICT = "strict"  # Every producer stays with its partition.
 ANY = "any"  # Producers may move to another partition.
@@ -63,9 +64,10 @@ class Candidate(NamedTuple):
     where: Placement
     writes: int  # dead brokers tolerated
     reads: int
-    data: int  # lost disks tolerated
+    data: int  # lost disks tolerated by the records
     power: bool  # survives a power failure of all
     racks: int = 0  # racks without power tolerated, for writes and data
+    disks: int = 0  # lost disks tolerated at once, also by the metadata of the cluster
 
     @property
     def cost(self) -> tuple[int, ...]:
@@ -128,7 +130,11 @@ def assess(terms: Terms, where: Placement, order: str = STRICT, brokers: int = 0
     everything = Faults(power_lost=frozenset(where.replicas))
     keeps = not loss(terms, where, everything)
     data = survives_destruction(terms) if terms.acks == "all" or RULES[terms.mode].acks_1_is_all else 0
-    return Candidate(terms, where, writes, reads, data, keeps, racks_tolerated(terms, where))
+    racks = racks_tolerated(terms, where)
+    if where.racks and order == ANY and not RULES[terms.mode].leader_can_be_replaced:
+        racks = max(racks, rack_sets.tolerated_by_moving(terms, where, brokers))
+    disks = min(data, controllers_disks(where))
+    return Candidate(terms, where, writes, reads, data, keeps, racks, disks)
 
 
 @cache
@@ -156,6 +162,28 @@ def _tolerated_by_moving(terms: Terms, brokers: int) -> int:
     return brokers - alive_without_writes - 1
 
 
+def controllers_disks(where: Placement) -> int:
+    """How many disks of controllers may be lost. Without a majority that has its data there are no metadata,
+    and no broker starts: records that another disk still has are not served. Controllers elsewhere are not
+    counted.
+    """
+    known = len(where.controllers)
+    return known - majority(known) if known else REPLICAS_MAX
+
+
+def metadata_lost(terms: Terms, where: Placement) -> str:
+    """Which lost disks take the metadata before they take the records; empty: none do."""
+    tolerated = controllers_disks(where)
+    if survives_destruction(terms) <= tolerated:
+        return ""
+    known, lost = where.controllers, tolerated + 1
+    if len(known) == 1:
+        return f"broker {known[0]}, which is the controller, loses its disk"
+    count_of = "one of the" if lost == 1 else f"any {lost} of the"
+    who = f"{count_of} brokers {listed(known)}, which are the controllers,"
+    return f"{who} {'loses its disk' if lost == 1 else 'lose their disks'}"
+
+
 # --- reasons ------------------------------------------------------------------------------------------------
 
 
@@ -164,7 +192,7 @@ def unmet(candidate: Candidate, needs: Needs) -> list[str]:
     rows = (
         ("writes", candidate.writes < needs.writes),
         ("reads", candidate.reads < needs.reads),
-        ("data", candidate.data < needs.data),
+        ("data", candidate.disks < needs.data),
         ("power", needs.power and not candidate.power),
         ("racks_lost", candidate.racks < needs.racks_lost),
     )
@@ -184,6 +212,9 @@ def reason(best: Candidate, needs: Needs) -> str:
     found = patterns(terms, where)
     fault = sentence(terms, where, found[0]).rstrip(".") if found else "a broker fails"
     wanted = f"{count(getattr(needs, name), counted)} asked for"
+    controllers = metadata_lost(terms, where)
+    if name == "data" and controllers:
+        return f"{settings}: the metadata of the cluster is lost when {controllers} ({wanted})."
     return f"{settings}: {does} when {fault[:1].lower()}{fault[1:]} ({wanted})."
 
 
@@ -212,14 +243,15 @@ _KINDS: dict[str, tuple[Callable[[Terms, Placement], list[Pattern]], str, str]] 
 def _distance(candidate: Candidate, needs: Needs) -> tuple[object, ...]:
     """How far from the needs. A single replica is no example of a family."""
     alone = candidate.terms.replicas == 1
-    return len(unmet(candidate, needs)), _shortfall(candidate, needs), alone, candidate.cost
+    by_records = max(0, needs.data - candidate.data)
+    return len(unmet(candidate, needs)), _shortfall(candidate, needs), by_records, alone, candidate.cost
 
 
 def _shortfall(candidate: Candidate, needs: Needs) -> int:
     pairs = (
         (needs.writes, candidate.writes),
         (needs.reads, candidate.reads),
-        (needs.data, candidate.data),
+        (needs.data, candidate.disks),
         (needs.racks_lost, candidate.racks),
     )
     return sum(max(0, wanted - found) for wanted, found in pairs)

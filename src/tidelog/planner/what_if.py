@@ -44,16 +44,16 @@ def now(live: Live, place: Place) -> Faults:
 
 
 def with_more(before: Faults, more: Faults) -> Faults:
-    """Both; a broker has the worst of its faults."""
-    hit = more.affected
-    return Faults(
-        before.slow - hit | more.slow,
-        before.dead - hit | more.dead,
-        before.cut_off - hit | more.cut_off,
-        before.power_lost - hit | more.power_lost,
-        before.disk_lost - hit | more.disk_lost,
-        before.controllers_lost or more.controllers_lost,
-    )
+    """Both. A broker that is down does not come back because it is slow or cut off as well, and nothing tells
+    others that one without power has ended.
+    """
+    power_lost = before.power_lost | more.power_lost
+    disk_lost = before.disk_lost | more.disk_lost
+    dead = (before.dead | more.dead) - power_lost - disk_lost
+    cut_off = before.cut_off | more.cut_off
+    slow = (before.slow | more.slow) - dead - cut_off - power_lost - disk_lost
+    lost = before.controllers_lost or more.controllers_lost
+    return Faults(slow, dead, cut_off, power_lost, disk_lost, lost)
 
 
 class Change(NamedTuple):
@@ -133,19 +133,33 @@ def worst(live: Live, size: int) -> Worst | None:
     """The brokers whose death would stop the most now."""
     alive = [each for each in live.brokers if each not in live.away]
     alike = Counter(each._replace(topic="", partition=0) for each in live.places)
-    rows = [_stops(live, alike, dead) for dead in combinations(alive, size)]
+    known: dict[tuple[Place, frozenset[int]], tuple[bool, bool]] = {}
+    rows = [_stops(live, alike, dead, known) for dead in combinations(alive, size)]
     return max(rows, key=lambda each: (each.writes, each.reads), default=None)
 
 
-def _stops(live: Live, alike: Counter[Place], dead: tuple[int, ...]) -> Worst:
+def _stops(
+    live: Live,
+    alike: Counter[Place],
+    dead: tuple[int, ...],
+    known: dict[tuple[Place, frozenset[int]], tuple[bool, bool]],
+) -> Worst:
     """Partitions whose replicas are in the same places are counted, not tried again: ten thousand of them
-    are a few hundred different ones.
+    are a few hundred different ones. ``known``: what brokers do whose death matters to such a place.
     """
-    faults, writes, reads = Faults(dead=frozenset(dead)), 0, 0
+    writes = reads = 0
     for place, count in alike.items():
-        found = _change(live, place, faults)
-        writes += count * (found.before.writes and not found.after.writes)
-        reads += count * (found.before.reads and not found.after.reads)
+        hit = frozenset(dead).intersection((*place.where.replicas, *live.controllers))
+        stops = known.get((place, hit))
+        if stops is None:
+            found = _change(live, place, Faults(dead=hit))
+            stops = (
+                found.before.writes and not found.after.writes,
+                found.before.reads and not found.after.reads,
+            )
+            known[place, hit] = stops
+        writes += count * stops[0]
+        reads += count * stops[1]
     return Worst(dead, writes, reads)
 
 

@@ -12,10 +12,10 @@ the faults, and whether or not a record was on its way.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, product
-from math import exp
+from math import exp, inf
 from typing import NamedTuple
 
-from tidelog.planner.faults import Faults, Placement
+from tidelog.planner.faults import NONE, Faults, Placement
 from tidelog.planner.model import Outcome, outcome
 from tidelog.planner.promises import LEADER, Terms
 
@@ -66,11 +66,15 @@ class Event(NamedTuple):
 
 
 def years(terms: Terms, where: Placement, rates: Rates) -> Years:
-    """Brokers without a rack have a rack of their own."""
+    """Brokers without a rack have a rack of their own. Where records are lost without any fault (acks=0), the
+    loss is certain.
+    """
     chain = Chain(terms, where, rates)
     weighted = list(zip(stationary(chain.matrix()), chain.states, strict=True))
     return Years(
-        sum(weight * chain.losing(state) for weight, state in weighted),
+        inf
+        if outcome(terms, where, NONE).loss
+        else sum(weight * chain.losing(state) for weight, state in weighted),
         MINUTES_PER_YEAR * sum(weight for weight, state in weighted if not chain.outcome(state).writes),
         MINUTES_PER_YEAR * sum(weight for weight, state in weighted if not chain.outcome(state).reads),
     )

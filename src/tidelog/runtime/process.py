@@ -48,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 5.0
 READY_POLL_S = 0.005
+STARTING_S = 10.0  # between two lines of the log about a start that takes long
 LEAVE_POLL_S = 0.05
 LAST_WORDS_S = 0.03  # for an active controller that stops
 LEAVE_TIMEOUT_S = 2.0  # for other brokers to take over the partitions of a stopping one
@@ -243,9 +244,21 @@ async def _leave(node: Node) -> None:
         await asyncio.sleep(LAST_WORDS_S)
 
 
+def _waits_for(node: Node) -> str:
+    if node.metadata.leader < 0:
+        return (
+            "there is no active controller; a majority of the controllers has to run, each with its own data"
+        )
+    return "the active controller has not admitted this broker yet"
+
+
 async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> bool:
     """Wait until the broker is unfenced and its logs are open. Returns False if it is stopped before."""
+    told_at = loop.time()
     while not node.ready:
+        if loop.time() - told_at >= STARTING_S:
+            told_at = loop.time()
+            logger.warning("still starting: %s", _waits_for(node))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), READY_POLL_S)
             return False

@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.planner.faults import Faults, Placement
 from tidelog.planner.model import moment
-from tidelog.planner.needs import ANY, Needs, _tolerated_by_moving, in_words, search
+from tidelog.planner.needs import ANY, Needs, _tolerated_by_moving, in_words, metadata_lost, search
 from tidelog.planner.outages import writes_go_on
 from tidelog.planner.promises import Terms
 
@@ -54,15 +54,14 @@ def test_a_rejected_family_names_the_fault_that_stops_it() -> None:
 def test_impossible_needs_say_what_to_give_up() -> None:
     result = search(Needs(3, writes=2, data=2))
     assert not result.candidates
-    assert "--survive-writes 0 instead of 2" in result.give_up
-    assert "--brokers 5 instead of 3" in result.give_up
+    assert result.give_up == ("--brokers 5 instead of 3",)
 
 
 def test_where_no_single_need_is_enough_several_are_named() -> None:
     """Two copies are no quorum, and two lost disks need five."""
     result = search(Needs(3, reads=2, data=2, replicas_max=2, mode="quorum"))
     assert result.give_up[0] == "--survive-data 1 instead of 2, and more than 2 copies of each record"
-    assert len(result.give_up) == 3
+    assert result.give_up[1] == "--brokers 5 instead of 3, and more than 2 copies of each record"
 
 
 def test_with_two_brokers_nothing_elects_without_the_other() -> None:
@@ -123,3 +122,41 @@ def test_a_large_cluster_is_answered() -> None:
     """Trying every set of 20 of 50 brokers would take years."""
     [best, *_] = search(Needs(50, writes=20, order=ANY)).candidates
     assert best.terms.mode == "primary-backup"
+
+
+def test_disks_of_controllers_count_as_well() -> None:
+    """Two of three controllers without their data: no broker starts, whatever the third disk holds."""
+    result = search(Needs(3, data=2))
+    assert not result.candidates
+    assert result.give_up[:2] == (
+        "--survive-data 1 instead of 2",
+        "--separate-controllers: controllers on machines of their own",
+    )
+    [isr] = [each.reason for each in result.rejected if each.family == "isr"]
+    assert "the metadata of the cluster is lost when any 2 of the brokers 1, 2 and 3, which are the" in isr
+    assert search(Needs(3, data=2, separate_controllers=True)).candidates
+    assert search(Needs(5, data=2)).candidates
+
+
+@pytest.mark.parametrize(
+    ("brokers", "words"),
+    [
+        (1, "broker 1, which is the controller, loses its disk"),
+        (2, "one of the brokers 1 and 2, which are the controllers, loses its disk"),
+        (3, "any 2 of the brokers 1, 2 and 3, which are the controllers, lose their disks"),
+    ],
+)
+def test_which_disks_take_the_metadata(brokers: int, words: str) -> None:
+    assert metadata_lost(Terms("isr", 5, min_in_sync=5), Needs(brokers).placement(1)) == words
+
+
+def test_records_that_are_lost_first_need_no_word_about_the_metadata() -> None:
+    assert metadata_lost(Terms("quorum", 3, synced=True), Needs(3).placement(3)) == ""
+
+
+def test_producers_that_may_move_pass_by_a_rack_without_power() -> None:
+    needs = Needs(3, racks=3, racks_lost=1, data=1, mode="primary-backup")
+    assert not search(needs).candidates
+    assert search(needs._replace(order=ANY)).candidates
+    # With both copies in one rack each, two racks of three are too many.
+    assert not search(needs._replace(order=ANY, racks_lost=2)).candidates

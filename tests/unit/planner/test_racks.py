@@ -7,7 +7,14 @@ import pytest
 from tidelog.planner.faults import Faults, Placement, default_controllers
 from tidelog.planner.model import outcome
 from tidelog.planner.promises import Terms
-from tidelog.planner.racks import losing, sentences, spread, stopping_writes, tolerated
+from tidelog.planner.racks import (
+    losing,
+    sentences,
+    spread,
+    stopping_writes,
+    tolerated,
+    tolerated_by_moving,
+)
 
 
 def placed(terms: Terms, racks: int, brokers: int = 0) -> Placement:
@@ -65,3 +72,29 @@ def test_sentences() -> None:
         "Any 2 of the racks 1, 2 and 3 lose power, and the replicas in the others are slow.",
     ]
     assert sentences(stopping_writes(terms, two), two) == ["Rack 1 loses power."]
+
+
+@pytest.mark.parametrize("terms", [each for each, _, _ in TOLERATED], ids=str)
+def test_racks_without_a_replica_or_a_controller_make_no_difference(terms: Terms) -> None:
+    """Of 50 racks there are 10^15 sets; three or five racks decide."""
+    where = placed(terms, 50, 50)._replace(controllers=(1, 2, 3))
+    few = Placement(where.replicas, where.controllers, where.racks[: max(3, terms.replicas)])
+    assert tolerated(terms, where) == tolerated(terms, few)
+    assert stopping_writes(terms, where) == stopping_writes(terms, few)
+    assert losing(terms, where) == losing(terms, few)
+
+
+def test_racks_that_are_alike_are_all_named() -> None:
+    terms = Terms("isr", 4, min_in_sync=3)
+    where = Placement((1, 2, 3, 4), (), spread(6, 6))
+    assert sentences(stopping_writes(terms, where), where) == ["Any 2 of the racks 1, 2, 3 and 4 lose power."]
+
+
+def test_producers_that_may_move_need_one_primary_with_power() -> None:
+    double = Terms("primary-backup", 2, min_in_sync=2, synced=True)
+    where = Placement((1, 2), (), spread(4, 4))
+    assert (tolerated(double, where), tolerated_by_moving(double, where, 4)) == (0, 1)
+    # Two racks that are opposite each other leave no pair of neighbours.
+    alone = Terms("primary-backup", 1, min_in_sync=1, synced=True)
+    assert tolerated_by_moving(alone, Placement((1,), (), spread(4, 4)), 4) == 3
+    assert tolerated_by_moving(alone._replace(synced=False), Placement((1,), (), spread(4, 4)), 4) == 0

@@ -133,3 +133,10 @@ def test_one_rack_for_all_stops_writes_as_often_as_it_fails() -> None:
     together = years(terms, Placement((1, 2, 3), racks=spread(3, 1)), rates)
     apart = years(terms, Placement((1, 2, 3), racks=spread(3, 3)), rates)
     assert together.write_minutes > 100 * apart.write_minutes
+
+
+def test_what_is_lost_without_any_fault_is_lost_for_certain() -> None:
+    """It was called "never": no event leads from a state without a loss to one with a loss."""
+    found = years(Terms("isr", 3, acks="0"), Placement((1, 2, 3)), Rates())
+    assert found.loss_probability == 1
+    assert found.write_minutes < 60

@@ -1,5 +1,7 @@
 """``--apply``: a topic gets the settings of a plan, with consent."""
 
+from collections.abc import Mapping
+
 import typer
 
 from tidelog.cli.client import connect_admin
@@ -8,7 +10,9 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.plan.settings import create_command, topic_settings
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.topic.mode_changes import MODE_TIMEOUT_S, follow_change, unset_for
-from tidelog.planner.promises import Terms
+from tidelog.planner.promises import SYNC_EVERY_MESSAGE, Terms
+
+FLUSHED = str(SYNC_EVERY_MESSAGE)
 
 
 def apply(bootstrap: str, topic: str, terms: Terms, partitions: int, *, ask: bool) -> None:
@@ -29,12 +33,25 @@ def apply(bootstrap: str, topic: str, terms: Terms, partitions: int, *, ask: boo
     mode = terms.mode
     # What has no meaning in the new mode is in the question: to agree once is enough.
     unset = unset_for(admin, topic, mode, settings, [], yes=True) if rows[0]["mode"] != mode else []
+    unset += [name for name in weakening(topic_admin.own_settings(admin, topic), terms) if name not in unset]
     words = [f"{name}={value}" for name, value in settings.items()] + [f"unset {name}" for name in unset]
     _consent(f"\nChange topic {topic}: {', '.join(words)}", ask)
     setting_admin.change_topic(admin, topic, settings, unset)
     if rows[0]["mode"] != mode:
         follow_change(admin, topic, mode, MODE_TIMEOUT_S)
     print(f"Changed topic {topic}.")
+
+
+def weakening(own: Mapping[str, str], terms: Terms) -> list[str]:
+    """Settings of the topic itself with which it would promise less than the plan says, and which the plan's
+    own settings do not replace.
+    """
+    found = []
+    if terms.synced and own.get("flush.messages", FLUSHED) != FLUSHED:
+        found.append("flush.messages")
+    if not terms.degrades and "replication.degrade.after.ms" in own:
+        found.append("replication.degrade.after.ms")
+    return [name for name in found if name not in topic_settings(terms)]
 
 
 def _consent(what: str, ask: bool) -> None:

@@ -18,8 +18,8 @@ from tidelog.cli.plan.proving import NOT_PROVED, Proof, prove
 from tidelog.cli.plan.questions import ask_all
 from tidelog.cli.plan.reading import brokers_in, options_of, rates_with, read_properties
 from tidelog.cli.tables import print_json, print_table
-from tidelog.planner.faults import Faults
-from tidelog.planner.needs import Needs, assess, in_words
+from tidelog.planner.faults import Faults, Placement
+from tidelog.planner.needs import STRICT, Needs, assess, controllers_disks, in_words
 from tidelog.planner.what_if import Live, changes, summary, worst
 from tidelog.planner.wishes import Wishes
 
@@ -76,7 +76,10 @@ def plan(
         "unclean.leader.election.enable": "true" if unclean else None,
         "queues": queues,
     }
+    given_needs = (brokers, writes, reads, data, racks, racks_lost, replicas_max, mode, p99_ms, mb_per_s)
+    is_given = power or separate or order != STRICT or any(each is not None for each in given_needs)
     if system is not None:
+        _refuse_needs(power or order != STRICT, *given_needs[1:])
         given = options_of(named, read_properties(file) if file else {}, settings)
         answer = from_system(system, given, brokers or 0, separate, known)
     else:
@@ -86,13 +89,19 @@ def plan(
             mode.value if mode else "", separate, racks or 0, racks_lost or 0,
         )  # fmt: skip
         wishes = Wishes(p99_ms or 0.0, mb_per_s or 0.0)
-        given_needs = (brokers, writes, reads, data, racks, racks_lost, replicas_max, mode, p99_ms, mb_per_s)
-        is_given = power or any(each is not None for each in given_needs)
         answer = from_needs(needs if is_given else _asked(), wishes, known)
     proof = prove(answer.proved, answer.brokers, jars) if proves and answer.proved else NOT_PROVED
     _finish(answer, proof, json=json, to=to)
     if apply_to is not None and answer.chosen is not None:
         apply(bootstrap, apply_to, answer.chosen, queues or 0, ask=not yes)
+
+
+def _refuse_needs(*given: object) -> None:
+    if any(each is not None and each is not False for each in given):
+        raise CommandFailed(
+            "--from says what these settings promise; --survive-…, --power, --racks, --order, --mode, "
+            "--replicas-max, --p99-ms and --mb-per-s are needs. Give one or the other."
+        )
 
 
 def _asked() -> Needs:
@@ -220,6 +229,7 @@ def what_if(
         "away_now": sorted(found.away),
         "controllers": list(found.controllers),
         "summary": summary(changed),
+        "metadata_lost": _loses_metadata(found, faults),
         "partitions": rows,
         "worst_single": _worst(found, 1),
         "worst_pair": _worst(found, 2),
@@ -235,9 +245,16 @@ def what_if(
     columns = ("topic", "partition", "mode", "leader", "writes", "reads", "below_minimum", "loss")
     print_table(rows, {each: each.replace("_", " ") for each in columns}, ("partition", "leader"))
     print(f"\n{result['summary']}")
+    if result["metadata_lost"]:
+        print("The controllers lose the metadata of the cluster; it cannot start without one of these disks.")
     print(f"The worst single broker now: {result['worst_single']}.")
     if result["worst_pair"]:
         print(f"The worst pair now: {result['worst_pair']}.")
+
+
+def _loses_metadata(found: Live, faults: Faults) -> bool:
+    lost = faults.disk_lost.intersection(found.controllers)
+    return len(lost) > controllers_disks(Placement((), found.controllers))
 
 
 @app.command("calibrate")

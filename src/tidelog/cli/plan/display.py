@@ -11,6 +11,10 @@ from tidelog.planner.faults import listed
 
 _QUESTIONS = (
     ("may_lose_when", "An acknowledged record may be lost only if"),
+    (
+        "metadata_lost_when",
+        "The metadata of the cluster is lost, and it cannot start without a copy of one of these disks, if",
+    ),
     ("writes_stop_when", "Writes stop if"),
     ("writes_wait_when", "Writes wait if"),
     ("reads_stop_when", "Reads stop if"),

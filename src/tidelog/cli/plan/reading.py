@@ -1,6 +1,7 @@
 """Values of options: lists of brokers, rates, properties files."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 
 from tidelog.cli.failure import CommandFailed
@@ -15,6 +16,14 @@ def brokers_in(text: str) -> frozenset[int]:
         raise CommandFailed(f"{text!r} is not a list of broker numbers such as 2,3.") from None
 
 
+RATE_MAX = 1e6
+HOURS_MIN = 1e-4  # a third of a second
+
+
+def _range(name: str) -> str:
+    return f"from {HOURS_MIN:g} to {RATE_MAX:g} hours" if name.endswith("_h") else f"at most {RATE_MAX:g}"
+
+
 def rates_with(assignments: Sequence[str]) -> Rates:
     rates = Rates()
     for each in assignments:
@@ -25,8 +34,10 @@ def rates_with(assignments: Sequence[str]) -> Rates:
             number = float(value)
         except ValueError:
             raise CommandFailed(f"--rate {each}: {value!r} is not a number.") from None
-        if number < 0 or (number == 0 and name.endswith("_h")):
-            raise CommandFailed(f"--rate {each}: the value must be positive.")
+        if not isfinite(number) or number < 0 or (number == 0 and name.endswith("_h")):
+            raise CommandFailed(f"--rate {each}: the value must be a positive number.")
+        if number > RATE_MAX or (name.endswith("_h") and number < HOURS_MIN):
+            raise CommandFailed(f"--rate {each}: the value must be {_range(name)}.")
         rates = Rates(**{**rates._asdict(), name: number})
     return rates
 

@@ -8,7 +8,7 @@ from tidelog.cli.plan.settings import create_command, topic_settings
 from tidelog.planner import racks as rack_sets
 from tidelog.planner.fault_sets import losing, sentence, slowing_writes, stopping_reads, stopping_writes
 from tidelog.planner.faults import Placement
-from tidelog.planner.needs import Candidate, Found, Needs, in_words
+from tidelog.planner.needs import Candidate, Found, Needs, in_words, metadata_lost
 from tidelog.planner.promises import LEADER, RULES, Terms
 from tidelog.planner.table import failures_tolerated
 from tidelog.planner.translation import Translated
@@ -35,13 +35,14 @@ def promise_of(candidate: Candidate) -> Report:
         "tolerates": {
             "dead_brokers_for_writes": candidate.writes,
             "dead_brokers_for_reads": candidate.reads,
-            "lost_disks": candidate.data,
+            "lost_disks": candidate.disks,
             "power_failure_of_all": candidate.power,
         },
         # More dead brokers than one partition tolerates: with --order any.
         "producers_move": candidate.writes > failures_tolerated(terms, where)[0],
         "leader": where.replicas[LEADER],
         "may_lose_when": _loss(terms, where),
+        "metadata_lost_when": _metadata_lost(terms, where),
         "writes_stop_when": [sentence(terms, where, each) for each in stopping_writes(terms, where)],
         "writes_wait_when": [sentence(terms, where, each) for each in slowing_writes(terms, where)],
         "reads_stop_when": [sentence(terms, where, each) for each in stopping_reads(terms, where)],
@@ -74,6 +75,12 @@ def _loss(terms: Terms, where: Placement) -> list[str]:
     if terms.acks == "0":
         return ["Always: with acks=0, nothing is acknowledged."]
     return [sentence(terms, where, each) for each in losing(terms, where)]
+
+
+def _metadata_lost(terms: Terms, where: Placement) -> list[str]:
+    """Before the records themselves: their disks are there, and no broker serves them."""
+    words = metadata_lost(terms, where)
+    return [f"{words[:1].upper()}{words[1:]}."] if words else []
 
 
 def producer_settings(terms: Terms) -> dict[str, str]:
@@ -133,7 +140,7 @@ def promise_numbers(candidate: Candidate) -> Report:
         "replicas": candidate.terms.replicas,
         "writes": candidate.writes,
         "reads": candidate.reads,
-        "data": candidate.data,
+        "data": candidate.disks,
         "power": candidate.power,
         "waits": waits_for(candidate.terms),
     }

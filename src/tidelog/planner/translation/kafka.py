@@ -85,7 +85,9 @@ _ELSEWHERE = {
 
 def from_kafka(settings: Mapping[str, str]) -> Translated:
     """``settings``: of brokers, topic and producer in one table."""
-    known = {_DECIDING[name]: value.strip() for name, value in settings.items() if name in _DECIDING}
+    # A topic's own setting counts, wherever the broker-wide one is in the file.
+    by_name = sorted(settings.items(), key=lambda each: _DECIDING.get(each[0]) == each[0])
+    known = {_DECIDING[name]: value.strip() for name, value in by_name if name in _DECIDING}
     acks = known.get("acks", "all")
     terms = Terms(
         ISR,

@@ -108,6 +108,13 @@ BAD = [
     (("--brokers", "3", "--rate", "luck=1"), "There is no rate 'luck'"),
     (("--brokers", "3", "--rate", "disk_losses=many"), "is not a number"),
     (("--brokers", "2", "--replicas-max", "3"), "is more than the 2 brokers"),
+    (("--brokers", "3", "--rate", "disk_losses=nan"), "must be a positive number"),
+    (("--brokers", "3", "--rate", "broker_failures=inf"), "must be a positive number"),
+    (("--brokers", "3", "--rate", "disk_losses=1e9"), "must be at most 1e+06"),
+    (("--brokers", "3", "--rate", "disk_repair_h=1e-9"), "must be from 0.0001 to 1e+06 hours"),
+    (("--from", "kafka", "--replicas", "3", "--survive-writes", "2"), "Give one or the other"),
+    (("--from", "kafka", "--replicas", "3", "--power"), "Give one or the other"),
+    (("--from", "dledger", "--order", "any"), "Give one or the other"),
     (("what-if", "--dead", "one"), "is not a list of broker numbers"),
 ]
 
@@ -231,3 +238,27 @@ def test_a_broken_promise_ends_with_an_error(
     monkeypatch.setattr("tidelog.cli.plan.commands.prove", lambda *_: Proof(is_broken=True))
     text = said(capsys, "--brokers", "3", "--survive-writes", "1", "--prove", code=1)
     assert "The lab observed something else than the plan says" in text
+
+
+@pytest.mark.parametrize("words", [("--order", "any"), ("--separate-controllers",)])
+def test_an_option_that_is_given_is_not_asked_for_again(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, *words).startswith("Use ")
+
+
+def test_acks_0_is_not_called_safe(capsys: pytest.CaptureFixture[str]) -> None:
+    [row] = as_json(capsys, "--from", "kafka", "--replicas", "3", "--acks", "0")["years"]
+    assert row["loss_probability_per_year"] == 1
+
+
+def test_lost_disks_of_controllers_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--from", "kafka", "--replicas", "3", "--min-isr", "3")
+    assert "1 lost disk." in text
+    assert "- Any 2 of the brokers 1, 2 and 3, which are the controllers, lose their disks." in text
+
+
+def test_settings_of_the_topic_precede_those_of_the_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--set", "flush.messages=1", "--set", "log.flush.interval.messages=1000")
+    found = as_json(capsys, "--from", "kafka", "--replicas", "3", *words)
+    assert found["today"]["topic_settings"]["flush.messages"] == "1"

@@ -6,7 +6,7 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.plan.live import check_known
 from tidelog.planner.faults import Faults, Placement
 from tidelog.planner.promises import Terms
-from tidelog.planner.what_if import Live, Place, changes, summary, warning, worst
+from tidelog.planner.what_if import Live, Place, changes, summary, warning, with_more, worst
 
 ALL = frozenset({1, 2, 3})
 
@@ -103,3 +103,32 @@ def test_where_no_broker_stops_anything_none_is_the_worst() -> None:
     single = worst(cluster(orders), 1)
     assert single is not None
     assert single.words() == "none stops anything"
+
+
+@pytest.mark.parametrize("milder", ["slow", "cut_off"])
+def test_a_broker_that_is_down_does_not_come_back_with_a_milder_fault(milder: str) -> None:
+    double = cluster(place("double", Terms("primary-backup", 2, min_in_sync=2), (1, 2)), away=frozenset({2}))
+    [change] = changes(double, Faults()._replace(**{milder: frozenset({2})}))
+    assert change.row()["writes"] == "stopped already"
+    orders = place("orders", Terms("isr", 3, min_in_sync=1), (1, 2, 3))
+    [change] = changes(cluster(orders, away=frozenset({1, 2})), Faults()._replace(**{milder: frozenset({1})}))
+    assert change.row()["writes"] == "stopped already"
+
+
+def test_a_broker_that_ended_and_has_no_power_is_not_known_to_have_ended() -> None:
+    before, more = Faults(dead=frozenset({1, 2})), Faults(power_lost=frozenset({1}), disk_lost=frozenset({2}))
+    assert with_more(before, more) == Faults(power_lost=frozenset({1}), disk_lost=frozenset({2}))
+
+
+def test_the_worst_pair_of_a_large_cluster_is_found() -> None:
+    brokers = tuple(range(1, 61))
+    places = tuple(
+        Place(
+            "t", n, Terms("isr", 3), Placement((n, n % 60 + 1, (n + 1) % 60 + 1), (1, 2, 3)), n, frozenset()
+        )
+        for n in brokers
+    )
+    places = tuple(each._replace(in_sync=frozenset(each.where.replicas)) for each in places)
+    pair = worst(Live(brokers, frozenset(), (1, 2, 3), places), 2)
+    assert pair is not None
+    assert (len(pair.brokers), pair.writes > 1) == (2, True)

@@ -34,7 +34,7 @@ def test_the_exercise_has_a_phase_for_each_fault() -> None:
 
 @pytest.mark.parametrize(
     "needs",
-    [Needs(3, writes=1, data=1), Needs(3, writes=1, data=1, power=True), Needs(2, data=1), Needs(1)],
+    [Needs(3, writes=1, data=1), Needs(3, writes=1, data=1, power=True), Needs(2, reads=1), Needs(1)],
     ids=str,
 )
 def test_the_lab_understands_every_plan(needs: Needs) -> None:
