@@ -1,5 +1,5 @@
-"""Many partitions on three brokers: how long until all of them are there, what they cost at rest, and how long
-a kill and a restart take.
+"""Many partitions on three brokers: how long until all of them are there, what they cost at rest, and how
+long a kill and a restart take.
 
 No client writes: what is measured is what a cluster does for partitions that are only there.
 """
