@@ -138,6 +138,7 @@ def _two_dead(cluster: BreakableCluster) -> None:
     cluster[OTHER].kill()
     everything = {"i-0", "p-0", "q-0", "made-0", "__consumer_offsets-0", "__transaction_state-0"}
     cluster.wait_for(lambda: _offline(cluster) == everything, "the last broker has not noticed")
+    cluster.wait_for(lambda: not _unread(cluster), "the last broker does not serve readers")
 
 
 class Apart(NamedTuple):
@@ -167,6 +168,10 @@ def _offline(cluster: BreakableCluster) -> set[str]:
     return set(_health(cluster)["offline"])
 
 
+def _unread(cluster: BreakableCluster) -> list[str]:
+    return [cause for cause in _health(cluster)["causes"] if "cannot be read" in cause]
+
+
 def _mend(cluster: BreakableCluster) -> None:
     cluster.heal()
     if cluster[PRIMARY].is_running:
@@ -187,7 +192,7 @@ STATES = (
     pytest.param(State("two_dead", _two_dead)),
     pytest.param(State("controllers_dead", _controllers_dead, "apart")),
 )
-NAMES = ("healthy", "one_dead", "disk_full", "primary_away", "one_frozen", "two_dead", "controllers_dead")
+NAMES = [each.values[0].name for each in STATES]  # type: ignore[attr-defined]
 
 
 SETTINGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
@@ -304,3 +309,34 @@ def test_every_command(
         path.write_text(text)
     assert text == path.read_text()
     assert not slow
+
+
+CHANGES = (
+    "topic create x",
+    "topic delete i --yes",
+    "topic elect i",
+    "config set log.retention.ms=7d",
+    "controller add 8",
+)
+
+
+@on_request
+def test_all_disks_full(cluster: BreakableCluster) -> None:
+    """The controllers are up, and none is active. Which logs have failed by then differs from run to run."""
+    _mend(cluster)
+    for broker in ALL:
+        cluster.fill_disk(broker)
+    _run("topic", "create", "full", "--bootstrap", cluster.bootstrap)  # a write of the controllers
+    cluster.wait_for(lambda: not _health(cluster)["controllers_decide"], "a controller is still active")
+    for words in CHANGES:
+        answer = _run(*words.split(), "--bootstrap", cluster.bootstrap)
+        assert answer.code == 1
+        assert answer.err.startswith(
+            "tidelog: Nothing can be changed now: none of the controllers 1, 2 and 3 is"
+        )
+        assert answer.took_s < 2 * ANSWER_S
+    for words in ("cluster health", "cluster status", "cluster describe"):
+        answer = _run(*words.split(), "--bootstrap", cluster.bootstrap)
+        assert "None of the controllers 1, 2 and 3 is active" in answer.out
+        assert "cannot write to" in answer.out
+        assert not answer.err

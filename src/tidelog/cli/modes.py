@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tidelog.cli.client import connect_admin
-from tidelog.cli.cluster.health import controllers_of
+from tidelog.cli.cluster.controllers import controllers_of
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import print_json, print_table

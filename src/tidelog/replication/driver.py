@@ -62,6 +62,7 @@ class ReplicaDriver(Slots):
         # Callbacks of pending produces, by the token that the replica completes.
         self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
         self._last_token = 0
+        self._failure_told = ""  # in the broker's log
         self.observer: Observer = NullListener()
         self._before_cut = before_cut
         self.closed = False
@@ -475,7 +476,10 @@ class ReplicaDriver(Slots):
             each.cut(self.log.end_offset)
 
     def fail(self, error: StorageError) -> None:
-        logger.error("%s: %s", self.key, error.message)
+        # Whoever wants a sync later finds the same failure again. On a full disk, repeated lines cost space.
+        if error.message != self._failure_told:
+            self._failure_told = error.message
+            logger.error("%s: %s", self.key, error.message)
         self.run(self.replica.cannot_write(error.code))
         for each in self.attached:
             each.failed()

@@ -138,3 +138,18 @@ def test_a_simulation_does_not_go_on_with_a_contradiction() -> None:
     pair = contradicting_pair()
     with pytest.raises(InvariantViolation, match="below the high watermark"):
         pair.begin_epoch(1)
+
+
+def test_a_failure_that_is_found_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """On a full disk, its lines would need the space that is missing."""
+    pair = Pair()
+    driver = pair.at(LEADER, pair.keys[0])
+    failure = driver.log.refuse_writes("no space")
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            driver.listener.syncer.want(driver)
+            pair.clock.settle()
+    assert [record.message for record in caplog.records if "no space" in record.message] == [
+        f"{driver.key}: no space"
+    ]
+    assert driver.log.failure is failure

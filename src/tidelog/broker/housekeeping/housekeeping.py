@@ -2,7 +2,8 @@
 the internal topics.
 
 Each task visits the partitions in slices, so that a broker with thousands of partitions can handle requests
-in between.
+in between. Tasks that only look for rare work visit a bounded number of partitions per second: a partition
+without load must cost next to nothing.
 """
 
 import logging
@@ -14,6 +15,7 @@ from tidelog.broker.housekeeping.internal_replicas import InternalReplicas
 from tidelog.broker.housekeeping.scrubber import IDLE_MS, Scrubber
 from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
+from tidelog.controller.image import ClusterImage
 from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import Checkpoint, DataDirectory
 from tidelog.log.index_build import Unindexed
@@ -27,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 PARTITIONS_PER_SLICE = 50
 LOGS_PER_SLICE = 300  # to be captured for a checkpoint: about 2 ms
+LOOKS_PER_MS = 4  # at partitions in which there is probably nothing to do: about 0.3 % of a core
 REMOVAL_INTERVAL_MS = 1000
 NAMES_INTERVAL_MS = 500
 NEW_LOGS_INTERVAL_MS = 1000
@@ -55,6 +58,8 @@ class Housekeeping:
         self.scrubber = Scrubber(broker, scrub_idle_ms)
         self._internal = InternalReplicas(broker)
         self._timed: list[Partition] = []  # Those with a `flush.ms`, updated by `_flush_names`.
+        self._names_image: ClusterImage | None = None  # after which `_flush_names` has looked at every log
+        self._names_ms = 0  # when it did
         self._timers: dict[str, Timer] = {}
         self._removing = False
         self._checkpointing = False
@@ -81,7 +86,7 @@ class Housekeeping:
             "retention": (lambda: config().log_retention_check_interval_ms, self._enforce_retention),
             "recovery points": (lambda: config().log_flush_offset_checkpoint_interval_ms, self._checkpoint),
             "new logs": (lambda: NEW_LOGS_INTERVAL_MS, self._note_new_logs),
-            "removal": (lambda: REMOVAL_INTERVAL_MS, self._remove),
+            "removal": (lambda: self._spread_ms(REMOVAL_INTERVAL_MS), self._remove),
             "internal topics": (lambda: INTERNAL_TOPICS_INTERVAL_MS, self._internal.look),
             "compaction": (lambda: config().log_cleaner_backoff_ms, self._compactor.run),
         }
@@ -139,11 +144,21 @@ class Housekeeping:
             if not partition.log.closed and partition.log.sync_due(now_ms):
                 self._syncer.want(partition.driver)
 
+    def _spread_ms(self, interval_ms: int) -> int:
+        """An interval at which looking at all partitions is cheap."""
+        return max(interval_ms, len(self._broker.partitions) // LOOKS_PER_MS)
+
     def _flush_names(self) -> None:
         """Sync all logs that need it, for instance because segments were added or removed, and update the
-        list of partitions with a `flush.ms`.
+        list of partitions with a `flush.ms`. With thousands of partitions that is done less often, unless
+        logs may have been opened or their settings changed.
         """
-        now_ms = self._broker.services.now_ms()
+        broker, now_ms = self._broker, self._broker.services.now_ms()
+        waited_ms = now_ms - self._names_ms
+        if broker.image is self._names_image and 0 <= waited_ms < self._spread_ms(NAMES_INTERVAL_MS):
+            return
+        self._names_image = broker.image if broker.partitions.all_open else None
+        self._names_ms = now_ms
         timed: list[Partition] = []
 
         def look(partition: Partition) -> None:

@@ -4,50 +4,29 @@ Asks one broker for the metadata and tries to connect to all others: a broker th
 controllers can fence, is still up in the metadata. Works without controllers and without leaders.
 """
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.cli.cluster import admin as cluster_admin
-from tidelog.cli.cluster.admin import (
-    BROKER_RESOURCE,
-    DESCRIBE_CONFIGS,
-    DESCRIBE_LOG_DIRS,
-    DESCRIBE_QUORUM,
-    METADATA_LOG,
-    NO_LEADER,
-    TOPIC_RESOURCE,
-    Cluster,
-    Partition,
+from tidelog.cli.cluster.admin import DESCRIBE_CONFIGS, NO_LEADER, TOPIC_RESOURCE, Cluster, Name, Partition
+from tidelog.cli.cluster.controllers import (
+    PROBE_S,
+    Controllers,
+    find_controllers,
+    has_failed_disk,
+    start,
+    without_controllers,
 )
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import USUAL_DIRECTORY, Address, refused
+from tidelog.cli.reach import refused
 from tidelog.cli.tables import count
-from tidelog.client.settings import parse_bootstrap
-from tidelog.errors import ErrorCode
+from tidelog.planner.faults import listed
 from tidelog.planner.promises import RULES
 from tidelog.types import majority
 
-VOTERS = "controller.quorum.voters"
-PROBE_S = 1.0
-ACTIVE_WITHIN_S = 0.5
 HEALTHY, DEGRADED, UNAVAILABLE = "healthy", "degraded", "unavailable"
 EXIT_CODES = {HEALTHY: 0, DEGRADED: 3, UNAVAILABLE: 4}
 SHOWN_MAX = 5
-
-
-class Controllers(NamedTuple):
-    """The voters of the metadata log, as the configuration of the asked broker names them."""
-
-    voters: dict[int, Address]
-    down: frozenset[int]  # that accept no connection, or do not answer
-    decide: bool  # whether a majority follows an active controller
-
-    @property
-    def needed(self) -> int:
-        """How many of those that are down must come back."""
-        return max(majority(len(self.voters)) - (len(self.voters) - len(self.down)), 1)
 
 
 class Survey(NamedTuple):
@@ -60,6 +39,8 @@ class Survey(NamedTuple):
     unwritable: frozenset[int]  # brokers that are up and have logs that failed
     modes: dict[str, str]  # of the topics with offline partitions
     silent: frozenset[int] = frozenset()  # brokers that accept connections and do not answer
+    # Of the offline partitions that are shown: those that have a replica which serves readers.
+    readable: frozenset[Name] = frozenset()
 
     @property
     def level(self) -> str:
@@ -91,7 +72,22 @@ def survey(client: ClusterClient) -> Survey:
         _unwritable(client, cluster, down | silent),
         {topic: values.get("replication.mode", "") for topic, values in settings.items()},
         silent,
+        _readable(client, [each for each in offline if not _is_internal(each)][:SHOWN_MAX], down | silent),
     )
+
+
+def _readable(client: ClusterClient, offline: Sequence[Partition], away: frozenset[int]) -> frozenset[Name]:
+    """Those without a leader that consumers are sent to a replica of."""
+    if not offline:
+        return frozenset()
+    described = client.metadata(*sorted({each.topic for each in offline}))
+    served = {
+        (topic.name, each.partition_index)
+        for topic in described.topics
+        for each in topic.partitions
+        if each.leader_id != NO_LEADER and each.leader_id not in away
+    }
+    return frozenset(each.name for each in offline if each.name in served)
 
 
 def _is_offline(partition: Partition, down: frozenset[int]) -> bool:
@@ -132,98 +128,12 @@ def _unwritable(client: ClusterClient, cluster: Cluster, down: frozenset[int]) -
     for broker in cluster.brokers.values():
         if broker.broker in down or broker.broker in found:
             continue
-        try:
-            response = client.ask(broker.address, DESCRIBE_LOG_DIRS, {"topics": []})
-        except CommandFailed:
-            continue  # It has failed since.
-        if any(result.error_code == ErrorCode.KAFKA_STORAGE_ERROR for result in response.results):
+        if has_failed_disk(client, broker.address):
             found.add(broker.broker)
     return frozenset(found)
 
 
-# --- controllers --------------------------------------------------------------------------------------------
-
-
-def find_controllers(client: ClusterClient) -> Controllers:
-    voters = _voters(client)
-    failures = refused([*voters.values()], PROBE_S)
-    quiet = client.silent(address for address in voters.values() if address not in failures)
-    down = frozenset(voter for voter, address in voters.items() if address in failures or address in quiet)
-    decide = len(voters) - len(down) >= majority(len(voters)) or _has_active(client)
-    return Controllers(voters, down, decide)
-
-
-def _voters(client: ClusterClient) -> dict[int, Address]:
-    """Of the configuration: the voters of today are known to the active controller only."""
-    resource = {
-        "resource_type": BROKER_RESOURCE,
-        "resource_name": "",
-        "configuration_keys": [VOTERS],
-    }
-    for broker in client.connected_brokers():
-        response = client.ask(
-            None, DESCRIBE_CONFIGS, {"resources": [resource | {"resource_name": str(broker)}]}
-        )
-        values = [config.value for result in response.results for config in result.configs]
-        named = [each.partition("@") for value in values if value for each in value.split(",")]
-        if named:
-            return {int(node): Address(*parse_bootstrap(address)[0]) for node, _, address in named}
-    return {}
-
-
-def controllers_of(client: ClusterClient) -> tuple[int, ...]:
-    """The voters of the metadata log, as the active controller knows them; without one, as the configuration
-    names them.
-    """
-    if not _has_active(client):
-        return tuple(_voters(client))
-    controllers = cluster_admin.quorum(client)["controllers"]
-    return tuple(each["controller"] for each in controllers if each["role"] != "observer")
-
-
-def _has_active(client: ClusterClient) -> bool:
-    """Whether an active controller answers at once. The voters may be others than those of the file."""
-    topics = [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]
-    try:
-        response = client.ask_quickly(DESCRIBE_QUORUM, {"topics": topics}, ACTIVE_WITHIN_S)
-    except CommandFailed:
-        return False
-    return not response.error_code and not response.topics[0].partitions[0].error_code
-
-
-def require_controllers(client: ClusterClient, otherwise: str = "Nothing can be changed now") -> None:
-    """Fail at once, and with the cause, where the cluster could not decide anything."""
-    found = find_controllers(client)
-    if not found.decide:
-        raise CommandFailed(f"{otherwise}: {without_controllers(found)}")
-
-
-def check_controllers(bootstrap: str) -> None:
-    with ClusterClient(bootstrap) as client:
-        require_controllers(client)
-
-
 # --- in words -----------------------------------------------------------------------------------------------
-
-
-def without_controllers(found: Controllers) -> str:
-    do = "do" if len(found.down) > 1 else "does"
-    first = start_command(min(found.down))
-    if len(found.voters) == 1:
-        return f"the only controller, {min(found.down)}, does not answer. Start it: {first}"
-    plural = "controllers" if len(found.down) > 1 else "controller"
-    some = {1: "one of them", len(found.down): "them"}.get(found.needed, f"{found.needed} of them")
-    return (
-        f"{plural} {_listed(sorted(found.down))} of {_listed(sorted(found.voters))} {do} not answer, so no "
-        f"majority decides. Start {some}: {first}"
-    )
-
-
-def start_command(broker: int) -> str:
-    """How a broker is started again; with its file, where that is in this directory."""
-    path = USUAL_DIRECTORY / f"broker-{broker}" / "broker.toml"
-    shown: Path | str = path if path.exists() else f"DIR/broker-{broker}/broker.toml"
-    return f"`tidelog broker --config {shown}`."
 
 
 def causes(found: Survey) -> list[str]:
@@ -234,7 +144,7 @@ def causes(found: Survey) -> list[str]:
     if found.down:
         said.append(
             f"{_brokers(found.down)} not answer. Start {'it' if len(found.down) == 1 else 'them'}: "
-            f"{start_command(min(found.down))}"
+            f"{start(found.down)}."
         )
     fenced = [each.broker for each in found.cluster.brokers.values() if each.fenced]
     for broker in fenced:
@@ -248,11 +158,8 @@ def causes(found: Survey) -> list[str]:
             f"Broker {broker} accepts connections and does not answer: it is starting, frozen or overloaded; "
             "see its broker.log."
         )
-    for broker in sorted(found.unwritable):
-        said.append(
-            f"Broker {broker} cannot write to its disk: it is full or failing. Free space or replace the "
-            "disk, then restart the broker; its broker.log names the partitions."
-        )
+    if found.unwritable:
+        said.append(_unwritable_disks(sorted(found.unwritable)))
     waiting = [_offline(each, found) for each in found.offline if not _is_internal(each)]
     said += waiting[:SHOWN_MAX]
     if len(waiting) > SHOWN_MAX:
@@ -273,11 +180,26 @@ def causes(found: Survey) -> list[str]:
     return said
 
 
+def _unwritable_disks(brokers: list[int]) -> str:
+    if len(brokers) == 1:
+        return (
+            f"Broker {brokers[0]} cannot write to its disk: it is full or failing. Free space or replace the "
+            "disk, then restart the broker; its broker.log names the partitions."
+        )
+    return (
+        f"Brokers {listed(brokers)} cannot write to their disks: they are full or failing. Free space or "
+        "replace the disks, then restart the brokers; their broker.log names the partitions."
+    )
+
+
 def _offline(partition: Partition, found: Survey) -> str:
     name = f"{partition.topic}-{partition.partition}"
     rule = RULES.get(found.modes.get(partition.topic, ""))
     able = [each for each in partition.in_sync if each not in found.down]
-    reads = "it can be read" if able else "no in-sync replica is up, so it cannot be read"
+    if partition.name in found.readable:
+        reads = "it can be read"
+    else:
+        reads = "it cannot be read now" if able else "no in-sync replica is up, so it cannot be read"
     if rule is not None and not rule.leader_can_be_replaced:
         what = f"waits for its {rule.leader}, broker {partition.replicas[0]}"
     else:
@@ -294,13 +216,8 @@ def _is_internal(partition: Partition) -> bool:
 
 
 def _brokers(numbers: Iterable[int]) -> str:
-    listed = sorted(numbers)
-    return f"Broker {listed[0]} does" if len(listed) == 1 else f"Brokers {_listed(listed)} do"
-
-
-def _listed(numbers: list[int]) -> str:
-    words = [str(number) for number in numbers]
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    known = sorted(numbers)
+    return f"Broker {known[0]} does" if len(known) == 1 else f"Brokers {listed(known)} do"
 
 
 def _sentence(text: str) -> str:

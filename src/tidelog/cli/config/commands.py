@@ -8,7 +8,7 @@ import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import BROKER_RESOURCE, EVERY_BROKER, Broker, Cluster
-from tidelog.cli.cluster.health import require_controllers
+from tidelog.cli.cluster.controllers import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidelog.cli.cluster.health import require_controllers
+from tidelog.cli.cluster.controllers import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.consent import consent
 from tidelog.cli.controller import admin as controller_admin

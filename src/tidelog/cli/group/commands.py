@@ -12,6 +12,7 @@ from tidelog.cli.group import reset as group_reset
 from tidelog.cli.group.reset import Target
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.tables import count, print_json, print_table
+from tidelog.planner.faults import brokers_named
 
 app = typer.Typer(
     no_args_is_help=True, help="List, describe and delete consumer groups, and reset their offsets."
@@ -47,7 +48,7 @@ def list_(
         print("No such groups." if states else "No consumer groups yet.")
     if unheard:  # Part of the groups is not the answer to which groups there are.
         raise CommandFailed(
-            f"Groups of broker {' and '.join(map(str, unheard))} are not listed: no answer. "
+            f"Groups of {brokers_named(unheard)} are not listed: no answer. "
             "`tidelog cluster status` says what to start."
         )
 

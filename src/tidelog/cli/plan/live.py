@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.cluster import admin as cluster_admin
-from tidelog.cli.cluster.health import PROBE_S, controllers_of, find_controllers
+from tidelog.cli.cluster.controllers import PROBE_S, controllers_of, find_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed

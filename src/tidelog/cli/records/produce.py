@@ -11,7 +11,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.client import client_settings, explain, find_topic
-from tidelog.cli.cluster.health import causes, require_controllers, survey
+from tidelog.cli.cluster.controllers import require_controllers
+from tidelog.cli.cluster.health import causes, survey
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag

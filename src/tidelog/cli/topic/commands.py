@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.client import connect_admin
-from tidelog.cli.cluster.health import check_controllers
+from tidelog.cli.cluster.controllers import check_controllers
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.consent import consent
 from tidelog.cli.failure import CommandFailed

@@ -7,7 +7,8 @@ import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import NO_LEADER, Cluster, Name, Outcome, Partition
-from tidelog.cli.cluster.health import require_controllers, survey
+from tidelog.cli.cluster.controllers import Controllers, require_active, what_next
+from tidelog.cli.cluster.health import survey
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
@@ -57,9 +58,9 @@ def elect(
         if unclean:
             _check_mode(client, topic)
         if not unclean or execute:
-            require_controllers(client)
+            require_active(found.controllers)
         if unclean:
-            _elect_unclean(client, cluster, wanted, execute=execute, as_json=json)
+            _elect_unclean(client, cluster, wanted, found.controllers, execute=execute, as_json=json)
         else:
             _elect_preferred(client, wanted, as_json=json)
 
@@ -104,7 +105,13 @@ def _elect_preferred(client: ClusterClient, wanted: Sequence[Partition], *, as_j
 
 
 def _elect_unclean(
-    client: ClusterClient, cluster: Cluster, wanted: Sequence[Partition], *, execute: bool, as_json: bool
+    client: ClusterClient,
+    cluster: Cluster,
+    wanted: Sequence[Partition],
+    controllers: Controllers,
+    *,
+    execute: bool,
+    as_json: bool,
 ) -> None:
     waiting = [each for each in wanted if each.leader == NO_LEADER]
     if not waiting:
@@ -112,6 +119,8 @@ def _elect_unclean(
         return
     if not execute:
         _show_candidates(client, cluster, waiting, as_json=as_json)
+        if not as_json:
+            print(what_next(controllers, "elect"))
         return
     outcomes = cluster_admin.elect(client, [each.name for each in waiting], unclean=True)
     _report(client, waiting, outcomes, as_json=as_json)
@@ -155,7 +164,7 @@ def _show_candidates(
     )
     print(
         "\nAn unclean election loses every record that only the replicas known to be complete hold. Start one"
-        "\nof them first if you can. Nothing was changed; pass --yes to elect."
+        "\nof them first if you can."
     )
 
 

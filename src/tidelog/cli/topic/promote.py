@@ -14,11 +14,12 @@ import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import DESCRIBE_CONFIGS, TOPIC_RESOURCE, Cluster, Partition
-from tidelog.cli.cluster.health import require_controllers
+from tidelog.cli.cluster.controllers import find_controllers, require_controllers, what_next
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import count, print_json, print_table
+from tidelog.planner.faults import brokers_named
 from tidelog.planner.promises import by_hand
 
 LIST_OFFSETS, DESCRIBE_LOG_DIRS = 2, 35
@@ -75,6 +76,8 @@ def promote(
         copies = _copies(client, cluster, found)
         if not yes:
             _show(found, copies, to, as_json=json)
+            if not json:
+                print(what_next(find_controllers(client), "promote"))
             return
         require_controllers(client)
         forced = _promote(client, found, to)
@@ -191,20 +194,16 @@ def _show(partition: Partition, copies: Sequence[Copy], to: int, *, as_json: boo
     best = max(copy.end_offset or 0 for copy in copies)
     print(f"\nBroker {to} would become the primary of {name} and hold everything up to offset {best}.")
     if unheard:
+        who, have = brokers_named(unheard), "has" if len(unheard) == 1 else "have"
         print(
-            f"Records that only broker {_names(unheard)} has would be lost: {_at_least(known)}the exact "
-            f"number is unknown.\nStart broker {_names(unheard)} first if you can."
+            f"Records that only {who} {have} would be lost: {_at_least(known)}the exact number is unknown.\n"
+            f"Start {who} first if you can."
         )
     else:
         print(
             "Nothing would be lost: all replicas answer. If two of them have different histories,\n"
             f"that of broker {to} would be kept."
         )
-    print("Nothing was changed; pass --yes to promote.")
-
-
-def _names(brokers: Sequence[int]) -> str:
-    return ", ".join(map(str, brokers))
 
 
 # --- doing it -----------------------------------------------------------------------------------------------
@@ -265,8 +264,8 @@ def _report(
         print("Nothing was lost.")
     elif unheard:
         print(
-            f"Lost: records that only broker {_names(unheard)} had; {_at_least(known)}the exact number is "
-            "unknown.\nWhen the broker returns, its log says how many it drops."
+            f"Lost: records that only {brokers_named(unheard)} had; {_at_least(known)}the exact number is "
+            "unknown.\nWhen a broker returns, its log says how many it drops."
         )
     else:
         print("Records of other replicas that it could not copy are lost; their logs say how many.")

@@ -9,7 +9,7 @@ import typer
 from tidelog.cli.client import connect_admin
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import TOPIC_RESOURCE, Cluster, Name, Outcome
-from tidelog.cli.cluster.health import require_controllers
+from tidelog.cli.cluster.controllers import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag

@@ -13,11 +13,12 @@ import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import DESCRIBE_CONFIGS, TOPIC_RESOURCE, Cluster, Outcome, Partition
-from tidelog.cli.cluster.health import find_controllers, require_controllers
+from tidelog.cli.cluster.controllers import find_controllers, require_controllers, what_next
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import print_json, print_table
+from tidelog.planner.faults import brokers_named
 from tidelog.planner.promises import by_hand
 
 LIST_OFFSETS = 2
@@ -81,6 +82,8 @@ def recover(
         if yes:
             _force(client, found, longest.broker)
         _report(found, copies, longest, done=yes, as_json=json)
+        if not yes and not json:
+            print(what_next(find_controllers(client), "recover"))
 
 
 def _find(cluster: Cluster, topic: str, number: int) -> Partition:
@@ -185,10 +188,8 @@ def _report(
     name = f"{partition.topic}-{partition.partition}"
     verb = "leads" if done else "would lead"
     print(f"\nBroker {longest.broker} {verb} {name} with all records up to offset {longest.end_offset}.")
-    names = ", ".join(map(str, unheard)) or "the replicas that lost data"
+    names = brokers_named(unheard) if unheard else "the replicas that lost data"
     lost = "are" if done else "would be"
-    print(
-        f"Records that only {'broker ' if unheard else ''}{names} had {lost} lost; their number is unknown."
-    )
+    print(f"Records that only {names} had {lost} lost; their number is unknown.")
     if not done:
-        print("Start the missing brokers first if you can. Nothing was changed; pass --yes to recover.")
+        print("Start the missing brokers first if you can.")

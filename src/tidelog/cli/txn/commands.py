@@ -9,6 +9,7 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.txn import admin as txn_admin
 from tidelog.cli.txn.client import TxnClient
+from tidelog.planner.faults import brokers_named
 
 app = typer.Typer(no_args_is_help=True, help="List, describe and abort transactions.")
 
@@ -58,7 +59,7 @@ def list_(
         print("No such transactions." if filtered else "No transactional ids yet.")
     if unheard:
         raise CommandFailed(
-            f"What broker {' and '.join(map(str, unheard))} coordinated is not listed: no answer. "
+            f"What {brokers_named(unheard)} coordinated is not listed: no answer. "
             "`tidelog cluster status` says what to start."
         )
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.housekeeping.housekeeping import NAMES_INTERVAL_MS, Housekeeping
+from tidelog.broker.housekeeping.housekeeping import LOOKS_PER_MS, NAMES_INTERVAL_MS, Housekeeping
 from tidelog.config import BrokerConfig
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.syncing import Syncer
@@ -57,21 +57,68 @@ class Looked:
         self.looks += 1
         return self.due
 
-    def remove_deleted(self, now_ms: int) -> None:
-        pass
+    def take_deleted(self, now_ms: int) -> list[Any]:
+        return []
+
+
+class Partitions(list[Any]):
+    all_open = True
+
+
+def broker_of(logs: list[Looked], clock: Clock) -> SimpleNamespace:
+    partitions = Partitions(SimpleNamespace(log=log, driver=log) for log in logs)
+    return SimpleNamespace(config=BrokerConfig(), services=clock, partitions=partitions, image=object())
 
 
 def keep_house(logs: list[Looked]) -> tuple[Clock, list[Looked]]:
     """A clock with a broker's chores on it, and the logs that they have synced so far."""
-    clock, synced = Clock(), cast(list[Looked], [])
-    partitions = [SimpleNamespace(log=log, driver=log) for log in logs]
-    broker = SimpleNamespace(config=BrokerConfig(), services=clock, partitions=partitions)
+    clock = Clock()
+    return clock, start_chores(broker_of(logs, clock))
+
+
+def start_chores(broker: SimpleNamespace) -> list[Looked]:
+    synced = cast(list[Looked], [])
     directory = SimpleNamespace(path="data", take_doomed=lambda now_ms: [])
     syncer = SimpleNamespace(want=synced.append)
     Housekeeping(
         cast(Broker, broker), cast(DataDirectory, directory), cast(Syncer, syncer), SimulatedDisk()
     ).start()
-    return clock, synced
+    return synced
+
+
+MANY = 10 * LOOKS_PER_MS * NAMES_INTERVAL_MS
+
+
+def test_looks_at_thousands_of_quiet_logs_are_spread() -> None:
+    quiet = Looked(timed=False)
+    clock, _ = keep_house([quiet] * MANY)
+    clock.run(60 * NAMES_INTERVAL_MS)
+    assert 5 * MANY <= quiet.looks <= 7 * MANY  # and not sixty times
+
+
+def test_with_thousands_of_logs_new_settings_are_noticed_at_once() -> None:
+    quiet, changed = Looked(timed=False), Looked(timed=False)
+    clock = Clock()
+    broker = broker_of([quiet] * MANY + [changed], clock)
+    synced = start_chores(broker)
+    clock.run(2 * NAMES_INTERVAL_MS)
+    changed.is_flushed_by_time = changed.due = True
+    broker.image = object()
+    clock.run(NAMES_INTERVAL_MS + 1)
+    assert synced == [changed]
+
+
+def test_with_thousands_of_logs_those_that_are_opened_late_are_looked_at_soon() -> None:
+    quiet, late = Looked(timed=False), Looked(timed=False, due=True)
+    clock = Clock()
+    broker = broker_of([quiet] * MANY, clock)
+    synced = start_chores(broker)
+    broker.partitions.all_open = False
+    clock.run(2 * NAMES_INTERVAL_MS)
+    broker.partitions.append(SimpleNamespace(log=late, driver=late))
+    broker.partitions.all_open = True
+    clock.run(NAMES_INTERVAL_MS + 1)
+    assert synced == [late]
 
 
 def test_a_log_with_a_flush_interval_is_looked_at_often_and_the_others_now_and_then() -> None:

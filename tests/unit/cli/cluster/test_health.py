@@ -2,20 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from tidelog.cli.cluster.admin import Broker, Cluster, Partition
 from tidelog.cli.cluster.commands import health_line
-from tidelog.cli.cluster.health import (
-    DEGRADED,
-    HEALTHY,
-    UNAVAILABLE,
-    Controllers,
-    Survey,
-    as_json,
-    causes,
-    without_controllers,
-)
+from tidelog.cli.cluster.controllers import Controllers
+from tidelog.cli.cluster.health import DEGRADED, HEALTHY, UNAVAILABLE, Survey, as_json, causes
 from tidelog.cli.reach import Address
 
 ADDRESSES = {number: Address("127.0.0.1", 9091 + number) for number in (1, 2, 3)}
@@ -46,7 +36,13 @@ def test_one_broker_down() -> None:
 
 def test_two_of_three_down() -> None:
     gone = Controllers(ADDRESSES, frozenset({1, 2}), decide=False)
-    found = survey(down=frozenset({1, 2}), controllers=gone, offline=[LED, INTERNAL], modes={"orders": "isr"})
+    found = survey(
+        down=frozenset({1, 2}),
+        controllers=gone,
+        offline=[LED, INTERNAL],
+        modes={"orders": "isr"},
+        readable=frozenset({LED.name}),
+    )
     assert found.level == UNAVAILABLE
     said = causes(found)
     assert said[0].startswith("Controllers 1 and 2 of 1, 2 and 3 do not answer, so no majority decides.")
@@ -72,12 +68,6 @@ def test_a_frozen_broker() -> None:
     )
 
 
-def test_as_many_controllers_as_are_missing() -> None:
-    voters = {number: Address("127.0.0.1", 9091 + number) for number in range(1, 6)}
-    gone = Controllers(voters, frozenset({1, 2, 3, 4}), decide=False)
-    assert "Start 2 of them:" in without_controllers(gone)
-
-
 def test_the_last_in_sync_replica_is_gone() -> None:
     alone = LED._replace(in_sync=[1])
     found = survey(down=frozenset({1}), offline=[alone], modes={"orders": "isr"})
@@ -85,7 +75,12 @@ def test_the_last_in_sync_replica_is_gone() -> None:
 
 
 def test_a_primary_is_waited_for() -> None:
-    found = survey(down=frozenset({1}), offline=[LED], modes={"orders": "primary-backup"})
+    found = survey(
+        down=frozenset({1}),
+        offline=[LED],
+        modes={"orders": "primary-backup"},
+        readable=frozenset({LED.name}),
+    )
     assert causes(found)[-1] == "orders-0 waits for its primary, broker 1: no writes; it can be read."
 
 
@@ -95,19 +90,21 @@ def test_a_disk_that_takes_no_writes() -> None:
     assert causes(found)[0].startswith("Broker 3 cannot write to its disk: it is full or failing.")
 
 
+def test_all_disks_are_full() -> None:
+    """The controllers are up, and none is active; leaders that have no session serve no readers."""
+    stuck = ALL_THERE._replace(decide=False, unwritable=frozenset({1, 2, 3}))
+    found = survey(unwritable=frozenset({1, 2, 3}), controllers=stuck, offline=[LED], modes={"orders": "isr"})
+    assert found.level == UNAVAILABLE
+    said = causes(found)
+    assert said[0].startswith("None of the controllers 1, 2 and 3 is active, though enough are up, because")
+    assert said[1].startswith("Brokers 1, 2 and 3 cannot write to their disks: they are full or failing.")
+    assert said[2] == "orders-0 has no leader: no writes; it cannot be read now."
+
+
 def test_too_few_replicas_for_acks_all() -> None:
     found = survey(under_replicated=[LED], below_minimum=[LED])
     assert found.level == UNAVAILABLE
     assert causes(found) == ["Writes with acks=all are refused by orders-0: too few replicas are in sync."]
-
-
-def test_the_next_command_names_a_file_that_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / ".tidelog" / "broker-1" / "broker.toml"
-    path.parent.mkdir(parents=True)
-    path.touch()
-    said = without_controllers(Controllers(ADDRESSES, frozenset({1, 2}), decide=False))
-    assert said.endswith("Start one of them: `tidelog broker --config .tidelog/broker-1/broker.toml`.")
 
 
 def test_for_scripts() -> None:
