@@ -45,7 +45,13 @@ from tidelog.spark.pipelines.tables.staging import (
     read_parquet,
     write_parquet,
 )
-from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables, incomplete, removed_before_the_commit
+from tidelog.spark.pipelines.tables.two_tables import (
+    Mark,
+    TwoTables,
+    incomplete,
+    removed_before_the_commit,
+    without_metadata,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,6 +147,12 @@ class DeltaCommits:
             for one in found
         ]
 
+    def discard(self, attempt: int) -> None:
+        files, name = self._files(), attempt_name(attempt)
+        for one in _parquet(files, ""):
+            if f"/{name}" in f"/{one.path}":
+                files.delete_file(one.path)
+
     def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
         actions: list[AddAction | RemoveAction] = [self.addition(one) for one in files]
 
@@ -192,6 +204,8 @@ class DeltaCommits:
         if found is not None and self.totals()[0]:
             check_values([one.name for one in found.schema().fields], schema.names, self.path)
         if found is None:
+            if self._has_files() and self.load() is None:  # still: not made by another run
+                raise without_metadata(self.path, "_delta_log")
             try:
                 Delta.create(
                     _for_delta(self.path),
@@ -219,6 +233,12 @@ class DeltaCommits:
                 f"There is no Delta table {self.path}: name an existing archive, or run the archive first."
             )
         return found
+
+    def _has_files(self) -> bool:
+        try:
+            return bool(_parquet(self._files(), ""))
+        except TableNotFoundError:  # No directory either.
+            return False
 
     def _files(self) -> pafs.FileSystem:
         """Rooted at the table."""

@@ -173,6 +173,11 @@ class IcebergCommits:
             for one in files
         ]
 
+    def discard(self, attempt: int) -> None:
+        table = self._existing()
+        filesystem, root = arrow_files(table, directory_of(table, attempt))
+        filesystem.delete_dir(root)
+
     def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
         paths = [one.path for one in files]
 
