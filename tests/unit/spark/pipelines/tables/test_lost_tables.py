@@ -75,14 +75,16 @@ def test_a_step_that_fails_before_its_commit_leaves_no_files(
     add(opened(), 0, 4, records(0, 2, 3), undecodable(1))
     before = sorted(tmp_path.rglob("*.parquet"))
     table = opened()
-    write, arrived = table._records.write_files, []
+    one: Any = table._records
+    write = one.write_files
+    arrived: list[Path] = []
 
     def full(rows: Any, *more: Any) -> None:
         write(rows, *more)
         arrived.extend(set(tmp_path.rglob("*.parquet")) - {*before})
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(table._records, "write_files", full)
+    monkeypatch.setattr(one, "write_files", full)
     with pytest.raises(OSError, match="No space left"):
         add(table, 4, 9, broken=undecodable(6))
     assert len(arrived) == 2 and sorted(tmp_path.rglob("*.parquet")) == before
