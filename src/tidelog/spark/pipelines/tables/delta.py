@@ -100,6 +100,7 @@ class DeltaCommits:
         self.path = path
         self._spark = spark
         self._storage = dict(storage)  # deltalake's storage_options
+        self._known: tuple[tuple[str, int], Mark] | None = None  # See mark_of().
 
     def load(self) -> Delta | None:
         try:
@@ -114,7 +115,17 @@ class DeltaCommits:
 
     def mark(self) -> Mark:
         found = self.load()
-        return read_mark(found) if found else Mark()
+        return self.mark_of(found) if found else Mark()
+
+    def mark_of(self, table: Delta) -> Mark:
+        """Read once for each version: each transaction action is looked for in the whole log, some
+        milliseconds for every partition of a topic.
+        """
+        version = str(table.metadata().id), table.version()
+        known = self._known
+        if known is None or known[0] != version:
+            known = self._known = version, read_mark(table)
+        return known[1]
 
     # -- adding ----------------------------------------------------------------------------
 
@@ -157,7 +168,7 @@ class DeltaCommits:
         actions: list[AddAction | RemoveAction] = [self.addition(one) for one in files]
 
         def change(table: Delta) -> None:
-            found = read_mark(table)
+            found = self.mark_of(table)
             if found != expected:
                 raise PositionMoved(f"{self.path} has another position: another run added records.")
             # Two commits with the attempt conflict, so this one cannot be added on top of another run's.
@@ -278,7 +289,7 @@ class DeltaCommits:
 
     def read(self, attempt: int = 0) -> "DataFrame":
         table = self._existing()
-        lacks = attempt and read_mark(table).attempt != attempt
+        lacks = attempt and self.mark_of(table).attempt != attempt
         if self.needs_jar(table):
             if lacks:
                 raise incomplete(self.path)
