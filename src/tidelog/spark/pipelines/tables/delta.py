@@ -287,7 +287,7 @@ class DeltaCommits:
         table.vacuum(dry_run=False, **chosen)
         return [one.size for one in infos if one.type == pafs.FileType.File]
 
-    def read(self, attempt: int = 0) -> "DataFrame":
+    def read(self, attempt: int = 0, *, left: bool = False) -> "DataFrame":
         table = self._existing()
         lacks = attempt and self.mark_of(table).attempt != attempt
         if self.needs_jar(table):
@@ -295,7 +295,11 @@ class DeltaCommits:
                 raise incomplete(self.path)
             return self._read_with_jar()
         more = [one.path for one in self.written(attempt)] if lacks else []
-        return self.read_files(table, pa.table(table.get_add_actions())["path"].to_pylist() + more)
+        paths = pa.table(table.get_add_actions())["path"].to_pylist()
+        if left:
+            infos = self._files().get_file_info(paths)
+            paths = [one.path for one in infos if one.type == pafs.FileType.File]
+        return self.read_files(table, paths + more)
 
     def read_files(self, table: Delta, paths: list[str], *, parts: int | None = None) -> "DataFrame":
         """``parts``: the number of Spark's tasks."""

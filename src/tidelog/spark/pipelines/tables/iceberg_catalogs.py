@@ -18,7 +18,12 @@ from urllib.parse import unquote, urlparse
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationError,
+)
 from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.serializers import FromInputFile, ToOutputFile
@@ -194,7 +199,13 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
         if version == 0:
             raise NoSuchTableError(f"There is no table in {directory}")
         location = _uri(_metadata_file(directory, version))
-        metadata = FromInputFile.table_metadata(load_file_io({}, location).new_input(location))
+        try:
+            metadata = FromInputFile.table_metadata(load_file_io({}, location).new_input(location))
+        except (ValueError, ValidationError) as damage:
+            raise TableError(
+                f"{_metadata_file(directory, version)} is damaged: restore it from a copy, or archive to a "
+                "new target."
+            ) from damage
         _check_location(directory, metadata.location)
         return Table(
             identifier=self.identifier_to_tuple(identifier),

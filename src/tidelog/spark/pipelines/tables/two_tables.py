@@ -75,8 +75,10 @@ class Commits(Protocol):
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted: ...
 
-    def read(self, attempt: int = 0) -> "DataFrame":
-        """Also the files of this attempt, if they are written and not committed."""
+    def read(self, attempt: int = 0, *, left: bool = False) -> "DataFrame":
+        """Also the files of this attempt, if they are written and not committed. ``left``: without files
+        that were deleted.
+        """
 
     def totals(self) -> tuple[int, int, int]:
         """Rows, files, bytes."""
@@ -180,16 +182,16 @@ class TwoTables:
             self._undecodable.expire(older_than_ms=older_than_ms, say=say),
         )
 
-    def read(self) -> "DataFrame":
-        return self._records.read()
+    def read(self, *, left: bool = False) -> "DataFrame":
+        return self._records.read(left=left)
 
-    def read_undecodable(self) -> "DataFrame | None":
+    def read_undecodable(self, *, left: bool = False) -> "DataFrame | None":
         """With those of a step whose second commit is missing: its records are read, too."""
         mark = self._records.mark()
         if self._lacks(mark):
             self._written_apart(mark)
-            return self._undecodable.read(mark.attempt)
-        return self._undecodable.read() if self._undecodable.totals()[0] else None
+            return self._undecodable.read(mark.attempt, left=left)
+        return self._undecodable.read(left=left) if self._undecodable.totals()[0] else None
 
     def totals(self) -> Totals:
         """Of what :meth:`read` and :meth:`read_undecodable` find."""

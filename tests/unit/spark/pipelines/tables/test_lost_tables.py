@@ -130,3 +130,42 @@ def set_back_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: now() - 3600)
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() - 3600 * 10**9)
     monkeypatch.setattr("pyiceberg.table.update.datetime", Late)
+
+
+def test_what_is_left_of_a_table_whose_files_were_deleted_can_be_read(opened: Open, tmp_path: Path) -> None:
+    """For verification, which compares it with what the metadata counts."""
+    add(opened(), 0, 3, records(0, 1), undecodable(2))
+    first = {*tmp_path.rglob("*.parquet")}
+    add(opened(), 3, 6, records(3, 4), undecodable(5))
+    for file in first:
+        file.unlink()
+    table: Any = opened()
+    with pytest.raises(FileNotFoundError):
+        table.read()
+    assert table.read(left=True)["offset"].to_pylist() == [3, 4]
+    assert table.read_undecodable(left=True)["offset"].to_pylist() == [5]
+    assert (table.totals().records, table.totals().undecodable) == (4, 2)
+
+
+def test_damaged_metadata_of_iceberg_is_told_for_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not as a step whose files were removed, which is to be run again."""
+    opened = opener("iceberg", tmp_path, monkeypatch)
+    add(opened(), 0, 3)
+    metadata = tmp_path / "archive" / "records" / "metadata"
+    (manifests,) = metadata.glob("snap-*.avro")
+    kept = manifests.read_bytes()
+    manifests.unlink()
+    with pytest.raises(TableError, match=r"lacks a file of its metadata: restore it .*snap-"):
+        add(opened(), 3, 5)
+    manifests.write_bytes(kept)
+    newest = max(metadata.glob("v*.metadata.json"), key=lambda file: int(file.name[1:].partition(".")[0]))
+    whole = newest.read_bytes()
+    for damage in (whole[: len(whole) // 2], b"", b"{}"):
+        newest.write_bytes(damage)
+        with pytest.raises(TableError, match=f"{newest.name} is damaged: restore it from a copy"):
+            add(opened(), 3, 5)
+    newest.write_bytes(whole)
+    add(opened(), 3, 5)
+    assert offsets(opened()) == Counter(range(5))
