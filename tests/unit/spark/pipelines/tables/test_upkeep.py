@@ -142,9 +142,12 @@ def test_deltas_log_is_searched_for_a_position_once_for_each_version(
     table.append(Rows(records(0, 1), undecodable(2)), Step(0, Position(), first))
     searched: list[str] = []
     inner = Delta.transaction_version
-    monkeypatch.setattr(
-        Delta, "transaction_version", lambda self, name: searched.append(name) or inner(self, name)
-    )
+
+    def search(table: Delta, name: str) -> int | None:
+        searched.append(name)
+        return inner(table, name)
+
+    monkeypatch.setattr(Delta, "transaction_version", search)
     second = Position({**first.spans, PLACES[0]: Span(0, 6)})
     table.append(Rows(records(3, 4), undecodable(5)), Step(1, first, second))
     assert table.position() == second
