@@ -7,6 +7,7 @@ the conditions of commits are Delta's.
 
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -136,13 +137,26 @@ class DeltaCommits:
     def write_rows(self, rows: "DataFrame", attempt: int) -> list[Written]:
         name = attempt_name(attempt)
         self.write_files(rows, f"{_for_spark(self.path)}/{STAGING}/{name}")
-        files, root = self._files(), f"{STAGING}/{name}"
+        files, root = self.files(), f"{STAGING}/{name}"
         for number, source in enumerate(_parquet(files, root)):
             directory = source.path.removeprefix(f"{root}/").rpartition("/")[0]
             if not is_output(f"{directory}/{name}.parquet"):
                 continue
             files.move(source.path, f"{directory}/{name}-{number:05}.parquet")
+        self.remove_staged(name)
         return self.written(attempt)
+
+    def remove_staged(self, name: str) -> None:
+        """With the checksums that Hadoop writes beside files, and, on a disk, the directories."""
+        self.files().delete_dir(f"{STAGING}/{name}")
+        if (home := self.local_home) is not None:
+            shutil.rmtree(home / STAGING / name, ignore_errors=True)
+
+    @property
+    def local_home(self) -> Path | None:
+        """The table's directory, if it is on a disk."""
+        place = _for_delta(self.path)
+        return Path(place) if place.startswith("/") else None
 
     def schema_of(self, rows: "DataFrame") -> pa.Schema:
         return arrow_schema(rows)
@@ -151,7 +165,7 @@ class DeltaCommits:
         write_parquet(rows, directory, PARTITION_COLUMNS)
 
     def written(self, attempt: int) -> list[Written]:
-        files, name = self._files(), f"/{attempt_name(attempt)}-"
+        files, name = self.files(), f"/{attempt_name(attempt)}-"
         found = [one for one in _parquet(files, "") if name in one.path]
         return [
             Written(one.path, pq.read_metadata(one.path, filesystem=files).num_rows, one.size)
@@ -159,9 +173,10 @@ class DeltaCommits:
         ]
 
     def discard(self, attempt: int) -> None:
-        files, name = self._files(), attempt_name(attempt)
+        files, name = self.files(), attempt_name(attempt)
+        self.remove_staged(name)
         for one in _parquet(files, ""):
-            if f"/{name}" in f"/{one.path}":
+            if f"/{name}-" in one.path:
                 files.delete_file(one.path)
 
     def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
@@ -197,7 +212,7 @@ class DeltaCommits:
 
     def addition(self, file: Written, *, data_change: bool = True) -> AddAction:
         try:
-            metadata = pq.read_metadata(file.path, filesystem=self._files())
+            metadata = pq.read_metadata(file.path, filesystem=self.files())
         except FileNotFoundError as gone:
             raise removed_before_the_commit(self.path) from gone
         return AddAction(
@@ -247,11 +262,11 @@ class DeltaCommits:
 
     def _has_files(self) -> bool:
         try:
-            return bool(_parquet(self._files(), ""))
+            return bool(_parquet(self.files(), ""))
         except TableNotFoundError:  # No directory either.
             return False
 
-    def _files(self) -> pafs.FileSystem:
+    def files(self) -> pafs.FileSystem:
         """Rooted at the table."""
         return pafs.PyFileSystem(DeltaStorageHandler(_for_delta(self.path), self._storage))
 
@@ -263,6 +278,8 @@ class DeltaCommits:
         return compact(self, target_bytes, say, files_min)
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
+        from tidelog.spark.pipelines.tables.delta_upkeep import remove_abandoned
+
         table = self.load()
         if table is None:
             return Compacted()
@@ -270,6 +287,7 @@ class DeltaCommits:
         removed = self._vacuum(table, older_than_ms, full=False)
         say("removing files of killed runs")
         removed += self._vacuum(self._existing(), max(older_than_ms, UNCOMMITTED_MS), full=True)
+        removed += remove_abandoned(self, max(older_than_ms, UNCOMMITTED_MS))
         table = self._existing()
         table.create_checkpoint()
         table.cleanup_metadata()
@@ -282,7 +300,7 @@ class DeltaCommits:
             "enforce_retention_duration": False,
             "full": full,
         }
-        files = self._files()
+        files = self.files()
         infos = [files.get_file_info(name) for name in table.vacuum(dry_run=True, **chosen)]
         table.vacuum(dry_run=False, **chosen)
         return [one.size for one in infos if one.type == pafs.FileType.File]
@@ -297,7 +315,7 @@ class DeltaCommits:
         more = [one.path for one in self.written(attempt)] if lacks else []
         paths = pa.table(table.get_add_actions())["path"].to_pylist()
         if left:
-            infos = self._files().get_file_info(paths)
+            infos = self.files().get_file_info(paths)
             paths = [one.path for one in infos if one.type == pafs.FileType.File]
         return self.read_files(table, paths + more)
 

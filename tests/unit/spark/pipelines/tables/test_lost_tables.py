@@ -4,6 +4,7 @@ and a step that fails leaves no files.
 
 import datetime
 import errno
+import os
 import shutil
 import time
 from collections import Counter
@@ -18,7 +19,9 @@ pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
 
 from tidelog.spark.pipelines.tables import Position, PositionMoved, Rows, Step, TableError
+from tidelog.spark.pipelines.tables.delta import DeltaCommits
 from tidelog.spark.pipelines.tables.iceberg import IcebergCommits
+from tidelog.spark.pipelines.tables.staging import attempt_name, new_attempt
 from unit.spark.pipelines.tables.arrow_tables import Open, add, at, offsets, opener, records, undecodable
 
 pytestmark = pytest.mark.slow  # Each test writes real tables in three formats.
@@ -169,3 +172,36 @@ def test_damaged_metadata_of_iceberg_is_told_for_what_it_is(
     newest.write_bytes(whole)
     add(opened(), 3, 5)
     assert offsets(opened()) == Counter(range(5))
+
+
+def test_steps_and_killed_runs_leave_no_directories(opened: Open, tmp_path: Path) -> None:
+    """A run every five minutes would make a hundred thousand of them a year, and each listing of the table
+    would take longer.
+    """
+
+    def entries() -> list[str]:
+        """Of steps: the names of directories that tables keep do not change."""
+        found = (path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_dir())
+        return sorted(path for path in found if "step-" in path)
+
+    table: Any = opened()
+    for start in range(0, 9, 3):
+        add(table, start, start + 3, records(start, start + 1), undecodable(start + 2))
+    is_delta = isinstance(table._records, DeltaCommits)
+    assert not is_delta or not entries()
+    # Of a run that was killed while Spark wrote, with a checksum beside its file.
+    one, killed = table._undecodable, attempt_name(new_attempt())
+    home = Path(one.path.removeprefix("file://")) / ("_staging" if is_delta else "data") / killed / "topic=7"
+    home.mkdir(parents=True)
+    for name in ("part-0.parquet", ".part-0.parquet.crc"):
+        (home / name).write_bytes(b"x")
+    table.compact(target_bytes=1 << 20, say=lambda text: None)
+    opened().expire(older_than_ms=0, say=lambda text: None)
+    assert (home / ".part-0.parquet.crc").exists(), "a step may be running"
+    for path in [*tmp_path.rglob("*"), tmp_path]:
+        os.utime(path, (0, 0))
+    opened().expire(older_than_ms=0, say=lambda text: None)
+    used = {path for path in entries() if any(Path(tmp_path, path).rglob("*.parquet"))}
+    assert not home.parent.exists() and used == {*entries()}
+    assert is_delta == (not used)
+    assert offsets(opened()) + offsets(opened(), "undecodable") == Counter(range(9))
