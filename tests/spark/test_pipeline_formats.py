@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
@@ -166,6 +167,12 @@ def test_dead_letters_and_verification_of_each_format(
     told = verify(spark, Verify(target, bootstrap))
     assert told.holds and sum(place.records for place in told.places) == 60
     assert sum(place.behind for place in told.places) == 10
+    # Somebody deletes a file of the table: what is left is compared, and the rest is named.
+    gone = next(Path(target, "records").rglob("*.parquet"))
+    rows = pq.read_metadata(gone).num_rows
+    gone.unlink()
+    told = verify(spark, Verify(target, bootstrap))
+    assert rows > 0 and told.counts == {"missing": rows}
 
 
 def opened_for(spark: "SparkSession", job: Archive) -> TwoTables:

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tidelog.cli.pipeline.run_page import runs_of
 from tidelog.spark.pipelines.tables import Totals
 from tidelog.spark.pipelines.tables.filesystem import LocalFiles
 from tidelog.spark.pipelines.tables.log import Log
@@ -53,7 +54,8 @@ def test_an_archive_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, t
     produce(cluster, "in", range(RECORDS))
     words = ["archive", "in", "--to", target, "--bootstrap", cluster.bootstrap]
     table = Log(LocalFiles(target))
-    log = tmp_path / "archive.log"
+    log, page = tmp_path / "archive.log", tmp_path / "archive.html"
+    words += ["--page", str(page)]
 
     def totals() -> Totals:
         return table.last().totals
@@ -71,6 +73,8 @@ def test_an_archive_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, t
         report = driver.result()
     leader.start()
     assert report["total"] == RECORDS and not report["stopped"]
+    # A killed run cannot add itself.
+    assert [(one["outcome"], one["records"]) for one in runs_of(page)] == [("done", report["records"])]
     keys = Counter(
         ds.dataset(list(map(str, Path(target, "records").rglob("*.parquet"))))
         .to_table(["key"])["key"]

@@ -61,6 +61,15 @@ DeadLetter = Annotated[
     ),
 ]
 
+Page = Annotated[
+    str | None,
+    typer.Option(
+        "--page",
+        metavar="FILE",
+        help="Add this run to a page about the last 500 runs: HTML, one file. With --every, when it ends.",
+    ),
+]
+
 
 def time_ms(text: str | None, option: str) -> int | None:
     """Milliseconds since 1970."""

@@ -11,6 +11,7 @@ from tidelog.cli.pipeline.archiving import (
     BreakLock,
     DeadLetter,
     FromTime,
+    Page,
     RowsPerSecond,
     RowsPerStep,
     ToTime,
@@ -40,6 +41,7 @@ from tidelog.cli.pipeline.run import (
     spark_session,
     stop_on_signals,
 )
+from tidelog.cli.pipeline.run_page import on_page
 from tidelog.cli.pipeline.schedule import schedule
 from tidelog.cli.pipeline.table_options import (
     Catalog,
@@ -110,6 +112,7 @@ def archive(
     allow_loss: AllowLoss = False,
     break_lock: BreakLock = False,
     dead_letter: DeadLetter = None,
+    page: Page = None,
     options: SourceOptions = [],  # noqa: B006 — typer reads the default and never changes it
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     master: Master = None,
@@ -121,7 +124,10 @@ def archive(
 
     Example: tidelog pipeline archive orders --to /data/orders --format json --schema 'id long, amount double'
     """
-    with spark_session("archive", master, remote, conf, bootstrap=bootstrap) as spark:
+    with (
+        on_page(page, target=target, topics=topics) as done,
+        spark_session("archive", master, remote, conf, bootstrap=bootstrap) as spark,
+    ):
         from tidelog.spark.pipelines import Archive, Topics
         from tidelog.spark.pipelines import archive as run
 
@@ -152,6 +158,7 @@ def archive(
         )
         with stop_on_signals() as stop, shown_progress("archive", json) as tell:
             report = run(spark, job, stop=stop, tell=tell)
+        done(asdict(report))
     if json:
         print_json(asdict(report))
         return

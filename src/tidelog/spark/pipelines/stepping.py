@@ -319,6 +319,11 @@ class Stepper:
         except PositionMoved:
             self._note("Small files were not merged, because another run changed the table at the same time.")
             return
+        except (TableError, PySparkException, OSError) as failure:
+            # The records are added, and the next ones will be, too. As when a file of the table was deleted.
+            reason = (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")
+            self._note(f"Small files were not merged ({reason}); `tidelog pipeline verify` tells more.")
+            return
         self.outcome.merged_files += done.removed_files - done.added_files
 
     def _say_progress(self, text: str) -> None:

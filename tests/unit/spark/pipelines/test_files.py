@@ -9,6 +9,8 @@ pytest.importorskip("pyspark")
 
 from tidelog.spark.pipelines import files as stream_files
 from tidelog.spark.pipelines.files import OtherCheckpoint, ParquetFiles
+from tidelog.spark.pipelines.tables import PositionMoved
+from unit.spark.pipelines.tables.interleaving import interleave
 from unit.spark.pipelines.tables.memory_files import Died, MemoryFiles, dying
 
 TABLE, CHECKPOINT = "/data/pages", "/data/state/query"
@@ -136,3 +138,45 @@ def test_notes_of_the_earlier_layout_swallow_nothing(disk: Disk) -> None:
     disk.checkpoint.clear()
     with pytest.raises(OtherCheckpoint):
         disk.check()
+
+
+def test_two_drivers_that_repeat_the_same_micro_batch_add_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark lets only one driver begin a micro-batch, but any number repeat one that was not finished. Each
+    is stopped after any of its operations while the other goes on, and continues later or never.
+    """
+    checkpoint = {"metadata": json.dumps({"id": "first"}).encode()}
+
+    def write(rows: tuple[MemoryFiles, list[int]], partition_by: tuple[str, ...], path: str) -> int:
+        files, numbers = rows
+        files.write(f"{path.removeprefix(TABLE)[1:]}/part-00000-x.c000.parquet", json.dumps(numbers).encode())
+        return len(numbers)
+
+    monkeypatch.setattr(stream_files, "files_at", lambda spark, path: MemoryFiles(checkpoint))
+    monkeypatch.setattr(stream_files, "write_counted", write)
+
+    def add(files: MemoryFiles, numbers: list[int], batch_id: int) -> int:
+        table: Any = ParquetFiles(None, TABLE, CHECKPOINT)  # type: ignore[arg-type]
+        table.__dict__["_files"] = files
+        return int(table.add((files, numbers), batch_id))
+
+    def repeat(files: MemoryFiles) -> int:
+        return add(files, [3, 4], 1)
+
+    start: dict[str, bytes] = {}
+    add(MemoryFiles(start), [1, 2], 0)
+    (alone,) = interleave(dict(start), [repeat], [(0, None)])
+    overtaken = 0
+    for first in range(alone.operations + 1):
+        for second in (*range(0, alone.operations + 1, 2), None):
+            for end in ([], [(0, None), (1, None)], [(1, None), (0, None)]):
+                contents = dict(start)
+                schedule = [(0, first), (1, second), *end]
+                for process in interleave(contents, [repeat, repeat], schedule):
+                    moved = isinstance(process.outcome, PositionMoved)
+                    assert moved or process.outcome in (None, 0, 2), (schedule, process.outcome)
+                    overtaken += moved
+                add(MemoryFiles(contents), [3, 4], 1)
+                names = [name for name in contents if name.endswith(".parquet")]
+                rows = sorted(row for name in names for row in json.loads(contents[name]))
+                assert rows == [1, 2, 3, 4], schedule
+    assert overtaken

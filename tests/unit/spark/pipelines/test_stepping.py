@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from tidelog.client.errors import ClusterUnreachable
 from tidelog.spark.pipelines import running, stepping
@@ -28,6 +28,7 @@ from tidelog.spark.pipelines.tables import (
     Say,
     Span,
     Step,
+    TableError,
     TableLocked,
     Totals,
 )
@@ -84,9 +85,9 @@ class MemoryTable:
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
         return Compacted()
 
-    def read(self) -> Any: ...
+    def read(self, *, left: bool = False) -> Any: ...
 
-    def read_undecodable(self) -> Any: ...
+    def read_undecodable(self, *, left: bool = False) -> Any: ...
 
     def totals(self) -> Totals:
         return Totals(records=len(self.rows))
@@ -275,6 +276,30 @@ def test_a_pace_is_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_small_files_are_merged_at_the_end(run: Run) -> None:
     assert run(compact_bytes=1).merged_files == 4
     assert run.table.compactions == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        TableError("The merged files would have another number of rows."),
+        PySparkException("[FAILED_READ_FILE.FILE_NOT_EXIST] There is no /data/a.parquet.\n\tat java.x"),
+        OSError("No space left on device"),
+    ],
+)
+def test_a_merge_that_fails_does_not_spoil_the_run(
+    run: Run, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    """As after somebody deleted a file of the table. The records of the run are added."""
+
+    def compact(**more: Any) -> Compacted:
+        raise failure
+
+    monkeypatch.setattr(run.table, "compact", compact)
+    outcome = run(compact_bytes=1)
+    assert run.offsets() == list(range(25)) and outcome.lag == {"orders": 0}
+    _, note = outcome.notes
+    reason = str(failure).splitlines()[0].rstrip(".")
+    assert note == f"Small files were not merged ({reason}); `tidelog pipeline verify` tells more."
 
 
 def test_a_second_run_ends(run: Run) -> None:

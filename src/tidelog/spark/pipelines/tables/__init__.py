@@ -179,10 +179,12 @@ class Table(Protocol):
         latter.
         """
 
-    def read(self) -> "DataFrame":
-        """The records, with all fields that any of them has. Never changes anything."""
+    def read(self, *, left: bool = False) -> "DataFrame":
+        """The records, with all fields that any of them has. Never changes anything. ``left``: those that
+        are left, if files of the table were deleted, which otherwise is an error of the query.
+        """
 
-    def read_undecodable(self) -> "DataFrame | None":
+    def read_undecodable(self, *, left: bool = False) -> "DataFrame | None":
         """None if there are none."""
 
     def totals(self) -> Totals: ...

@@ -7,6 +7,7 @@ the conditions of commits are Delta's.
 
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -45,7 +46,13 @@ from tidelog.spark.pipelines.tables.staging import (
     read_parquet,
     write_parquet,
 )
-from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables, incomplete, removed_before_the_commit
+from tidelog.spark.pipelines.tables.two_tables import (
+    Mark,
+    TwoTables,
+    incomplete,
+    removed_before_the_commit,
+    without_metadata,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,6 +101,7 @@ class DeltaCommits:
         self.path = path
         self._spark = spark
         self._storage = dict(storage)  # deltalake's storage_options
+        self._known: tuple[tuple[str, int], Mark] | None = None  # See mark_of().
 
     def load(self) -> Delta | None:
         try:
@@ -108,7 +116,17 @@ class DeltaCommits:
 
     def mark(self) -> Mark:
         found = self.load()
-        return read_mark(found) if found else Mark()
+        return self.mark_of(found) if found else Mark()
+
+    def mark_of(self, table: Delta) -> Mark:
+        """Read once for each version: each transaction action is looked for in the whole log, some
+        milliseconds for every partition of a topic.
+        """
+        version = str(table.metadata().id), table.version()
+        known = self._known
+        if known is None or known[0] != version:
+            known = self._known = version, read_mark(table)
+        return known[1]
 
     # -- adding ----------------------------------------------------------------------------
 
@@ -119,13 +137,26 @@ class DeltaCommits:
     def write_rows(self, rows: "DataFrame", attempt: int) -> list[Written]:
         name = attempt_name(attempt)
         self.write_files(rows, f"{_for_spark(self.path)}/{STAGING}/{name}")
-        files, root = self._files(), f"{STAGING}/{name}"
+        files, root = self.files(), f"{STAGING}/{name}"
         for number, source in enumerate(_parquet(files, root)):
             directory = source.path.removeprefix(f"{root}/").rpartition("/")[0]
             if not is_output(f"{directory}/{name}.parquet"):
                 continue
             files.move(source.path, f"{directory}/{name}-{number:05}.parquet")
+        self.remove_staged(name)
         return self.written(attempt)
+
+    def remove_staged(self, name: str) -> None:
+        """With the checksums that Hadoop writes beside files, and, on a disk, the directories."""
+        self.files().delete_dir(f"{STAGING}/{name}")
+        if (home := self.local_home) is not None:
+            shutil.rmtree(home / STAGING / name, ignore_errors=True)
+
+    @property
+    def local_home(self) -> Path | None:
+        """The table's directory, if it is on a disk."""
+        place = _for_delta(self.path)
+        return Path(place) if place.startswith("/") else None
 
     def schema_of(self, rows: "DataFrame") -> pa.Schema:
         return arrow_schema(rows)
@@ -134,18 +165,25 @@ class DeltaCommits:
         write_parquet(rows, directory, PARTITION_COLUMNS)
 
     def written(self, attempt: int) -> list[Written]:
-        files, name = self._files(), f"/{attempt_name(attempt)}-"
+        files, name = self.files(), f"/{attempt_name(attempt)}-"
         found = [one for one in _parquet(files, "") if name in one.path]
         return [
             Written(one.path, pq.read_metadata(one.path, filesystem=files).num_rows, one.size)
             for one in found
         ]
 
+    def discard(self, attempt: int) -> None:
+        files, name = self.files(), attempt_name(attempt)
+        self.remove_staged(name)
+        for one in _parquet(files, ""):
+            if f"/{name}-" in one.path:
+                files.delete_file(one.path)
+
     def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
         actions: list[AddAction | RemoveAction] = [self.addition(one) for one in files]
 
         def change(table: Delta) -> None:
-            found = read_mark(table)
+            found = self.mark_of(table)
             if found != expected:
                 raise PositionMoved(f"{self.path} has another position: another run added records.")
             # Two commits with the attempt conflict, so this one cannot be added on top of another run's.
@@ -174,7 +212,7 @@ class DeltaCommits:
 
     def addition(self, file: Written, *, data_change: bool = True) -> AddAction:
         try:
-            metadata = pq.read_metadata(file.path, filesystem=self._files())
+            metadata = pq.read_metadata(file.path, filesystem=self.files())
         except FileNotFoundError as gone:
             raise removed_before_the_commit(self.path) from gone
         return AddAction(
@@ -192,6 +230,8 @@ class DeltaCommits:
         if found is not None and self.totals()[0]:
             check_values([one.name for one in found.schema().fields], schema.names, self.path)
         if found is None:
+            if self._has_files() and self.load() is None:  # still: not made by another run
+                raise without_metadata(self.path, "_delta_log")
             try:
                 Delta.create(
                     _for_delta(self.path),
@@ -220,7 +260,13 @@ class DeltaCommits:
             )
         return found
 
-    def _files(self) -> pafs.FileSystem:
+    def _has_files(self) -> bool:
+        try:
+            return bool(_parquet(self.files(), ""))
+        except TableNotFoundError:  # No directory either.
+            return False
+
+    def files(self) -> pafs.FileSystem:
         """Rooted at the table."""
         return pafs.PyFileSystem(DeltaStorageHandler(_for_delta(self.path), self._storage))
 
@@ -232,6 +278,8 @@ class DeltaCommits:
         return compact(self, target_bytes, say, files_min)
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted:
+        from tidelog.spark.pipelines.tables.delta_upkeep import remove_abandoned
+
         table = self.load()
         if table is None:
             return Compacted()
@@ -239,6 +287,7 @@ class DeltaCommits:
         removed = self._vacuum(table, older_than_ms, full=False)
         say("removing files of killed runs")
         removed += self._vacuum(self._existing(), max(older_than_ms, UNCOMMITTED_MS), full=True)
+        removed += remove_abandoned(self, max(older_than_ms, UNCOMMITTED_MS))
         table = self._existing()
         table.create_checkpoint()
         table.cleanup_metadata()
@@ -251,20 +300,24 @@ class DeltaCommits:
             "enforce_retention_duration": False,
             "full": full,
         }
-        files = self._files()
+        files = self.files()
         infos = [files.get_file_info(name) for name in table.vacuum(dry_run=True, **chosen)]
         table.vacuum(dry_run=False, **chosen)
         return [one.size for one in infos if one.type == pafs.FileType.File]
 
-    def read(self, attempt: int = 0) -> "DataFrame":
+    def read(self, attempt: int = 0, *, left: bool = False) -> "DataFrame":
         table = self._existing()
-        lacks = attempt and read_mark(table).attempt != attempt
+        lacks = attempt and self.mark_of(table).attempt != attempt
         if self.needs_jar(table):
             if lacks:
                 raise incomplete(self.path)
             return self._read_with_jar()
         more = [one.path for one in self.written(attempt)] if lacks else []
-        return self.read_files(table, pa.table(table.get_add_actions())["path"].to_pylist() + more)
+        paths = pa.table(table.get_add_actions())["path"].to_pylist()
+        if left:
+            infos = self.files().get_file_info(paths)
+            paths = [one.path for one in infos if one.type == pafs.FileType.File]
+        return self.read_files(table, paths + more)
 
     def read_files(self, table: Delta, paths: list[str], *, parts: int | None = None) -> "DataFrame":
         """``parts``: the number of Spark's tasks."""

@@ -7,9 +7,11 @@ files were seen.
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 from deltalake import CommitProperties
 from deltalake import DeltaTable as Delta
 from deltalake.transaction import AddAction, RemoveAction
@@ -95,6 +97,28 @@ def _merge(one: "DeltaCommits", group: CountedFiles, target_bytes: int) -> Compa
     except _Overtaken:
         return Compacted()  # expiry removes our files
     return Compacted(len(old), len(written), group.size, sum(file.bytes for file in written))
+
+
+def remove_abandoned(one: "DeltaCommits", older_than_ms: int) -> list[int]:
+    """What killed runs staged, which Delta's own clean-up leaves alone. Returns the sizes of the files."""
+    from tidelog.spark.pipelines.tables.delta import STAGING
+
+    cutoff_s = time.time() - older_than_ms / 1000
+    attempts: dict[str, list[pafs.FileInfo]] = {}
+    for info in one.files().get_file_info(pafs.FileSelector(STAGING, recursive=True, allow_not_found=True)):
+        found = attempts.setdefault(info.path.split("/")[1], [])
+        if info.type == pafs.FileType.File:
+            found.append(info)
+    removed = []
+    for name, files in attempts.items():
+        changed_s = [file.mtime.timestamp() for file in files]
+        if one.local_home is not None:
+            with suppress(FileNotFoundError):  # The run has ended meanwhile.
+                changed_s.append((one.local_home / STAGING / name).stat().st_mtime)
+        if changed_s and max(changed_s) < cutoff_s:
+            one.remove_staged(name)
+            removed += [file.size for file in files]
+    return removed
 
 
 def _removal(file: FileInfo, now_ms: int) -> RemoveAction:

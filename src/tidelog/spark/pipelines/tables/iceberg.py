@@ -173,6 +173,11 @@ class IcebergCommits:
             for one in files
         ]
 
+    def discard(self, attempt: int) -> None:
+        table = self._existing()
+        filesystem, root = arrow_files(table, directory_of(table, attempt))
+        filesystem.delete_dir(root)
+
     def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
         paths = [one.path for one in files]
 
@@ -187,7 +192,12 @@ class IcebergCommits:
                 try:
                     transaction.add_files(paths, short, check_duplicate_files=False)
                 except FileNotFoundError as gone:
-                    raise removed_before_the_commit(self.path) from gone
+                    if len(_left(table, paths)) < len(paths):
+                        raise removed_before_the_commit(self.path) from gone
+                    raise TableError(
+                        f"{self.path} lacks a file of its metadata: restore it from a copy, or archive to a "
+                        f"new target ({_reason(gone)})."
+                    ) from gone
 
         self.change(change)
 
@@ -279,7 +289,7 @@ class IcebergCommits:
 
         return expire(self, older_than_ms, say) if self.load() else Compacted()
 
-    def read(self, attempt: int = 0) -> "DataFrame":
+    def read(self, attempt: int = 0, *, left: bool = False) -> "DataFrame":
         table = self._existing()
         tasks = list(table.scan().plan_files())
         lacks = attempt and read_mark(table.metadata).attempt != attempt
@@ -288,7 +298,8 @@ class IcebergCommits:
                 raise incomplete(self.path)
             return self._read_with_jar(table)
         more = [one.path for one in self.written(attempt)] if lacks else []
-        return self.read_files(table, [one.file.file_path for one in tasks] + more)
+        paths = [one.file.file_path for one in tasks]
+        return self.read_files(table, (_left(table, paths) if left else paths) + more)
 
     def read_files(self, table: IcebergTable, paths: list[str], *, parts: int | None = None) -> "DataFrame":
         """``parts``: the number of Spark's tasks."""
@@ -374,6 +385,13 @@ def arrow_files(table: IcebergTable, location: str) -> tuple[pafs.FileSystem, st
     scheme, netloc, path = PyArrowFileIO.parse_location(location)
     io = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
     return io.fs_by_scheme(scheme, netloc), path
+
+
+def _left(table: IcebergTable, paths: list[str]) -> list[str]:
+    """Without those that were deleted."""
+    filesystem, _ = arrow_files(table, table.location())
+    infos = filesystem.get_file_info([PyArrowFileIO.parse_location(one)[2] for one in paths])
+    return [path for path, one in zip(paths, infos, strict=True) if one.type == pafs.FileType.File]
 
 
 def directory_of(table: IcebergTable, attempt: int) -> str:

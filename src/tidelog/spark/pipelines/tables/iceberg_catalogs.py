@@ -18,16 +18,22 @@ from urllib.parse import unquote, urlparse
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationError,
+)
 from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
-from pyiceberg.table.update import AssertRefSnapshotId, TableRequirement, TableUpdate
+from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, TableRequirement, TableUpdate
 
 from tidelog.spark.pipelines.tables import TableError
+from tidelog.spark.pipelines.tables.two_tables import without_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +60,7 @@ def open_catalog(target: str, options: Mapping[str, str]) -> tuple[Catalog, Iden
         raise TableError(
             f"The option {min(properties)} is one of an Iceberg catalog: name the catalog with --catalog."
         )
-    return DirectoryCatalog(local_directory(target)), ()
+    return _keep_order(DirectoryCatalog(local_directory(target))), ()
 
 
 def local_directory(target: str) -> Path:
@@ -76,7 +82,7 @@ def local_directory(target: str) -> Path:
 
 def _named_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     try:
-        return load_catalog(name, **properties)
+        return _keep_order(load_catalog(name, **properties))
     except Exception as failure:  # Each kind of catalog has exceptions of its own, and of its libraries.
         raise TableError(
             f"The Iceberg catalog {name} cannot be opened ({_first_line(failure)}): describe it in "
@@ -89,15 +95,20 @@ def _first_line(failure: Exception) -> str:
 
 
 class Guarded:
-    """A catalog that commits only on top of the snapshot that the table was loaded with.
+    """A catalog that commits only on top of the snapshot that the table was loaded with, and in the order of
+    time.
 
     PyIceberg answers a conflict by moving its commit on top of the other one, which would add the same
-    records twice.
+    records twice. And it takes the time of a commit from the clock: Iceberg's Java readers refuse a table
+    whose times go back by more than a minute.
     """
 
-    def __init__(self, catalog: Catalog, snapshot_id: int | None) -> None:
+    def __init__(self, catalog: Catalog, metadata: TableMetadata) -> None:
+        snapshot = metadata.current_snapshot()
+        required = {"ref": "main", "snapshot-id": snapshot.snapshot_id if snapshot else None}
         self._catalog = catalog
-        self._required = AssertRefSnapshotId.model_validate({"ref": "main", "snapshot-id": snapshot_id})
+        self._required = AssertRefSnapshotId.model_validate(required)
+        self._newest_ms = newest_ms(metadata)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalog, name)
@@ -106,8 +117,9 @@ class Guarded:
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
         others = tuple(one for one in requirements if not isinstance(one, AssertRefSnapshotId))
+        in_order = tuple(_not_before(self._newest_ms, one) for one in updates)
         try:
-            return self._catalog.commit_table(table, (*others, self._required), updates)
+            return self._catalog.commit_table(table, (*others, self._required), in_order)
         except CommitFailedException as failure:
             raise Conflict(str(failure)) from failure
 
@@ -115,10 +127,38 @@ class Guarded:
 def load_guarded(catalog: Catalog, identifier: Identifier) -> Table:
     """The table as it is now; its commits fail with :class:`Conflict` once it is not."""
     table = catalog.load_table(identifier)
-    snapshot = table.metadata.current_snapshot()
-    guarded: Any = Guarded(catalog, snapshot.snapshot_id if snapshot else None)
+    guarded: Any = Guarded(catalog, table.metadata)
     table.catalog = guarded
     return table
+
+
+def newest_ms(metadata: TableMetadata) -> int:
+    """The time of the newest change, by a clock that may have been ahead of the present one."""
+    return max([metadata.last_updated_ms, *(one.timestamp_ms for one in metadata.snapshot_log)])
+
+
+def _not_before(least_ms: int, update: TableUpdate) -> TableUpdate:
+    if not isinstance(update, AddSnapshotUpdate) or update.snapshot.timestamp_ms >= least_ms:
+        return update
+    snapshot = update.snapshot.model_copy(update={"timestamp_ms": least_ms})
+    return update.model_copy(update={"snapshot": snapshot})
+
+
+def _keep_order(catalog: Catalog) -> Catalog:
+    """For changes without a snapshot; a REST catalog takes their time from its server's clock."""
+    if isinstance(catalog, MetastoreCatalog):
+        changeable: Any = catalog
+        stage = catalog._update_and_stage_table
+
+        def staged(current: Table | None, *more: Any) -> Table:
+            found = stage(current, *more)
+            if current is not None:
+                least_ms = max(newest_ms(current.metadata), newest_ms(found.metadata))
+                found.metadata = found.metadata.model_copy(update={"last_updated_ms": least_ms})
+            return found
+
+        changeable._update_and_stage_table = staged
+    return catalog
 
 
 class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
@@ -138,6 +178,8 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
         properties: Mapping[str, str] = {},
     ) -> Table:
         directory = self._directory(identifier)
+        if next(directory.rglob("*.parquet"), None) is not None and not self.table_exists(identifier):
+            raise without_metadata(str(directory), "metadata")
         metadata = new_table_metadata(
             location=_uri(directory),
             schema=self._convert_schema_if_needed(schema),
@@ -157,7 +199,13 @@ class DirectoryCatalog(NoopCatalog, MetastoreCatalog):
         if version == 0:
             raise NoSuchTableError(f"There is no table in {directory}")
         location = _uri(_metadata_file(directory, version))
-        metadata = FromInputFile.table_metadata(load_file_io({}, location).new_input(location))
+        try:
+            metadata = FromInputFile.table_metadata(load_file_io({}, location).new_input(location))
+        except (ValueError, ValidationError) as damage:
+            raise TableError(
+                f"{_metadata_file(directory, version)} is damaged: restore it from a copy, or archive to a "
+                "new target."
+            ) from damage
         _check_location(directory, metadata.location)
         return Table(
             identifier=self.identifier_to_tuple(identifier),

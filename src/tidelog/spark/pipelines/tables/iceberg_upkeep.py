@@ -12,6 +12,8 @@ stays, because a running step may be about to commit it.
 import datetime
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.fs as pafs
@@ -152,6 +154,7 @@ def expire(one: "IcebergCommits", older_than_ms: int, say: Say) -> Compacted:
     used = _used(table)
     cutoff_ns = (now_ms - max(older_than_ms, UNCOMMITTED_MS)) * 1_000_000
     removed, size = 0, 0
+    empty = _old_directories(table, cutoff_ns)
     for directory in ("data", "metadata"):
         filesystem, root = arrow_files(table, f"{table.location().rstrip('/')}/{directory}")
         found = filesystem.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
@@ -162,7 +165,22 @@ def expire(one: "IcebergCommits", older_than_ms: int, say: Say) -> Compacted:
                 removed, size = removed + 1, size + file.size
                 if removed % 1000 == 0:
                     say(f"removed {removed} files")
+    for path in empty:
+        with suppress(OSError):  # It is not empty, or another expiry was faster.
+            path.rmdir()
     return Compacted(removed_files=removed, removed_bytes=size)
+
+
+def _old_directories(table: IcebergTable, cutoff_ns: int) -> list[Path]:
+    """On a disk, deepest first: each step makes some, and an object store has none. Before files are removed,
+    because a directory changes with them.
+    """
+    filesystem, root = arrow_files(table, f"{table.location().rstrip('/')}/data")
+    if filesystem.type_name != "local":
+        return []
+    found = (path for path in Path(root).rglob("*") if path.is_dir())
+    old = [path for path in found if path.stat().st_mtime_ns < cutoff_ns]
+    return sorted(old, key=lambda path: len(path.parts), reverse=True)
 
 
 def _used(table: IcebergTable) -> set[str]:

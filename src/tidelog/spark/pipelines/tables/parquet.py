@@ -214,13 +214,13 @@ class ParquetTable:
 
     # -- reading ---------------------------------------------------------------------------
 
-    def read(self) -> "DataFrame":
+    def read(self, *, left: bool = False) -> "DataFrame":
         found = self._read(RECORDS)
         if found is None:
             raise OptionError(f"There is no archive in {self.target}: it has no records.")
         return found
 
-    def read_undecodable(self) -> "DataFrame | None":
+    def read_undecodable(self, *, left: bool = False) -> "DataFrame | None":
         return self._read(UNDECODABLE)
 
     def _read(self, part: str) -> "DataFrame | None":

@@ -10,11 +10,12 @@ there, under the name of the attempt.
 killed before the first commit       the table has the old position; files of the attempt are unused
 killed between the two               the next run adds the undecodable records, then goes on
 two runs at the same time            both commits are conditional on the mark that was read: one run wins
+failed before the first commit       the files of the attempt are removed
 ===================================  =====================================================================
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,6 +63,9 @@ class Commits(Protocol):
     def written(self, attempt: int) -> list[Written]:
         """The files of :meth:`write`, also if another process called it."""
 
+    def discard(self, attempt: int) -> None:
+        """Remove what :meth:`write` made, or had begun to make, and will never be committed."""
+
     def commit(self, files: list[Written], mark: Mark, *, expected: Mark) -> None:
         """Add the files and the mark, or raise :class:`PositionMoved` unless the table has the expected
         one.
@@ -71,8 +75,10 @@ class Commits(Protocol):
 
     def expire(self, *, older_than_ms: int, say: Say) -> Compacted: ...
 
-    def read(self, attempt: int = 0) -> "DataFrame":
-        """Also the files of this attempt, if they are written and not committed."""
+    def read(self, attempt: int = 0, *, left: bool = False) -> "DataFrame":
+        """Also the files of this attempt, if they are written and not committed. ``left``: without files
+        that were deleted.
+        """
 
     def totals(self) -> tuple[int, int, int]:
         """Rows, files, bytes."""
@@ -110,13 +116,21 @@ class TwoTables:
         before = self._records.mark()
         if before.position != step.before:
             raise PositionMoved(f"{self.target} has another position: another run added records.")
+        if before.attempt == 0:
+            self._check_begins()
         self._complete(before)
         attempt = new_attempt()
-        files, apart = self._write(rows, attempt)
-        step.confirm()
-        if apart and len(self._undecodable.written(attempt)) != len(apart):
-            # The commits look at the files that they add; behind the first one, it would be too late.
-            raise removed_before_the_commit(self._undecodable.path)
+        try:
+            files, apart = self._write(rows, attempt)
+            step.confirm()
+            if apart and len(self._undecodable.written(attempt)) != len(apart):
+                # The commits look at the files that they add; behind the first one, it would be too late.
+                raise removed_before_the_commit(self._undecodable.path)
+        except Exception:
+            # A full disk must have room again. Not after the commit has begun: it may count in spite of an
+            # error, when the answer of a catalog was lost.
+            self._discard(attempt)
+            raise
         self._records.commit(files, Mark(step.after, attempt, len(apart)), expected=before)
         self._add_apart(apart, Mark(step.after, attempt))
         return Added(
@@ -125,6 +139,21 @@ class TwoTables:
             files=len(files) + len(apart),
             bytes=sum(one.bytes for one in (*files, *apart)),
         )
+
+    def _check_begins(self) -> None:
+        """Refuse to begin an archive anew beside the undecodable records of the one before, which would all
+        be added again.
+        """
+        if self._undecodable.mark().attempt and not self._records.mark().attempt:
+            raise TableError(
+                f"{self.target} has undecodable records, and its table of records is gone or empty: restore "
+                "that, or remove both tables, or archive to a new target."
+            )
+
+    def _discard(self, attempt: int) -> None:
+        for one in (self._records, self._undecodable):
+            with suppress(Exception):  # the failure before is the one to tell; expiry removes what is left
+                one.discard(attempt)
 
     def _write(self, rows: Rows, attempt: int) -> tuple[list[Written], list[Written]]:
         if rows.undecodable is None:
@@ -153,16 +182,16 @@ class TwoTables:
             self._undecodable.expire(older_than_ms=older_than_ms, say=say),
         )
 
-    def read(self) -> "DataFrame":
-        return self._records.read()
+    def read(self, *, left: bool = False) -> "DataFrame":
+        return self._records.read(left=left)
 
-    def read_undecodable(self) -> "DataFrame | None":
+    def read_undecodable(self, *, left: bool = False) -> "DataFrame | None":
         """With those of a step whose second commit is missing: its records are read, too."""
         mark = self._records.mark()
         if self._lacks(mark):
             self._written_apart(mark)
-            return self._undecodable.read(mark.attempt)
-        return self._undecodable.read() if self._undecodable.totals()[0] else None
+            return self._undecodable.read(mark.attempt, left=left)
+        return self._undecodable.read(left=left) if self._undecodable.totals()[0] else None
 
     def totals(self) -> Totals:
         """Of what :meth:`read` and :meth:`read_undecodable` find."""
@@ -224,6 +253,16 @@ def removed_before_the_commit(path: str) -> PositionMoved:
     """A step took so long that an expiry took its files for those of a killed run."""
     return PositionMoved(
         f"Files that a step wrote to {path} were removed before they were added; run it again."
+    )
+
+
+def without_metadata(path: str, metadata: str) -> TableError:
+    """Files and nothing that names them: a new table would begin at the beginning of the topics, lack what
+    they have deleted since, and let an expiry remove the old files.
+    """
+    return TableError(
+        f"{path} has files of records, and its {metadata} is gone: restore it from a copy, or archive to a "
+        "new target."
     )
 
 

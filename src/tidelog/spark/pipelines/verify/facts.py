@@ -63,7 +63,7 @@ def archived_rows(table: Table) -> "tuple[DataFrame, bool]":
     """topic, topic_id, partition, offset and hash of every record, undecodable ones included; and whether the
     values are covered: an archive may have been made without them.
     """
-    records, undecodable = table.read(), table.read_undecodable()
+    records, undecodable = table.read(left=True), table.read_undecodable(left=True)
     has_value = "value" in records.columns
     rows = _hashed(records, has_value)
     return rows if undecodable is None else rows.unionByName(_hashed(undecodable, has_value)), has_value

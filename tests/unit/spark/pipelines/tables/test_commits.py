@@ -24,7 +24,6 @@ from tidelog.spark.pipelines.tables import (
     Span,
     Step,
     TableError,
-    delta,
     iceberg,
 )
 from tidelog.spark.pipelines.tables.delta import DeltaCommits
@@ -104,21 +103,22 @@ def test_a_commit_that_another_overtakes_is_not_added_on_top(
     own condition helps.
     """
     add(opened(), 0, 5)
-    module: Any = iceberg if isinstance(opened()._records, IcebergCommits) else delta
-    inner, name = module.read_mark, f"{module.__name__}.read_mark"
+    holder: Any = iceberg if isinstance(opened()._records, IcebergCommits) else DeltaCommits
+    name = "read_mark" if holder is iceberg else "mark_of"
+    inner = getattr(holder, name)
     overtaken: list[bool] = []
 
-    def late(found: Any) -> Any:
-        mark = inner(found)
+    def late(*found: Any) -> Any:
+        mark = inner(*found)
         if len(overtaken) == 1:
             overtaken.append(True)
-            monkeypatch.setattr(name, inner)
+            monkeypatch.setattr(holder, name, inner)
             add(opened(), 5, 12)
         elif not overtaken:
             overtaken.append(True)  # append() itself looks first
         return mark
 
-    monkeypatch.setattr(name, late)
+    monkeypatch.setattr(holder, name, late)
     with pytest.raises(PositionMoved):
         add(opened(), 5, 8)
     assert len(overtaken) == 2

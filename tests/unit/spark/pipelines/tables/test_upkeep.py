@@ -131,6 +131,34 @@ def test_the_position_outlives_clean_ups_of_deltas_log(delta: Open) -> None:
     assert delta().position() == at(5) and offsets(delta()) == Counter([0, 1, 3, 4])
 
 
+def test_deltas_log_is_searched_for_a_position_once_for_each_version(
+    delta: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a topic with many partitions it would take longer than the records."""
+    partitions = 30
+    many = {Place("many", "id", number): Span(0, 7) for number in range(partitions)}
+    first = Position({**at(3).spans, **many})
+    table = delta()
+    table.append(Rows(records(0, 1), undecodable(2)), Step(0, Position(), first))
+    searched: list[str] = []
+    inner = Delta.transaction_version
+
+    def search(table: Delta, name: str) -> int | None:
+        searched.append(name)
+        return inner(table, name)
+
+    monkeypatch.setattr(Delta, "transaction_version", search)
+    second = Position({**first.spans, PLACES[0]: Span(0, 6)})
+    table.append(Rows(records(3, 4), undecodable(5)), Step(1, first, second))
+    assert table.position() == second
+    once = 2 * partitions + 6  # start and end of each partition, the attempt, the number of files
+    assert len(searched) <= 3 * once, "more than once for each version of the two tables"
+    other = delta()
+    third = Position({**second.spans, PLACES[0]: Span(0, 7)})
+    other.append(Rows(records(6)), Step(2, second, third))
+    assert table.position() == third
+
+
 def test_ages_and_last_days() -> None:
     assert [parse_age_ms(text) for text in ("0 seconds", "1 minute", "36 hours", "7 Days", "2weeks")] == [
         0, 60_000, 129_600_000, 604_800_000, 1_209_600_000
