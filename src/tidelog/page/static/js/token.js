@@ -1,0 +1,31 @@
+// The token of the printed address: whoever has it may change something. Browsers do not send what follows the #.
+
+const KEY = "token";
+const found = /^#token=([\w-]+)$/.exec(location.hash);
+if (found) {
+  localStorage.setItem(KEY, found[1]);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
+/** Send a change; its answer, or an Error with a sentence. */
+export async function post(path, body) {
+  let response;
+  try {
+    response = await fetch(path, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-tidelog-token": localStorage.getItem(KEY) ?? "" },
+      body: JSON.stringify(body),
+    });
+  } catch {
+    throw new Error("The page's process does not answer.");
+  }
+  const text = await response.text();
+  let answer = {};
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    answer = { error: text.trim() };
+  }
+  if (!response.ok) throw new Error(answer.error || "That failed.");
+  return answer;
+}
