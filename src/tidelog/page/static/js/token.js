@@ -1,11 +1,20 @@
 // The token of the printed address: whoever has it may change something. Browsers do not send what follows the #.
 
 const KEY = "token";
-const found = /^#token=([\w-]+)$/.exec(location.hash);
-if (found) {
+
+function take() {
+  const found = /^#token=([\w-]+)$/.exec(location.hash);
+  if (!found) return false;
   localStorage.setItem(KEY, found[1]);
   history.replaceState(null, "", location.pathname + location.search);
+  return true;
 }
+
+take();
+// The address of a page that was started again, opened where the old one is still shown.
+addEventListener("hashchange", () => {
+  if (take()) location.reload();
+});
 
 /** Send a change; its answer, or an Error with a sentence. */
 export async function post(path, body) {

@@ -63,7 +63,11 @@ export function playground(root) {
   function update(keys) {
     if (keys && !keys.has("playground") && !keys.has("status")) return;
     const now = store.playground;
-    if (!now.loads) return;
+    if (!now.loads) {
+      // The page was started again, and nobody has opened its playground yet.
+      if (!keys && store.status === "live") open();
+      return;
+    }
     const running = now.loads.filter((each) => each.state === "running");
     start.hidden = !now.loads.length || now.loads.every((each) => ["starting", "running", "checking"].includes(each.state));
     stop.hidden = !running.length;
@@ -128,10 +132,12 @@ export function playground(root) {
     return element;
   }
 
-  post("/api/playground", { action: "open" }).catch((error) => {
-    say(said, error.message);
-    attribute(said, "data-level", "bad");
-  });
+  function open() {
+    post("/api/playground", { action: "open" }).catch((error) => {
+      say(said, error.message);
+      attribute(said, "data-level", "bad");
+    });
+  }
   return { update };
 }
 
