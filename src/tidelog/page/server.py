@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidelog.client.errors import ClientError
 from tidelog.page import assets, guard
 from tidelog.page.asking.link import Address
+from tidelog.page.changes.doing import ChangeRefused, Changes, Unclear
 from tidelog.page.events import Hub
 from tidelog.page.playground import Playground, PlaygroundFailed
 from tidelog.page.posted import Unusable, read_object
@@ -39,14 +40,16 @@ class Access(NamedTuple):
     token: str = ""  # empty: nothing
     playground: tuple[str, ...] = ()  # the command that starts it; empty: there is none
     demo: bool = False  # its loads start with the page
+    admin: bool = False  # topics, groups and brokers
 
 
 READ_ONLY = Access()
 
 
-def access(playground: Sequence[str] = (), *, demo: bool = False) -> Access:
+def access(playground: Sequence[str] = (), *, demo: bool = False, admin: bool = False) -> Access:
     """With a new token, if it is for anything."""
-    return Access(secrets.token_urlsafe(16) if playground else "", tuple(playground), demo)
+    token = secrets.token_urlsafe(16) if playground or admin else ""
+    return Access(token, tuple(playground), demo, admin)
 
 
 class Page:
@@ -55,11 +58,12 @@ class Page:
         self.hub = Hub(self._everything)
         self._may = may
         self._playground = Playground(may.playground, self.hub.send) if may.playground else None
+        self._changes = Changes(self.watcher) if may.admin else None
         self._assets = assets.load()
 
     def _everything(self) -> dict[str, Any]:
         return self.watcher.everything() | {
-            "may": {"playground": self._playground is not None},
+            "may": {"playground": self._playground is not None, "admin": self._changes is not None},
             "playground": self._playground.everything() if self._playground is not None else {},
         }
 
@@ -76,6 +80,9 @@ class Page:
         ]
         if self._playground is not None:
             routes.append(Route("/api/playground", self._answering(self._play), methods=["POST"]))
+        if self._changes is not None:
+            routes.append(Route("/api/change/preview", self._answering(self._preview), methods=["POST"]))
+            routes.append(Route("/api/change/apply", self._answering(self._apply), methods=["POST"]))
         return Guarded(Starlette(routes=routes, lifespan=self._lifespan), self._may.token)
 
     @contextlib.asynccontextmanager
@@ -130,7 +137,7 @@ class Page:
         async def answer(request: Request) -> Response:
             try:
                 return JSONResponse(await view(request))
-            except (Unusable, PlaygroundFailed) as error:
+            except (Unusable, PlaygroundFailed, Unclear, ChangeRefused) as error:
                 return JSONResponse({"error": str(error)}, 400)
             except (ClientError, OSError) as error:
                 return JSONResponse({"error": f"{str(error).rstrip('.')}."}, 503)
@@ -199,6 +206,14 @@ class Page:
             await self._playground.open()
             return {"words": ""}
         return {"words": await self._playground.act(command)}
+
+    async def _preview(self, request: Request) -> Any:
+        assert self._changes is not None
+        return await self._changes.preview(await read_object(request))
+
+    async def _apply(self, request: Request) -> Any:
+        assert self._changes is not None
+        return {"words": await self._changes.apply(await read_object(request))}
 
     async def _what_if(self, request: Request) -> Any:
         try:

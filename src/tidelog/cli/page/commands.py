@@ -35,12 +35,21 @@ def page(
             show_default="none",
         ),
     ] = None,
+    admin: Annotated[
+        bool,
+        flag(
+            "--admin",
+            help="Allow changes of topics, groups and brokers, and writing messages, with the token of the "
+            "printed address.",
+        ),
+    ] = False,
     demo: Annotated[bool, flag("--demo", help="Start the loads of the playground with the page.")] = False,
 ) -> None:
     """Serve a web page that shows what replication is doing, until Ctrl-C.
 
-    Prints its address. Without --playground the page is for reading only. Only this machine reaches it: from
-    elsewhere use `ssh -L 8080:127.0.0.1:8080 HOST`. It works with any cluster that speaks the Kafka protocol.
+    Prints its address. Without --playground and --admin the page is for reading only. Only this machine
+    reaches it: from elsewhere use `ssh -L 8080:127.0.0.1:8080 HOST`. It works with any cluster that speaks
+    the Kafka protocol.
 
     Example: tidelog page --bootstrap 127.0.0.1:9092
     """
@@ -60,7 +69,8 @@ def page(
             f"The page cannot listen on port {port}: {(error.strerror or str(error)).lower()}; choose "
             "another one with --port."
         ) from None
-    may = access(_playground_command(playground, there) if playground is not None else (), demo=demo)
+    command = _playground_command(playground, there) if playground is not None else ()
+    may = access(command, demo=demo, admin=admin)
     print(f"{LINE}{_address(listener.getsockname()[1], may.token, demo=demo)}", flush=True)
     serve(addresses, listener, may)
 

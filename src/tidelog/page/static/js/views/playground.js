@@ -76,6 +76,11 @@ export function playground(root) {
     keyed(loads, now.loads.map((each) => each.key), makeLoad, (element, name) => element.show(now.loads.find((each) => each.key === name)));
     keyed(key, now.loads.map((each) => each.key), (name) => h("li", {}, svg("svg", { class: "line-key", viewBox: "0 0 26 8", width: 26, height: 8, "aria-hidden": "true" }, svg("path", { class: `plot-line ${LINES[name][0]}`, "stroke-dasharray": LINES[name][1] || null, d: "M0 4H26" })), now.loads.find((each) => each.key === name).title));
     draw(picture, now, store.points);
+    // The newest is at the right, which a narrow screen does not show by itself.
+    if (!picture.placed) {
+      picture.placed = true;
+      picture.parentElement.scrollLeft = picture.parentElement.scrollWidth;
+    }
   }
 
   function makeBroker(id) {
