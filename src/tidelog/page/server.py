@@ -291,8 +291,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(bootstrap: Iterable[Address], listener: socket.socket, may: Access = READ_ONLY) -> None:
     """Until SIGTERM or Ctrl-C."""
+    page = Page(bootstrap, may)
     config = uvicorn.Config(
-        Page(bootstrap, may).app(),
+        page.app(),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -300,4 +301,14 @@ def serve(bootstrap: Iterable[Address], listener: socket.socket, may: Access = R
         ws="none",
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    _Server(config, page.hub).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hub.close()
+        await super().shutdown(sockets)
