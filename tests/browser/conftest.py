@@ -30,19 +30,21 @@ SWITCHES = (
 class PageProcess(NamedTuple):
     process: subprocess.Popen[str]
     address: str  # without a slash at the end
+    token: str = ""  # empty: it is for reading only
 
     def end(self) -> None:
         self.process.terminate()
         self.process.wait(10)
 
 
-def start_page(bootstrap: str, port: int) -> PageProcess:
-    command = [sys.executable, "-m", "tidelog", "page", "--bootstrap", bootstrap, "--port", str(port)]
+def start_page(bootstrap: str, port: int, *words: str) -> PageProcess:
+    command = [sys.executable, "-m", "tidelog", "page", "--bootstrap", bootstrap, "--port", str(port), *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("page http://127.0.0.1:"), line
-    page = PageProcess(process, line.removeprefix("page ").strip().rstrip("/"))
+    address, _, token = line.removeprefix("page ").strip().partition("#token=")
+    page = PageProcess(process, address.rstrip("/"), token)
     until(lambda: _is_ready(page.address))
     return page
 

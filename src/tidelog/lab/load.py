@@ -76,14 +76,18 @@ class SteadyLoad:
         name: str = "load",
         accounts: bool = False,
         pause_s: float = PAUSE_S,
+        on_acknowledged: Callable[[int, int, float, int | None], None] | None = None,
     ) -> None:
         """``name`` is the producer's in the history: another one for each load on the same topic. With
         ``accounts`` it can tell in the end what became of every record: see :meth:`verdict`.
+        ``on_acknowledged`` is told partition, sequence, when the record was sent (seconds of the steady
+        clock) and its offset, in the load's thread.
         """
         self._bootstrap = bootstrap
         self._topic = topic
         self._name = name
         self._history = history
+        self._on_acknowledged = on_acknowledged
         self.failed: list[str] = []
         self._retries: dict[str, int] = {}  # by broker connection, as the client counts them
         self.connections = 0  # with brokers, as of the client's last figures
@@ -114,6 +118,16 @@ class SteadyLoad:
         self._stopping.set()
         self._thread.join(FLUSH_TIMEOUT_S + 60)
         self.check()
+
+    @property
+    def sent(self) -> int:
+        """Records that were handed to the client."""
+        return sum(partition.sequence for partition in self._partitions)
+
+    @property
+    def start_offsets(self) -> list[int]:
+        """Where each partition ended before the load; zeros without history and accounts."""
+        return [partition.start_offset for partition in self._partitions]
 
     @property
     def acknowledged(self) -> int:
@@ -230,6 +244,8 @@ class SteadyLoad:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 partition.acknowledged(sequence, sent_at, message.offset())
+                if self._on_acknowledged is not None:
+                    self._on_acknowledged(number, sequence, sent_at, message.offset())
             else:
                 self.failed.append(str(error))
             if self._history is not None:

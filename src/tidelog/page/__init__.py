@@ -18,7 +18,10 @@ module             owns
 ``broker_watch``   the questions that are asked of one broker, again and again
 ``watcher``        all of them, the metadata, and telling subscribers what changed
 ``views``          what single views ask for: a topic, its messages, groups, what would happen if
-``guard``          who may ask the page: hosts, origins, headers
+``changes``        changes that a person asks for: what would happen, then doing it
+``guard``          who may ask the page: hosts, origins, headers, and the token of changes
+``posted``         what a browser sends
+``playground``     the process with loads and faults, which the lab owns; here is only the pipe to it
 ``server``         HTTP: the routes, server-sent events, static files
 ``static``         what runs in the browser: plain modules, no build step
 ================== ===========================================================================================

@@ -24,6 +24,7 @@ class Hub:
     def __init__(self, everything: Callable[[], dict[str, Any]]) -> None:
         self._everything = everything
         self._browsers: set[asyncio.Queue[bytes]] = set()
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._browsers)
@@ -40,12 +41,20 @@ class Hub:
             else:
                 queue.put_nowait(data)
 
+    def close(self) -> None:
+        """End all streams: a page that stops would otherwise wait for its browsers, and then break them off."""
+        self._is_closed = True
+        for queue in self._browsers:
+            while not queue.empty():
+                queue.get_nowait()
+            queue.put_nowait(b"")
+
     async def stream(self) -> AsyncIterator[bytes]:
         queue: asyncio.Queue[bytes] = asyncio.Queue(BACKLOG_MAX)
         queue.put_nowait(RETRY + encode(self._everything()))
         self._browsers.add(queue)
         try:
-            while True:
+            while not self._is_closed:
                 try:
                     yield await asyncio.wait_for(queue.get(), KEEP_ALIVE_S)
                 except TimeoutError:

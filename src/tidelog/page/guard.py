@@ -5,14 +5,18 @@ browser, so every request is checked:
 
 - the host has to be this machine by name, which stops a foreign name that resolves to 127.0.0.1;
 - a request that another page causes is refused (Origin and Sec-Fetch-Site), except that a link may lead here;
-- whatever is not a read is refused.
+- whatever is not a read is refused, unless it is a POST that proves to come from this page: it has this page
+  as its origin, and the token of the printed address in a header that no other page can set.
 """
 
 from collections.abc import Mapping
+from hmac import compare_digest
 from urllib.parse import urlsplit
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 READS = frozenset({"GET", "HEAD"})
+TOKEN_HEADER = "x-tidelog-token"
+JSON = "application/json"
 
 # No inline scripts and styles: a name or payload that got into the markup could not run.
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -35,9 +39,11 @@ HEADERS: Mapping[str, str] = {
 }
 
 
-def refusal(method: str, headers: Mapping[str, str]) -> str:
-    """Why the request is refused, as one sentence; empty: it is not. Names of headers are in lower case."""
-    if method not in READS:
+def refusal(method: str, headers: Mapping[str, str], token: str = "") -> str:
+    """Why the request is refused, as one sentence; empty: it is not. Names of headers are in lower case.
+    ``token``: of the printed address; empty: nothing can be changed here.
+    """
+    if method not in READS and not (token and method == "POST"):
         return "This page is for reading only."
     host = host_of(headers.get("host", ""))
     if host not in LOOPBACK:
@@ -47,6 +53,16 @@ def refusal(method: str, headers: Mapping[str, str]) -> str:
         return "Other sites may not read this page."
     if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
         return "Other sites may not load parts of this page."
+    return "" if method in READS else _refusal_of_change(headers, token)
+
+
+def _refusal_of_change(headers: Mapping[str, str], token: str) -> str:
+    if "origin" not in headers or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return "Changes come from this page only."
+    if headers.get("content-type", "").partition(";")[0].strip() != JSON:
+        return "Changes are JSON."
+    if not compare_digest(headers.get(TOKEN_HEADER, "").encode(), token.encode()):
+        return "The token is not that of this page: open the address that was printed when the page started."
     return ""
 
 

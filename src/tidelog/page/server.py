@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,26 +17,55 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidelog.client.errors import ClientError
 from tidelog.page import assets, guard
 from tidelog.page.asking.link import Address
+from tidelog.page.changes.doing import ChangeRefused, Changes, Unclear
 from tidelog.page.events import Hub
+from tidelog.page.playground import Playground, PlaygroundFailed
+from tidelog.page.posted import Unusable, read_object
 from tidelog.page.views import groups, messages, topic, what_if
 from tidelog.page.watcher import Watcher
 
-VIEWS = ("/", "/topics", "/topic/{name}", "/groups", "/group", "/timeline", "/what-if")
+VIEWS = ("/", "/topics", "/topic/{name}", "/groups", "/group", "/timeline", "/what-if", "/playground")
 """Paths that a person sees in the address bar: all of them are the same document."""
 
 SHUTDOWN_S = 1
 BACKLOG = 128
 
 
-class Unusable(Exception):
-    """A request that cannot be answered as it is; the message is one sentence."""
+PLAYGROUND_BYTES_MAX = 1 << 12
+
+
+class Access(NamedTuple):
+    """What may be changed by whoever has the token of the printed address."""
+
+    token: str = ""  # empty: nothing
+    playground: tuple[str, ...] = ()  # the command that starts it; empty: there is none
+    demo: bool = False  # its loads start with the page
+    admin: bool = False  # topics, groups and brokers
+
+
+READ_ONLY = Access()
+
+
+def access(playground: Sequence[str] = (), *, demo: bool = False, admin: bool = False) -> Access:
+    """With a new token, if it is for anything."""
+    token = secrets.token_urlsafe(16) if playground or admin else ""
+    return Access(token, tuple(playground), demo, admin)
 
 
 class Page:
-    def __init__(self, bootstrap: Iterable[Address]) -> None:
+    def __init__(self, bootstrap: Iterable[Address], may: Access = READ_ONLY) -> None:
         self.watcher = Watcher(bootstrap)
-        self.hub = Hub(self.watcher.everything)
+        self.hub = Hub(self._everything)
+        self._may = may
+        self._playground = Playground(may.playground, self.hub.send) if may.playground else None
+        self._changes = Changes(self.watcher) if may.admin else None
         self._assets = assets.load()
+
+    def _everything(self) -> dict[str, Any]:
+        return self.watcher.everything() | {
+            "may": {"playground": self._playground is not None, "admin": self._changes is not None},
+            "playground": self._playground.everything() if self._playground is not None else {},
+        }
 
     def app(self) -> ASGIApp:
         routes = [Route(path, self._document) for path in VIEWS]
@@ -48,16 +78,31 @@ class Page:
             Route("/api/groups", self._answering(self._groups)),
             Route("/api/what-if", self._answering(self._what_if)),
         ]
-        return Guarded(Starlette(routes=routes, lifespan=self._lifespan))
+        if self._playground is not None:
+            routes.append(Route("/api/playground", self._answering(self._play), methods=["POST"]))
+        if self._changes is not None:
+            routes.append(Route("/api/change/preview", self._answering(self._preview), methods=["POST"]))
+            routes.append(Route("/api/change/apply", self._answering(self._apply), methods=["POST"]))
+        return Guarded(Starlette(routes=routes, lifespan=self._lifespan), self._may.token)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         self.watcher.subscribe(self.hub.send)
         self.watcher.start()
+        if self._may.demo:
+            self.watcher.spawn(self._begin_demo())
         try:
             yield
         finally:
+            if self._playground is not None:
+                await self._playground.stop()
             await self.watcher.stop()
+
+    async def _begin_demo(self) -> None:
+        """Its loads run before anybody looks."""
+        if self._playground is not None:
+            with contextlib.suppress(PlaygroundFailed):  # The view says what there is.
+                await self._playground.act({"action": "start", "load": "all"})
 
     # -- documents -------------------------------------------------------------------------
 
@@ -92,7 +137,7 @@ class Page:
         async def answer(request: Request) -> Response:
             try:
                 return JSONResponse(await view(request))
-            except Unusable as error:
+            except (Unusable, PlaygroundFailed, Unclear, ChangeRefused) as error:
                 return JSONResponse({"error": str(error)}, 400)
             except (ClientError, OSError) as error:
                 return JSONResponse({"error": f"{str(error).rstrip('.')}."}, 503)
@@ -154,6 +199,22 @@ class Page:
             "unheard": sorted({*silent, *(away & (cluster.brokers.keys() if cluster else set()))}),
         }
 
+    async def _play(self, request: Request) -> Any:
+        command = await read_object(request, PLAYGROUND_BYTES_MAX)
+        assert self._playground is not None
+        if command.get("action") == "open":
+            await self._playground.open()
+            return {"words": ""}
+        return {"words": await self._playground.act(command)}
+
+    async def _preview(self, request: Request) -> Any:
+        assert self._changes is not None
+        return await self._changes.preview(await read_object(request))
+
+    async def _apply(self, request: Request) -> Any:
+        assert self._changes is not None
+        return {"words": await self._changes.apply(await read_object(request))}
+
     async def _what_if(self, request: Request) -> Any:
         try:
             faults = what_if.faults_of(request.query_params)
@@ -186,8 +247,9 @@ def _query(name: str, request: Request) -> messages.Query:
 class Guarded:
     """Checks every request, and adds the headers to every answer."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, token: str = "") -> None:
         self._app = app
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -196,7 +258,7 @@ class Guarded:
         if scope["type"] != "http":
             return  # no web sockets here
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        reason = guard.refusal(scope["method"], headers)
+        reason = guard.refusal(scope["method"], headers, self._token)
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -227,10 +289,11 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(bootstrap: Iterable[Address], listener: socket.socket) -> None:
+def serve(bootstrap: Iterable[Address], listener: socket.socket, may: Access = READ_ONLY) -> None:
     """Until SIGTERM or Ctrl-C."""
+    page = Page(bootstrap, may)
     config = uvicorn.Config(
-        Page(bootstrap).app(),
+        page.app(),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -238,4 +301,14 @@ def serve(bootstrap: Iterable[Address], listener: socket.socket) -> None:
         ws="none",
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    _Server(config, page.hub).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hub.close()
+        await super().shutdown(sockets)

@@ -63,6 +63,7 @@ class Watcher:
         self._next_event = 1
         self._dirty = asyncio.Event()
         self._settings_wanted = asyncio.Event()
+        self._hurry = asyncio.Event()  # A broker stopped answering: the metadata are asked for at once.
 
     # -- life ------------------------------------------------------------------------------
 
@@ -137,6 +138,7 @@ class Watcher:
         if not answers and (before is None or before.answers):
             self.facts.figures.pop(broker, None)
             self._burst_until_s = time.monotonic() + BURST_S
+            self._hurry.set()
             if before is not None:
                 self._failover = Failover(broker, now_ms(), self.facts.cluster)
         self.changed()
@@ -189,7 +191,9 @@ class Watcher:
                 continue
             self._cluster_seen(seen)
             least_s = BURST_PAUSE_S if self.in_burst else CLUSTER_S
-            await asyncio.sleep(pause_s(least_s, time.monotonic() - begun_s))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), pause_s(least_s, time.monotonic() - begun_s))
+            self._hurry.clear()
 
     async def _open_link(self) -> Link | None:
         """To the first broker that accepts a connection and is not known to be silent."""

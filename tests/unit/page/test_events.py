@@ -41,3 +41,18 @@ def test_a_browser_that_does_not_keep_up_gets_everything_again() -> None:
             return message(await anext(stream))
 
     assert asyncio.run(run()) == {"all": {}}
+
+
+def test_streams_end_with_the_page() -> None:
+    async def course() -> None:
+        hub = Hub(lambda: {"all": {}})
+        stream = hub.stream()
+        assert await anext(stream)
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        hub.close()
+        assert await waiting == b""
+        assert [each async for each in stream] == []
+        assert len(hub) == 0
+
+    asyncio.run(course())

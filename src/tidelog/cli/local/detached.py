@@ -54,7 +54,8 @@ def detach(directory: Path, words: Sequence[str], *, has_page: bool) -> str:
         raise CommandFailed(f"The cluster of {directory} runs already (pid {pid}); `tidelog down` stops it.")
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / LOG
-    with path.open("ab") as log:
+    # The token of the page is in it.
+    with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
         begin = log.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "tidelog", "up", *words],

@@ -37,7 +37,7 @@ def stop(broker: BrokerId, directory: Directory = USUAL_DIRECTORY, yes: Yes = Fa
 
     Example: tidelog broker stop 2
     """
-    there = _brokers(directory)
+    there = brokers_of(directory)
     ours = _find(there, broker, directory)
     pid = ours.running_pid()
     if pid is None:
@@ -64,7 +64,7 @@ def start(broker: BrokerId, directory: Directory = USUAL_DIRECTORY) -> None:
 
     Example: tidelog broker start 2
     """
-    ours = _find(_brokers(directory), broker, directory)
+    ours = _find(brokers_of(directory), broker, directory)
     if (pid := ours.running_pid()) is not None:
         raise CommandFailed(f"Broker {broker} of {directory} runs already (pid {pid}).")
     _progress(f"starting broker {broker}")
@@ -85,7 +85,8 @@ def start(broker: BrokerId, directory: Directory = USUAL_DIRECTORY) -> None:
     print(f"Broker {broker} is back at {ours.address}.")
 
 
-def _brokers(directory: Path) -> list[LocalBroker]:
+def brokers_of(directory: Path) -> list[LocalBroker]:
+    """Of the cluster in a directory, with the settings that its files have."""
     root = directory.expanduser().resolve()
     found = [LocalBroker(root / f"broker-{number}", number, 0) for number in known_brokers(root)]
     try:

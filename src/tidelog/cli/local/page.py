@@ -4,7 +4,7 @@ import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tidelog.cli.page.commands import DEFAULT_PORT, HOST, LINE
@@ -17,19 +17,27 @@ STOP_TIMEOUT_S = 5.0
 class PageProcess:
     """Without it the cluster is complete: whatever fails here is reported, and nothing stops."""
 
-    def __init__(self, directory: Path, port: int | None, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, directory: Path, port: int | None, report: Callable[[str], None], *, words: Sequence[str] = ()
+    ) -> None:
+        """``words``: more options of `tidelog page`."""
+        self._directory = directory
+        self._words = list(words)
         self._log = directory / LOG
         self._port = port
         self._report = report
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, bootstrap: str) -> str:
-        """Its address; empty: it did not start."""
+        """Its address, with the token of the playground; empty: it did not start."""
         usual = DEFAULT_PORT if is_free(HOST, DEFAULT_PORT) else 0
         port = usual if self._port is None else self._port
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tidelog", "page", "--bootstrap", bootstrap, "--port", str(port)],
+                [
+                    sys.executable, "-m", "tidelog", "page", "--bootstrap", bootstrap, "--port", str(port),
+                    "--playground", str(self._directory), *self._words,
+                ],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
                 # Out of the terminal's reach: Ctrl-C comes to us alone.
                 start_new_session=True,

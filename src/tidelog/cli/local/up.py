@@ -1,13 +1,16 @@
 """``tidelog up``: a cluster on this machine, in the foreground."""
 
+import os
 import signal
 import sys
+import webbrowser
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
+from tidelog.cli.failure import CommandFailed
 from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
 from tidelog.cli.local.detached import detach, pid_file
 from tidelog.cli.local.page import PageProcess
@@ -55,34 +58,51 @@ def up(
             help="Port of the web page; default: 8080, or a free one if that is in use.",
         ),
     ] = None,
+    demo: Annotated[
+        bool,
+        flag("--demo", help="Start loads on four topics of different modes, and open the page's playground."),
+    ] = False,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
 ) -> None:
     """Start a cluster on this machine, in the foreground or with --detach in the background.
 
     Prints one line that begins with "ready" when all brokers are up and replicated writes work, and below it
-    the address of a web page about the cluster. Ctrl-C stops all of it cleanly; the same command continues
-    with the same data. The first three brokers of a new DIR (five, if there are five or more) are also its
-    controllers; brokers added later are not.
+    the address of a web page about the cluster, which can also start loads and kill brokers. Ctrl-C stops all
+    of it cleanly; the same command continues with the same data. The first three brokers of a new DIR (five,
+    if there are five or more) are also its controllers; brokers added later are not.
 
     Example: tidelog up --dir /tmp/tide --set num.partitions=3
     """
     settings = with_units(parse_assignments(assignments))
     root = directory.expanduser().resolve()
     count = brokers or max(known_brokers(root), default=DEFAULT_BROKERS)
+    if demo and no_page:
+        raise CommandFailed("--demo is on the page; leave out --no-page and TIDELOG_NO_PAGE.")
+    if demo and count < DEFAULT_BROKERS:
+        raise CommandFailed(f"--demo needs at least {DEFAULT_BROKERS} brokers.")
     if detached:
         words = ["--brokers", str(count), "--dir", str(root), "--port", str(port)]
         words += [word for each in assignments for word in ("--set", each)]
         words += ["--no-page"] if no_page else []
+        words += ["--demo"] if demo else []
         words += ["--page-port", str(page_port)] if page_port is not None else []
         print(detach(root, words, has_page=not no_page).replace("Ctrl-C stops", "`tidelog down` stops"))
         return
     cluster = LocalCluster(root, count, port, _report)
     with lock_directory(root), pid_file(root):
-        page = None if no_page else PageProcess(root, page_port, _report)
-        _run(cluster, settings, directory, page)
+        words = ["--demo"] if demo else []
+        page = None if no_page else PageProcess(root, page_port, _report, words=words)
+        _run(cluster, settings, directory, page, opens=demo)
 
 
-def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path, page: PageProcess | None) -> None:
+def _run(
+    cluster: LocalCluster,
+    settings: dict[str, str],
+    directory: Path,
+    page: PageProcess | None,
+    *,
+    opens: bool,
+) -> None:
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
         cluster.stopping = True
 
@@ -98,6 +118,8 @@ def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path, page:
             )
             if page is not None and (address := page.start(cluster.bootstrap)):
                 print(f"page {address}", flush=True)
+                if opens:
+                    _open_browser(address)
             cluster.watch()
         _report("stopping")
     finally:
@@ -105,6 +127,13 @@ def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path, page:
             page.stop()
         cluster.stop()
     _report("stopped; run the same command to continue with the same data")
+
+
+def _open_browser(address: str) -> None:
+    """Where there is a screen. Elsewhere a browser of the terminal might take our place."""
+    has_screen = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    if has_screen and sys.stdout.isatty():
+        webbrowser.open(address)
 
 
 def _report(sentence: str) -> None:

@@ -26,7 +26,9 @@ class LiveAccount:
         self._seen = array("q")
         self._unseen: dict[int, int] = {}  # sequence → offset
         self._position = 0
+        self._last = _NOT_YET  # the highest sequence received so far
         self.duplicated = 0
+        self.disordered = 0  # received after one that was sent later
 
     def acknowledged(self, sequence: int, offset: int) -> None:
         with self._lock:
@@ -39,6 +41,9 @@ class LiveAccount:
             before = self._at(self._seen, sequence)
             if before not in (_NOT_YET, offset):
                 self.duplicated += 1
+            elif before == _NOT_YET and sequence < self._last:
+                self.disordered += 1
+            self._last = max(self._last, sequence)
             _put(self._seen, sequence, offset)
             self._unseen.pop(sequence, None)
             self._position = max(self._position, offset + 1)
@@ -75,12 +80,22 @@ class LiveHistory(HistoryWriter):
 class LiveReader:
     """Reads partition 0 of a topic in a thread."""
 
-    def __init__(self, settings: dict[str, Any], topic: str, account: LiveAccount) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        topic: str,
+        account: LiveAccount,
+        *,
+        start: int = 0,
+        producer: str | None = None,
+    ) -> None:
+        """``producer``: only records of this one; None: of all."""
         self._account = account
+        self._producer = producer
         self._consumer = Consumer(
             {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "earliest"} | settings
         )
-        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        self._consumer.assign([TopicPartition(topic, 0, start)])
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"reader of {topic}", daemon=True)
         self.count = 0
@@ -98,6 +113,6 @@ class LiveReader:
             for message in self._consumer.consume(500, 0.1):
                 error: KafkaError | None = message.error()
                 record = record_of(message.value()) if error is None else None
-                if record is not None:
+                if record is not None and self._producer in (None, record[0]):
                     self.count += 1
                     self._account.received(record[1], message.offset() or 0)

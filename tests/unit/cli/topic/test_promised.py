@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.topic.promised import _resolved, agree, losses_of, terms_of
+from tidelog.cli.topic.promised import agree, terms_of
+from tidelog.planner.comparing import losses_of, resolved
 from tidelog.planner.promises import Terms
 from tidelog.planner.terms import terms_of_values
 
@@ -26,7 +27,7 @@ def described(mode: str, **own: str) -> dict[str, Any]:
 
 
 def after(found: dict[str, Any], settings: dict[str, str], *unset: str) -> Terms:
-    return terms_of_values(_resolved(found["settings"], settings, set(unset)), 3)
+    return terms_of_values(resolved(found["settings"], settings, set(unset)), 3)
 
 
 def test_as_it_is() -> None:

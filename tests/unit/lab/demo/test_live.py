@@ -33,3 +33,12 @@ def test_a_record_may_be_read_before_it_is_acknowledged() -> None:
     account.acknowledged(0, 0)
     account.received(1, 1)
     assert account.missing == 0
+
+
+def test_a_record_after_a_later_one_is_out_of_order_once() -> None:
+    account = LiveAccount()
+    account.received(1, 0)
+    account.received(0, 1)
+    account.received(0, 1)  # read again
+    account.received(2, 2)
+    assert (account.disordered, account.duplicated) == (1, 0)

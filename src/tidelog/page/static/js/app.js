@@ -1,5 +1,6 @@
 // The frame: which view is shown, the theme, whether the page is live.
 
+import "./token.js"; // First: it takes the token out of the address.
 import { connect, get, store, subscribe } from "./store.js";
 import { say } from "./dom.js";
 import { cluster } from "./views/cluster.js";
@@ -8,6 +9,7 @@ import { topic } from "./views/topic.js";
 import { groups } from "./views/groups.js";
 import { timeline } from "./views/timeline.js";
 import { whatIf } from "./views/what_if.js";
+import { playground } from "./views/playground.js";
 
 const ROUTES = [
   [/^\/$/, cluster, "Cluster", "/"],
@@ -17,6 +19,7 @@ const ROUTES = [
   [/^\/group$/, groups, "Group", "/groups"],
   [/^\/timeline$/, timeline, "Time line", "/timeline"],
   [/^\/what-if$/, whatIf, "What if", "/what-if"],
+  [/^\/playground$/, playground, "Playground", "/playground"],
 ];
 
 const main = document.getElementById("main");
@@ -117,8 +120,11 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") hideTip();
 });
 
+const groundTab = document.querySelector(".bar nav a[href='/playground']");
+
 subscribe((keys) => {
   showStatus();
+  groundTab.hidden = !store.may.playground;
   view?.update?.(keys);
 });
 show(true);

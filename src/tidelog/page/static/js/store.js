@@ -2,6 +2,7 @@
 
 const HISTORY_POINTS = 120;
 const EVENTS_MAX = 2000;
+const PLOT_POINTS = 600;
 // Without a word for so long, the connection counts as lost. The page says something every second.
 const SILENT_MS = 4000;
 
@@ -10,6 +11,9 @@ export const store = {
   events: [],
   history: [], // records per second, the newest last
   status: "connecting", // connecting, live or lost
+  may: {}, // what this page may change
+  playground: {}, // the newest snapshot; see src/tidelog/lab/playground/ground.py
+  points: {}, // latencies of each load
 };
 
 const listeners = new Set();
@@ -58,6 +62,9 @@ function take(message) {
     store.state = new Map(Object.entries(message.all));
     store.events = message.events;
     store.history = message.history;
+    store.may = message.may ?? {};
+    store.playground = message.playground ?? {};
+    store.points = store.playground.history ?? {};
     changed(null);
     return;
   }
@@ -65,6 +72,15 @@ function take(message) {
     if (value === null) store.state.delete(key);
     else store.state.set(key, value);
     changed(key);
+  }
+  if (message.playground) {
+    store.playground = message.playground;
+    for (const [name, point] of Object.entries(message.playground.points)) {
+      const course = (store.points[name] ??= []);
+      course.push(point);
+      if (course.length > PLOT_POINTS) course.shift();
+    }
+    changed("playground");
   }
   if (message.events?.length) {
     store.events.push(...message.events);

@@ -1,5 +1,6 @@
 // Brokers as columns, topics as rows, replicas as cells.
 
+import { changeButton, drainBroker } from "../change.js";
 import { attribute, h, keyed, say } from "../dom.js";
 import { bytes, count, percent, plural, short } from "../format.js";
 import { badge, drawSparkline, isLeaderless, modeClass, replicaState, replicaWords, sparkline, title, topicLink } from "../parts.js";
@@ -111,6 +112,10 @@ function brokerHead() {
   const element = h("th", { scope: "col", class: "broker" }, h("div", { class: "broker-top" }, name, state), h("div", { class: "broker-sub" }, role, where), list);
   element.show = (broker) => {
     if (!broker) return;
+    if (store.may.admin && !element.drain) {
+      element.drain = changeButton("Drain", () => drainBroker(broker.id), { "aria-label": `Drain broker ${broker.id}` });
+      element.append(h("p", { class: "changes" }, element.drain));
+    }
     say(name, `Broker ${broker.id}`);
     const level = broker.state === "up" ? (broker.failed ? "bad" : "ok") : broker.state === "fenced" ? "warn" : "bad";
     state.className = `pill ${level}`;

@@ -1,5 +1,6 @@
 // Consumer groups: who reads what, and how far behind.
 
+import { changeButton, resetOffsets } from "../change.js";
 import { attribute, fill, h, keyed, say } from "../dom.js";
 import { count, listed, plural } from "../format.js";
 import { drawSparkline, empty, pill, sparkline, title, topicLink } from "../parts.js";
@@ -98,7 +99,7 @@ function showDetail(root, group) {
     root.members = h("tbody");
     root.partitions = h("tbody");
     root.rest = h("p", { class: "rest" });
-    fill(root, h("h2", {}, group.name),
+    fill(root, h("h2", {}, group.name), h("p", { class: "changes" }, changeButton("Reset offsets", () => resetOffsets(group))),
       h("h3", {}, "Members"), h("div", { class: "frame" }, h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["Member", "Client", "Host"].map((each) => h("th", { scope: "col" }, each)), h("th", { scope: "col", class: "number" }, "Partitions"))), root.members)),
       h("h3", {}, "Partitions"), h("div", { class: "frame" }, h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Topic"), ["Partition", "Committed", "End", "Lag"].map((each) => h("th", { scope: "col", class: "number" }, each)), h("th", { scope: "col" }, "Read by"))), root.partitions)), root.rest);
   }

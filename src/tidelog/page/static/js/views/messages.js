@@ -1,5 +1,6 @@
 // The messages of one partition: from an offset or a time, filtered, or live.
 
+import { changeButton, produceMessage } from "../change.js";
 import { h, fill, say } from "../dom.js";
 import { bytes, clock, count, dateAndClock, plural } from "../format.js";
 import { empty, pill } from "../parts.js";
@@ -27,7 +28,7 @@ export function messages(root, topic) {
   const more = h("button", { type: "button", hidden: true, on: { click: () => load(String(position), true) } }, "Show more");
   const form = h("form", { class: "tools messages-tools", on: { submit: (event) => { event.preventDefault(); look(); } } },
     partition, from, offset, time, match,
-    h("label", { class: "check" }, hidden, "aborted and control records"), h("label", { class: "check" }, tail, "live"), h("button", { type: "submit", class: "primary" }, "Look"));
+    h("label", { class: "check" }, hidden, "aborted and control records"), h("label", { class: "check" }, tail, "live"), h("button", { type: "submit", class: "primary" }, "Look"), changeButton("Write a message", () => ({ ...produceMessage(topic, Number(partition.value || 0)), done: look })));
   root.append(form, note, h("div", { class: "frame" }, h("table", { class: "list messages" }, h("caption", { class: "unseen" }, "Messages"), h("thead", {}, h("tr", {},
     h("th", { scope: "col", class: "number" }, "Offset"), h("th", { scope: "col" }, "Time"), h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"))), body)), h("p", { class: "rest" }, more));
   topicChanged(topic);

@@ -1,9 +1,10 @@
 // One topic: what it promises now, its partitions, messages, settings, producers.
 
+import { alterTopic, changeButton, deleteTopic, movePartition, promoteReplica } from "../change.js";
 import { attribute, fill, h, keyed, say } from "../dom.js";
 import { bytes, count, dateAndClock, plural, short } from "../format.js";
 import { badge, drawSparkline, empty, isLeaderless, modeClass, pill, replicaState, replicaWords, sparkline, title } from "../parts.js";
-import { ask, get } from "../store.js";
+import { ask, get, store } from "../store.js";
 import { messages } from "./messages.js";
 
 const POLL_MS = 1000;
@@ -77,10 +78,11 @@ export function topic(root, [name]) {
       return;
     }
     if (!keys || keys.has(`t/${name}`)) {
-      if (head.words !== seen.words + seen.letter) {
-        head.words = seen.words + seen.letter;
+      if (head.words !== seen.words + seen.letter + store.may.admin) {
+        head.words = seen.words + seen.letter + store.may.admin;
         head.className = `topic-head ${modeClass(seen.mode)}`;
-        fill(head, h("a", { href: "/topics", class: "back" }, "Topics"), h("div", { class: "topic-title" }, badge(seen), title(name), h("span", { class: "mode-words" }, seen.words)));
+        fill(head, h("a", { href: "/topics", class: "back" }, "Topics"), h("div", { class: "topic-title" }, badge(seen), title(name), h("span", { class: "mode-words" }, seen.words),
+          store.may.admin ? h("span", { class: "tools changes" }, changeButton("Change", () => alterTopic(get(`t/${name}`))), changeButton("Delete", () => deleteTopic(name))) : null));
       }
       fill(level, pill(seen.level, { ok: "as configured", warn: "weakened", bad: "stopped" }[seen.level]));
       keyed(sentences, seen.promise, (text) => h("li", {}, text));
@@ -134,7 +136,7 @@ function partitionTable(root, name, details, isAll, all) {
   const rest = h("p", { class: "rest" });
   root.append(h("div", { class: "frame" }, h("table", { class: "list partitions" }, h("caption", { class: "unseen" }, "Partitions"), h("thead", {}, h("tr", {},
     h("th", { scope: "col", class: "number" }, "#"), h("th", { scope: "col" }, "Leader"), h("th", { scope: "col" }, "Replicas"), h("th", { scope: "col", class: "number" }, "Begins"), h("th", { scope: "col", class: "number" }, "Ends"),
-    h("th", { scope: "col", class: "number" }, "Size"))), body)), rest);
+    h("th", { scope: "col", class: "number" }, "Size"), store.may.admin ? h("th", { scope: "col" }, h("span", { class: "unseen" }, "Changes")) : null)), body)), rest);
 
   function update() {
     const seen = get(`t/${name}`);
@@ -155,8 +157,11 @@ function partitionRow(index) {
   const begins = h("td", { class: "number" });
   const ends = h("td", { class: "number moving" });
   const size = h("td", { class: "number" });
-  const row = h("tr", {}, h("th", { scope: "row", class: "number" }, String(index)), leader, h("td", {}, replicas), begins, ends, size);
+  let shown = null;
+  const tools = store.may.admin ? h("td", {}, h("span", { class: "tools" }, changeButton("Move", () => movePartition(shown, index), { "aria-label": `Move partition ${index}` }), changeButton("Lead", () => promoteReplica(shown, index), { "aria-label": `Another leader for partition ${index}` }))) : null;
+  const row = h("tr", {}, h("th", { scope: "row", class: "number" }, String(index)), leader, h("td", {}, replicas), begins, ends, size, tools);
   row.show = (topic, at, mode, begin, end, sizes) => {
+    shown = topic;
     const partition = topic.partitions[at];
     row.className = `${mode}${isLeaderless(partition) ? " leaderless" : ""}`;
     say(leader, partition[0] < 0 ? (topic.mode === "primary-backup" ? `broker ${partition[1][0]}, which is down` : "none") : isLeaderless(partition) ? `broker ${partition[0]}, which is down` : `broker ${partition[0]}`);

@@ -1,19 +1,21 @@
 // All topics in a table that can be searched.
 
+import { changeButton, createTopic } from "../change.js";
 import { attribute, h, keyed, say } from "../dom.js";
 import { count, plural, short } from "../format.js";
 import { badge, empty, title, topicLink } from "../parts.js";
-import { get, topics as allTopics } from "../store.js";
+import { get, store, topics as allTopics } from "../store.js";
 
 const SHOWN_MAX = 300;
 
 export function topics(root) {
   const search = h("input", { type: "search", placeholder: "Find a topic", "aria-label": "Find a topic", autocomplete: "off", spellcheck: "false", on: { input: () => update(null) } });
   const internal = h("input", { type: "checkbox", on: { change: () => update(null) } });
+  const changes = h("span", { class: "changes" });
   const body = h("tbody");
   const rest = h("p", { class: "rest" });
   root.append(
-    h("div", { class: "view-head" }, title("Topics"), h("div", { class: "tools" }, search, h("label", { class: "check" }, internal, "internal topics"))),
+    h("div", { class: "view-head" }, title("Topics"), h("div", { class: "tools" }, search, h("label", { class: "check" }, internal, "internal topics"), changes)),
     h("div", { class: "frame" }, h("table", { class: "list" }, h("caption", { class: "unseen" }, "Topics"), h("thead", {}, h("tr", {},
       h("th", { scope: "col" }, "Topic"), h("th", { scope: "col" }, "Mode"), h("th", { scope: "col", class: "number" }, "Partitions"), h("th", { scope: "col", class: "number" }, "Replicas"),
       h("th", { scope: "col", class: "number" }, "Records / s"), h("th", { scope: "col" }, "Now"))), body)),
@@ -21,6 +23,7 @@ export function topics(root) {
   );
 
   function update() {
+    if (store.may.admin && !changes.firstChild) changes.append(changeButton("Create a topic", createTopic, { class: "primary" }));
     const text = search.value.trim().toLowerCase();
     const found = allTopics().filter((topic) => (internal.checked || !topic.internal) && topic.name.toLowerCase().includes(text));
     const rates = get("rates")?.topics ?? {};

@@ -1,0 +1,99 @@
+"""Previews and changes for a browser, with the page's own view of the cluster."""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from tidelog.page.asking.link import Address, Link
+from tidelog.page.changes import offsets, producing, requests
+from tidelog.page.changes.preview import preview
+from tidelog.page.changes.requests import ChangeRefused
+from tidelog.page.changes.wishes import Change, Produce, Promote, ResetOffsets, Unclear, wish_of
+from tidelog.page.promises import places_of
+from tidelog.page.watcher import Watcher
+from tidelog.planner.promises import by_hand
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT_S = 15.0
+
+T = TypeVar("T")
+
+
+class Changes:
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+
+    async def preview(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """What would happen. The cluster is asked whether it would take the change, where it can be asked."""
+        wish = wish_of(said)
+        facts = self._watcher.facts
+        if isinstance(wish, ResetOffsets):
+            _, group = await self._watcher.in_thread(offsets.find, facts, wish.group)
+            planned = await self._watcher.in_thread(offsets.plan, facts, wish, group)
+            return offsets.preview(group, planned).row()
+        found = preview(facts, wish)
+        await self._ask(partial(requests.send, change=wish, is_check=True))
+        return found.row()
+
+    async def apply(self, said: Mapping[str, Any]) -> str:
+        """What was done, in a sentence."""
+        wish = wish_of(said)
+        facts = self._watcher.facts
+        logger.warning("asked for on the page: %s", _without_payload(wish))
+        if isinstance(wish, ResetOffsets):
+            address, group = await self._watcher.in_thread(offsets.find, facts, wish.group)
+            planned = await self._watcher.in_thread(offsets.plan, facts, wish, group)
+            await self._watcher.in_thread(offsets.commit, address, wish.group, planned)
+            return f"The offsets of {len(planned)} partitions were reset."
+        preview(facts, wish)  # What makes no sense is not sent.
+        if isinstance(wish, Produce):
+            return await self._watcher.in_thread(producing.produce, self._addresses(), wish)
+        if isinstance(wish, Promote):
+            await self._ask(self._promotion(wish))
+            return f"Broker {wish.to} takes over {wish.name}-{wish.partition}."
+        await self._ask(partial(requests.send, change=wish, is_check=False))
+        return "Done."
+
+    def _promotion(self, wish: Promote) -> Callable[[Link], None]:
+        facts = self._watcher.facts
+        assert facts.cluster is not None
+        place = places_of(facts, wish.name)[wish.partition]
+        replicas = tuple(facts.cluster.topics[wish.name].partitions[wish.partition].replicas)
+        is_elected = by_hand(place.terms.mode) != "promote"
+        return partial(requests.promote, change=wish, replicas=replicas, is_elected=is_elected)
+
+    async def _ask(self, question: Callable[[Link], T]) -> T:
+        """One broker that is there, once: whether a change was made is not known if the answer is lost."""
+        for address in self._addresses():
+            link = Link(address, TIMEOUT_S)
+            try:
+                await self._watcher.in_thread(link.serves, 0, 0)
+            except OSError:
+                link.close()
+                continue
+            try:
+                return await self._watcher.in_thread(question, link)
+            except OSError as error:
+                raise ChangeRefused(
+                    f"There was no answer ({str(error).rstrip('.')}): the change may have been made all the "
+                    "same."
+                ) from None
+            finally:
+                link.close()
+        raise ChangeRefused("No broker answers.")
+
+    def _addresses(self) -> list[Address]:
+        facts = self._watcher.facts
+        away = facts.away()
+        known = facts.cluster.brokers.values() if facts.cluster is not None else ()
+        return [each.address for each in known if each.broker not in away] or [*self._watcher.bootstrap]
+
+
+def _without_payload(wish: Change) -> Change:
+    """For the log."""
+    return wish._replace(key=None, value=None, headers=()) if isinstance(wish, Produce) else wish
+
+
+__all__ = ["ChangeRefused", "Changes", "Unclear"]

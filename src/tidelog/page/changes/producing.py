@@ -1,0 +1,48 @@
+"""One message, written with acks=all by a client of its own."""
+
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from tidelog.page.asking.link import Address
+from tidelog.page.changes.requests import ChangeRefused
+from tidelog.page.changes.wishes import DEFAULT, Produce
+
+TIMEOUT_S = 10.0
+
+
+def produce(bootstrap: Iterable[Address], wish: Produce) -> str:
+    """Where it is, in a sentence."""
+    told: list[tuple[KafkaError | None, Message]] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in bootstrap),
+            "client.id": "tidelog-page",
+            "acks": "all",
+            "message.timeout.ms": int(TIMEOUT_S * 1000),
+            "message.max.bytes": 4_000_000,
+            "allow.auto.create.topics": False,
+            "log_level": 2,
+        }
+    )
+    key, value = (None if each is None else each.encode() for each in (wish.key, wish.value))
+    headers = [(name, text.encode()) for name, text in wish.headers]
+    where = {} if wish.partition == DEFAULT else {"partition": wish.partition}
+    try:
+        producer.produce(
+            wish.name,
+            value,
+            key,
+            headers=headers,
+            on_delivery=lambda error, message: told.append((error, message)),
+            **where,
+        )
+    except (KafkaException, BufferError) as error:
+        raise ChangeRefused(f"The message was not written: {error}.") from None
+    producer.flush(TIMEOUT_S + 2)
+    if not told:
+        raise ChangeRefused("The message was not acknowledged in time; it may be there all the same.")
+    error, message = told[0]
+    if error is not None:
+        raise ChangeRefused(f"The message was not acknowledged: {error.str()}.")
+    return f"The message is in partition {message.partition()} at offset {message.offset()}."
