@@ -42,7 +42,7 @@ class Hub:
                 queue.put_nowait(data)
 
     def close(self) -> None:
-        """End all streams: a page that stops would otherwise wait for its browsers, and then break them off."""
+        """End all streams: a page that stops would otherwise wait for its browsers, and then drop them."""
         self._is_closed = True
         for queue in self._browsers:
             while not queue.empty():
