@@ -91,10 +91,14 @@ def counter(browser: Browser, load: str, name: str) -> int:
     return int(text.replace(",", "") or 0)
 
 
+def acknowledges(browser: Browser, load: str, more_than: int) -> None:
+    until(lambda: counter(browser, load, "acknowledged") > more_than)
+
+
 def test_the_address_is_all_it_takes(ground: Browser, demo: Demo) -> None:
     ground.driver.get(demo.address)
     for load in ("isr", "asynchronous", "double-write", "quorum"):
-        until(lambda load=load: counter(ground, load, "acknowledged") > 20)
+        acknowledges(ground, load, 20)
         assert counter(ground, load, "lost") == 0
     assert ground.run("return location.hash") == ""  # The token is not left in the address.
     ground.sees("[data-load='quorum'] .load-words", "All 3 replicas are in sync")
@@ -148,8 +152,7 @@ def test_kill_a_broker_and_every_mode_answers(ground: Browser, demo: Demo) -> No
     ground.sees("[data-load='double-write'] .load-words", "No backup takes over by itself")
     for load in ("isr", "quorum"):
         ground.sees(f"[data-load='{load}'] .load-words", "so writes go on")
-        before = counter(ground, load, "acknowledged")
-        until(lambda load=load, before=before: counter(ground, load, "acknowledged") > before + 20)
+        acknowledges(ground, load, counter(ground, load, "acknowledged") + 20)
     assert ground.count(".band.killed") == 1
     ground.open("/timeline")
     ground.sees(".events", "because broker 1 is down")

@@ -192,7 +192,7 @@ STATES = (
     pytest.param(State("two_dead", _two_dead)),
     pytest.param(State("controllers_dead", _controllers_dead, "apart")),
 )
-NAMES = [each.values[0].name for each in STATES]  # type: ignore[attr-defined]
+NAMES = [each.values[0].name for each in STATES]  # type: ignore[union-attr]
 
 
 SETTINGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}

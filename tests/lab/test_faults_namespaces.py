@@ -45,8 +45,8 @@ def test_a_one_way_cut_between_brokers(cluster: LabCluster) -> None:
     active = cluster.controller()
     follower = next(each for each in cluster.followers_of("records") if each != active)
     fault = inject(cluster, "one-way-cut", Parties((leader,), (follower,)))
-    # Without a write no follower lags. The write is acknowledged once one of the two is out of sync: the follower,
-    # or on a machine that is too busy for heartbeats the leader, which then is another one.
+    # Without a write no follower lags. The write is acknowledged once one of the two is out of sync: the
+    # follower, or on a machine that is too busy for heartbeats the leader, which then is another one.
     assert write(cluster, "records", b"without it") == 1
     assert not {leader, follower} <= set(cluster.partition("records").in_sync)
     assert clients_reach(cluster, follower)

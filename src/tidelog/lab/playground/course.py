@@ -10,7 +10,7 @@ SAMPLES_MAX = 2000  # of a slice; more are counted and not kept
 
 class Slice(NamedTuple):
     end_ms: int  # wall clock
-    count: int  # acknowledgements
+    acknowledged: int
     median_ms: float  # of those that were kept; -1: none
     worst_ms: float  # or how long the writes have waited, if none was acknowledged; -1: nothing waited
 

@@ -77,8 +77,8 @@ class TopicLoad:
         found = self.course.cut(now_ms, stalled_s if pending > 0 else 0.0)
         if self.state == RUNNING:
             self._longest_s = max(self._longest_s, stalled_s)
-        self._per_s = sum(each.count for each in list(self.course.slices)[-2:])
-        if found.count == 0 and pending <= 0:
+        self._per_s = sum(each.acknowledged for each in list(self.course.slices)[-2:])
+        if found.acknowledged == 0 and pending <= 0:
             self._per_s = 0.0
 
     def row(self, states: dict[int, str]) -> dict[str, Any]:

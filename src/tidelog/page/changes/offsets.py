@@ -79,7 +79,7 @@ def preview(group: GroupSeen, planned: Mapping[TopicPartition, tuple[int, int]])
 def commit(address: Address, group: str, planned: Mapping[TopicPartition, tuple[int, int]]) -> None:
     topics: dict[str, list[dict[str, object]]] = {}
     for (topic, partition), (new, _) in planned.items():
-        row = {
+        row: dict[str, object] = {
             "partition_index": partition,
             "committed_offset": new,
             "committed_leader_epoch": -1,

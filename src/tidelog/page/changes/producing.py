@@ -9,6 +9,7 @@ from tidelog.page.changes.requests import ChangeRefused
 from tidelog.page.changes.wishes import DEFAULT, Produce
 
 TIMEOUT_S = 10.0
+ANY_PARTITION = -1  # librdkafka chooses, by the key if there is one
 
 
 def produce(bootstrap: Iterable[Address], wish: Produce) -> str:
@@ -26,19 +27,18 @@ def produce(bootstrap: Iterable[Address], wish: Produce) -> str:
         }
     )
     key, value = (None if each is None else each.encode() for each in (wish.key, wish.value))
-    headers = [(name, text.encode()) for name, text in wish.headers]
-    where = {} if wish.partition == DEFAULT else {"partition": wish.partition}
+    headers: list[tuple[str, str | bytes | None]] = [(name, text.encode()) for name, text in wish.headers]
     try:
         producer.produce(
             wish.name,
             value,
             key,
+            ANY_PARTITION if wish.partition == DEFAULT else wish.partition,
             headers=headers,
             on_delivery=lambda error, message: told.append((error, message)),
-            **where,
         )
-    except (KafkaException, BufferError) as error:
-        raise ChangeRefused(f"The message was not written: {error}.") from None
+    except (KafkaException, BufferError) as refused:
+        raise ChangeRefused(f"The message was not written: {refused}.") from None
     producer.flush(TIMEOUT_S + 2)
     if not told:
         raise ChangeRefused("The message was not acknowledged in time; it may be there all the same.")

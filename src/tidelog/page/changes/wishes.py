@@ -4,7 +4,7 @@ Whether the cluster takes it is the cluster's matter; here is only what could no
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 NAME_CHARS_MAX = 249  # of a topic
 SETTINGS_MAX = 100
@@ -166,7 +166,7 @@ def _number(said: Mapping[str, Any], part: str, least: int, most: int, otherwise
         return otherwise
     if not _is_number(found) or not least <= found <= most:
         raise Unclear(f"The {part} is a number from {least} to {most}.")
-    return int(found)
+    return found
 
 
 def _settings(said: Mapping[str, Any]) -> dict[str, str | None]:
@@ -178,7 +178,7 @@ def _settings(said: Mapping[str, Any]) -> dict[str, str | None]:
     return {name: _text(found, name) if value is not None else None for name, value in found.items()}
 
 
-def _is_number(found: Any) -> bool:
+def _is_number(found: object) -> TypeGuard[int]:
     return isinstance(found, int) and not isinstance(found, bool)
 
 

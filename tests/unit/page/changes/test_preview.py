@@ -19,7 +19,7 @@ from unit.page.seen import cluster, facts, partition
 
 
 def three(**settings: str) -> Facts:
-    return facts(cluster(partition(1, (1, 2, 3)), partition(2, (2, 3, 1))), **settings)
+    return facts(cluster(partition(1, (1, 2, 3)), partition(2, (2, 3, 1))), frozenset(), **settings)
 
 
 def test_a_new_topic() -> None:
