@@ -34,6 +34,7 @@ from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
 from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
+from tidelog.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from tidelog.runtime.peers.gate import Gate
@@ -102,14 +103,19 @@ class Connection(asyncio.BufferedProtocol):
         "ip",
         "kinds",
         "last_active",
+        "listener",
         "node",
         "peer",
+        "principal",
         "short_of_memory",
         "slots",
     )
 
-    def __init__(self, server: "Server") -> None:
+    def __init__(self, server: "Server", listener: str = "") -> None:
+        """``listener``: the name of the listener that the connection came in by."""
         self._server = server
+        self.listener = listener
+        self.principal = ANONYMOUS
         self._receiver = Receiver(server.max_request_bytes)
         self._memory = server.client_memory
         self.held_bytes = 0  # of the memory that the broker reserves for large requests
@@ -352,7 +358,10 @@ class Connection(asyncio.BufferedProtocol):
         if messages.is_flexible(api_key, version):
             position = skip_tags(request, position)
         self.kinds |= kind_of(api_key)
-        context = RequestContext(api_key, version, correlation_id, client_id, self.peer, self.kinds)
+        context = RequestContext(
+            api_key, version, correlation_id, client_id, self.peer, self.kinds, None,
+            self.principal, self.listener,
+        )  # fmt: skip
         server.requests += 1
         by_node = gate is not None and self._is_node(gate, client_id)
         if not by_node and not server.ready:
@@ -403,7 +412,12 @@ class Connection(asyncio.BufferedProtocol):
         self.slots.append(slot)
         self._write_kind = produce.API_KEY
         self._server.requests += 1
-        context = _new_context((produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None))
+        context = _new_context(
+            (
+                produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None,
+                self.principal, self.listener,
+            )
+        )  # fmt: skip
         self._server.produce.handle_repeated(
             shape, records, context, lambda response: self._finish(slot, response), self
         )

@@ -138,8 +138,8 @@ class BrokerProcess:
         names = PartitionNames(lambda: node.metadata.image.topic_names)
         for handler in logging.getLogger().handlers:
             handler.addFilter(names)
-        for bound in sockets:
-            await server.listen(bound)
+        for listener, bound in zip(config.listeners, sockets, strict=True):
+            await server.listen(bound, listener.name)
         node.start()
         if not await _until_ready(node, loop, stop):
             assembly.stop()

@@ -113,10 +113,10 @@ class Server:
         self.max_request_bytes = config.socket_request_max_bytes
         self.max_unanswered = config.queued_max_requests_per_connection
 
-    async def listen(self, bound: socket.socket) -> None:
-        """Serve on a bound socket."""
+    async def listen(self, bound: socket.socket, name: str = "") -> None:
+        """Serve on a bound socket. ``name`` is that of its listener."""
         listener = await self.loop.create_server(
-            lambda: Connection(self), sock=bound, backlog=self.broker.config.socket_listen_backlog_size
+            lambda: Connection(self, name), sock=bound, backlog=self.broker.config.socket_listen_backlog_size
         )
         self._listeners.append(listener)
         if self._sweeper is None:

@@ -14,6 +14,7 @@ from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol import fetch, messages, produce
 from tidelog.runtime.connection import Connection, _new_context
 from tidelog.runtime.write_order import NO_KIND, PIPELINED, WRITES, kind_that_passes
+from tidelog.security.principal import ANONYMOUS
 
 READS = {
     "fetch", "list_offsets", "metadata", "offset_fetch", "find_coordinator", "api_versions",
@@ -184,5 +185,5 @@ def test_a_request_whose_records_are_looked_at_is_not_overtaken(world: World) ->
 
 def test_the_context_that_is_made_in_a_hurry_has_every_field() -> None:
     plain = RequestContext(0, 9, 7, None, "peer")
-    assert _new_context((0, 9, 7, None, "peer", 0, None)) == plain
+    assert _new_context((0, 9, 7, None, "peer", 0, None, ANONYMOUS, "")) == plain
     assert len(plain) == len(RequestContext._fields)

@@ -7,6 +7,7 @@ from tidelog.broker.future import Future
 from tidelog.broker.partitions.validation import ValidatedBatch
 from tidelog.errors import TidelogError
 from tidelog.protocol.messages import Fields
+from tidelog.security.principal import ANONYMOUS, Principal
 
 Outcome = Fields | Future[Fields]
 """The fields of a response, or a future of them."""
@@ -25,3 +26,5 @@ class RequestContext(NamedTuple):
     kinds: int = 0  # of requests that the connection has sent so far, see client_kinds
     # Results for batches that were checked before their append, by the identity of their bytes.
     checked: Mapping[int, ValidatedBatch | TidelogError] | None = None
+    principal: Principal = ANONYMOUS  # who the connection has authenticated as
+    listener: str = ""  # name of the listener that the connection came in by
