@@ -110,7 +110,7 @@ class Cluster:
             self.now_ms += TICK_MS
             for broker in self.beating:
                 self.beat(broker)
-            self.controller.tick(self.now_ms)
+            self.controller.tick(self.now_ms, self.now_ms)
             self.controller.keep_in_order(self.now_ms)
 
     def partition(self, index: int = 0) -> PartitionImage:

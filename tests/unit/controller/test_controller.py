@@ -243,7 +243,7 @@ class TestSilence:
     def test_a_new_controller_gives_everybody_a_session(self, cluster: Cluster) -> None:
         cluster.controller.deactivate()
         cluster.now_ms += 10 * SESSION_MS
-        cluster.controller.tick(cluster.now_ms)
+        cluster.controller.tick(cluster.now_ms, cluster.now_ms)
         assert cluster.unfenced() == {A, B, C}
         cluster.controller.activate(cluster.now_ms)
         cluster.beating.clear()
@@ -252,7 +252,7 @@ class TestSilence:
 
     def test_nobody_is_judged_for_the_controllers_own_standstill(self, cluster: Cluster) -> None:
         cluster.now_ms += 5 * SESSION_MS
-        cluster.controller.tick(cluster.now_ms)
+        cluster.controller.tick(cluster.now_ms, cluster.now_ms)
         assert cluster.unfenced() == {A, B, C}
         cluster.beating.discard(A)
         cluster.pass_time(SESSION_MS + TICK_MS)
@@ -263,7 +263,7 @@ class TestSilence:
             cluster.now_ms += 3 * STANDSTILL_MS
             cluster.beat(B)
             cluster.beat(C)
-            cluster.controller.tick(cluster.now_ms)
+            cluster.controller.tick(cluster.now_ms, cluster.now_ms)
         assert cluster.unfenced() == {B, C}
 
     def test_who_comes_back_leads_only_if_nobody_else_can(self, cluster: Cluster) -> None:
