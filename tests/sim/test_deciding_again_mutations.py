@@ -1,4 +1,6 @@
-"""Controllers that were too few, and can decide again: each mutation takes one rule out, and a story notices."""
+"""Controllers that were too few, and can decide again: each mutation takes one rule out, and a story
+notices.
+"""
 
 from collections.abc import Callable
 

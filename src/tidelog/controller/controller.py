@@ -162,7 +162,8 @@ class Controller(Machine):
         sessions begin anew, as with a new active controller: see :meth:`tick`.
         """
         for broker_id, end_ms in self._sessions.items():
-            self._sessions[broker_id] = max(end_ms, now_ms + self._timing.session_ms)
+            if end_ms > self._followed_ms:
+                self._sessions[broker_id] = max(end_ms, now_ms + self._timing.session_ms)
 
     def _expire(self, now_ms: int) -> Effects:
         away_ms = now_ms - self._now_ms - STANDSTILL_MS

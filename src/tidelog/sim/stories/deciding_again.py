@@ -48,8 +48,8 @@ class FourControllers(AloneStory):
 
 
 def one_controller_is_removed() -> AloneStory:
-    """The four brokers are the controllers. C has ended, and B, alone in its set, is cut off: with two of four
-    nothing can be decided. But A and D remove C from the controllers, and are two of three.
+    """The four brokers are the controllers. C has ended, and B, alone in its set, is cut off: with two of
+    four nothing can be decided. But A and D remove C from the controllers, and are two of three.
     """
     story = FourControllers(4, min_insync_replicas="1")
     story.cluster.confirm_deaths()
