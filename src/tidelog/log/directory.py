@@ -411,7 +411,7 @@ class DataDirectory:
         and so may the next log of the same topic: a replica can return and be removed again. Under its old
         name the log would be reopened when the replica returns, with records that are deleted by then.
 
-        A long name of a topic is cut, because the id and the suffix would make it too long for the file system.
+        A long name of a topic is cut: with the id and the suffix, the file system would refuse it.
         """
         number = 1
         while True:
