@@ -4,8 +4,8 @@ from typing import Protocol
 
 
 class LoginRefused(Exception):
-    """``reason`` is for the broker's log. Clients are told only that their credentials are invalid: anything more
-    would help to guess them.
+    """``reason`` is for the broker's log. Clients are told only that their credentials are invalid: anything
+    more would help to guess them.
     """
 
     def __init__(self, reason: str, user: str | None = None) -> None:

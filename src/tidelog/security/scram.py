@@ -1,11 +1,11 @@
 """The server's side of SCRAM (RFC 5802, RFC 7677), as Kafka speaks it: without channel binding.
 
-What it owns: credentials, and one login of a connection. It does not know where credentials are stored. Salts,
-nonces and keys come in as arguments.
+What it owns: credentials, and one login of a connection. It does not know where credentials are stored.
+Salts, nonces and keys come in as arguments.
 
-A credential cannot be used to log in: it has only hashes of the keys that a password gives. Whether a user exists
-cannot be found out either. A login of an unknown user goes on with a made-up salt, and fails where a wrong
-password fails.
+A credential cannot be used to log in: it has only hashes of the keys that a password gives. Whether a user
+exists cannot be found out either. A login of an unknown user goes on with a made-up salt, and fails where a
+wrong password fails.
 """
 
 import base64
@@ -92,8 +92,8 @@ class ScramLogin:
     """One login. :meth:`step` takes the client's messages in turn; then :attr:`user` is who it is."""
 
     def __init__(self, mechanism: ScramMechanism, credentials: Credentials, nonce: str, decoy: bytes) -> None:
-        """``nonce``: fresh and random, printable without commas. ``decoy``: a secret of this process, of which
-        the salts of unknown users are made, so that they stay the same.
+        """``nonce``: fresh and random, printable without commas. ``decoy``: a secret of this process, of
+        which the salts of unknown users are made, so that they stay the same.
         """
         self._mechanism = mechanism
         self._credentials = credentials
@@ -139,7 +139,7 @@ class ScramLogin:
         last = _LAST.fullmatch(text)
         if last is None:
             raise LoginRefused("an invalid last SCRAM message")
-        # The nonce makes a recorded login useless, and the header shows that nobody changed the first message.
+        # The nonce makes a recorded login useless. The header shows that the first message arrived as sent.
         if not hmac.compare_digest(last["nonce"].encode(), self._nonce.encode()):
             raise LoginRefused("the last SCRAM message belongs to another login")
         if _decoded(last["channel"]) != self._gs2:
