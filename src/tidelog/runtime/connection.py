@@ -24,6 +24,7 @@ from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import HangUp, RequestContext
+from tidelog.config import Listener
 from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
@@ -47,6 +48,7 @@ AWAITED_ROWS_MAX = 2_000  # of responses that wait for something: about 2 MB
 PLAIN_S = (
     0.001  # how long one connection's requests, without Produce and Fetch, are started one after another
 )
+UNNAMED = Listener("", "", 0)
 HOT = frozenset({produce.API_KEY, fetch.API_KEY})
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
@@ -115,8 +117,8 @@ class Connection(asyncio.BufferedProtocol):
         "slots",
     )
 
-    def __init__(self, server: "Server", listener: str = "") -> None:
-        """``listener``: the name of the listener that the connection came in by."""
+    def __init__(self, server: "Server", listener: Listener = UNNAMED) -> None:
+        """``listener``: the one that the connection came in by."""
         self._server = server
         self.listener = listener
         self.principal = ANONYMOUS
@@ -365,7 +367,7 @@ class Connection(asyncio.BufferedProtocol):
         self.kinds |= kind_of(api_key)
         context = RequestContext(
             api_key, version, correlation_id, client_id, self.peer, self.kinds, None,
-            self.principal, self.listener,
+            self.principal, self.listener.name,
         )  # fmt: skip
         server.requests += 1
         by_node = gate is not None and self._is_node(gate, client_id)
@@ -421,7 +423,7 @@ class Connection(asyncio.BufferedProtocol):
         context = _new_context(
             (
                 produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None,
-                self.principal, self.listener,
+                self.principal, self.listener.name,
             )
         )  # fmt: skip
         self._server.produce.handle_repeated(

@@ -25,7 +25,7 @@ import uvloop
 
 from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
-from tidelog.config import BrokerConfig, Listener, Raw
+from tidelog.config import BrokerConfig, Listener, Raw, SecurityProtocol
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import logs
@@ -58,6 +58,7 @@ SWITCH_INTERVAL_S = 0.001
 # as long on a busy machine. The first generation has 1,500 new objects, the second five times as many. The
 # third is everything: it is collected after 50 million.
 COLLECTOR_THRESHOLDS = (1_500, 4, 6_500)
+PRIVATE_UMASK = 0o077  # Whatever the process writes is for its own account only.
 SPARE_DESCRIPTORS = 512  # for connections' files, libraries and other files of the process
 
 
@@ -67,6 +68,7 @@ def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
     logs.set_up(config.logging_level, config.logging_format)
     _raise_file_limit(config)
     _tune_interpreter()
+    os.umask(PRIVATE_UMASK)
     pid_file = directory / "broker.pid"
     process = BrokerProcess(config, directory)
     try:
@@ -127,6 +129,9 @@ class BrokerProcess:
         )
         # Bound and listening before registration, because the port must be known and other nodes must be able
         # to connect.
+        for listener in config.listeners:
+            if listener.protocol is not SecurityProtocol.PLAINTEXT:
+                raise TidelogError(f"{listener}: {listener.protocol.name} is not served yet")
         sockets = [_bind(listener, config) for listener in config.listeners]
         advertised = _advertised(config, sockets)
         turned_away: list[str] = []
@@ -139,7 +144,7 @@ class BrokerProcess:
         for handler in logging.getLogger().handlers:
             handler.addFilter(names)
         for listener, bound in zip(config.listeners, sockets, strict=True):
-            await server.listen(bound, listener.name)
+            await server.listen(bound, listener)
         node.start()
         if not await _until_ready(node, loop, stop):
             assembly.stop()
