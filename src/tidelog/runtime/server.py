@@ -15,6 +15,7 @@ from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.services import LoopServices, give_way
+from tidelog.runtime.traffic import Reads, RequestTimes
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +96,8 @@ class Server:
         self.large = LargeRequests(broker.services)
         self.connections: set[Connection] = set()
         self.requests = 0  # number of requests since the process started
+        self.times = RequestTimes()
+        self.reads = Reads()
         self._per_ip: Counter[str] = Counter()
         self.client_memory = RequestMemory(broker, loop)
         self.node_memory = RequestMemory(broker, loop)
