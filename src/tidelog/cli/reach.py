@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.profile.store import active_bootstrap
 from tidelog.cli.settings import read_broker_settings
 from tidelog.client.settings import parse_bootstrap
@@ -52,7 +52,7 @@ def addresses_of(bootstrap: str, directory: Path = USUAL_DIRECTORY) -> list[Addr
     try:
         given = [Address(*each) for each in parse_bootstrap(bootstrap)]
     except ValueError as error:
-        raise CommandFailed(f"--bootstrap: {error}.") from None
+        raise InvalidCommandLine(f"--bootstrap: {error}.") from None
     if bootstrap != DEFAULT_BOOTSTRAP:
         return given
     if (of_profile := active_bootstrap()) is not None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.local.broker_settings import HOST, VOTERS, LocalBroker, describe_exit
 from tidelog.client.cluster_view import is_ready
 from tidelog.client.ports import is_free
@@ -67,7 +67,7 @@ class LocalCluster:
 
     def __init__(self, directory: Path, count: int, port: int, report: Callable[[str], None]) -> None:
         if port + count - 1 > 65535:
-            raise CommandFailed(
+            raise InvalidCommandLine(
                 f"Broker {count} would listen on port {port + count - 1}; the highest port is 65535."
             )
         self._directory = directory
@@ -110,7 +110,7 @@ class LocalCluster:
 
     def _check_settings(self, settings: Mapping[str, Raw]) -> None:
         if len(self.brokers) > 1 and (ours := [name for name in OF_ONE_BROKER if name in settings]):
-            raise CommandFailed(f"{ours[0]} must differ between brokers and cannot be set for all of them.")
+            raise InvalidCommandLine(f"{ours[0]} must differ between brokers and cannot be set for all of them.")
 
     def _voters(self) -> list[int]:
         """As DIR knows them; those of a new cluster are chosen."""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import flag
 from tidelog.cli.settings import read_broker_settings
 from tidelog.client.settings import parse_bootstrap
@@ -138,4 +138,4 @@ def _check_address(address: str) -> None:
     try:
         [_] = parse_bootstrap(address)
     except ValueError as error:
-        raise CommandFailed(f"--address: {error}.") from None
+        raise InvalidCommandLine(f"--address: {error}.") from None

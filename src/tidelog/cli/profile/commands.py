@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import Json
 from tidelog.cli.profile import store
 from tidelog.cli.tables import print_json, print_table
@@ -29,7 +29,7 @@ def add(
     try:
         parse_bootstrap(bootstrap)
     except ValueError as error:
-        raise CommandFailed(f"--bootstrap: {error}.") from None
+        raise InvalidCommandLine(f"--bootstrap: {error}.") from None
     state = store.read()
     state["profiles"][name] = bootstrap
     store.write(state)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.txn import admin as txn_admin
@@ -142,4 +142,4 @@ def abort(
             producer_id = txn_admin.abort_by_place(client, topic, partition, start_offset)
         print(f"Aborted the transaction of producer {producer_id} in {topic}-{partition}.")
     else:
-        raise CommandFailed("Pass either an ID, or --topic, --partition and --start-offset together.")
+        raise InvalidCommandLine("Pass either an ID, or --topic, --partition and --start-offset together.")
