@@ -25,6 +25,7 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 USUAL_DIRECTORY = Path(".tidelog")
 USUAL_PORTS = (9092, 9093, 9094)
 CONNECT_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_S = 15.0
 # How long the others may take once one has answered: a machine that is off does not refuse.
 STRAGGLERS_S = 0.2
 # Without an answer by then, a broker counts as one that does not answer. A busy one takes less than a second.

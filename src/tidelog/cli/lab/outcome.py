@@ -55,7 +55,9 @@ def check_report(path: Path | None) -> None:
     if path is None:
         return
     if path.suffix not in SUFFIXES:
-        raise InvalidCommandLine(f"{path} is no name of a report; use one that ends in {' or '.join(SUFFIXES)}.")
+        raise InvalidCommandLine(
+            f"{path} is no name of a report; use one that ends in {' or '.join(SUFFIXES)}."
+        )
     parent = path.absolute().parent
     try:
         is_there, is_directory = path.exists(), path.is_dir()

@@ -110,7 +110,7 @@ class LocalCluster:
 
     def _check_settings(self, settings: Mapping[str, Raw]) -> None:
         if len(self.brokers) > 1 and (ours := [name for name in OF_ONE_BROKER if name in settings]):
-            raise InvalidCommandLine(f"{ours[0]} must differ between brokers and cannot be set for all of them.")
+            raise CommandFailed(f"{ours[0]} must differ between brokers and cannot be set for all of them.")
 
     def _voters(self) -> list[int]:
         """As DIR knows them; those of a new cluster are chosen."""

@@ -113,7 +113,9 @@ def _compare(translated: Translated, brokers: int, separate: bool) -> tuple[Cand
             "one replica at most."
         )
     if terms.replicas > REPLICAS_MAX:
-        raise CommandFailed(f"{terms.replicas} replicas: fault sets are computed for up to {REPLICAS_MAX}.")
+        raise InvalidCommandLine(
+            f"{terms.replicas} replicas: fault sets are computed for up to {REPLICAS_MAX}."
+        )
     if terms.acks not in ("0", "1", "all"):
         raise InvalidCommandLine(f"acks is {terms.acks!r}; it is 0, 1 or all.")
     where = Needs(brokers, separate_controllers=separate).placement(terms.replicas)

@@ -26,6 +26,8 @@ def add(
 
     Example: tidelog profile add staging --bootstrap kafka1:9092,kafka2:9092
     """
+    if not name.strip():
+        raise InvalidCommandLine("A profile needs a name.")
     try:
         parse_bootstrap(bootstrap)
     except ValueError as error:

@@ -116,6 +116,8 @@ def produce(
         raise InvalidCommandLine(
             "--key-separator is for plain lines; with --json the key is a field of the object."
         )
+    if timeout <= 0:
+        raise InvalidCommandLine("--timeout must be longer than 0 s.")
     separator = key_separator.encode() if key_separator else None
     parse: Callable[[bytes], Record] = parse_json if json else lambda line: parse_plain(line, separator)
     _check_topic(bootstrap, topic, create=create)
