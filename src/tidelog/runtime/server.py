@@ -8,16 +8,17 @@ from collections.abc import Callable
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
 from tidelog.broker.handlers.produce import ProduceHandler
-from tidelog.config import BrokerConfig
+from tidelog.config import BrokerConfig, Listener
 from tidelog.runtime import sweeping
 from tidelog.runtime.acceptor import Acceptor
-from tidelog.runtime.connection import Connection
+from tidelog.runtime.connection import UNNAMED, Connection
 from tidelog.runtime.connection_limits import ConnectionLimits
 from tidelog.runtime.descriptors import NO_LIMIT
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.services import LoopServices, give_way
+from tidelog.runtime.traffic import Reads, RequestTimes
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,8 @@ class Server:
         self.connections: set[Connection] = set()
         self.requests = 0  # number of requests since the process started
         self.limits = ConnectionLimits(broker.config, room)
+        self.times = RequestTimes()
+        self.reads = Reads()
         self.client_memory = RequestMemory(broker, loop)
         self.node_memory = RequestMemory(broker, loop)
         self._listeners: list[Acceptor] = []
@@ -118,11 +121,11 @@ class Server:
         self.max_request_bytes = config.socket_request_max_bytes
         self.max_unanswered = config.queued_max_requests_per_connection
 
-    async def listen(self, bound: socket.socket, name: str = "") -> None:
-        """Serve on a bound socket. ``name`` is that of its listener."""
+    async def listen(self, bound: socket.socket, listener: Listener = UNNAMED) -> None:
+        """Serve on a bound socket."""
         config = self.broker.config
         acceptor = Acceptor(
-            self.loop, bound, self.limits, lambda place: Connection(self, name, place),
+            self.loop, bound, self.limits, lambda place: Connection(self, listener, place),
             config.connections_max_idle_ms,
         )  # fmt: skip
         acceptor.start(config.socket_listen_backlog_size)
