@@ -45,8 +45,11 @@ class Assembly:
         loop: asyncio.AbstractEventLoop,
         address: Listener,
         turn_away: Callable[[str], None],
+        room: int,
     ) -> None:
-        """``turn_away`` is called with the reason when the cluster refuses this node permanently."""
+        """``turn_away`` is called with the reason when the cluster refuses this node permanently. ``room``:
+        for how many connections the process has descriptors.
+        """
         self._config = config
         self._data = data
         directory.same_boot = boot.stayed_on(data)
@@ -96,7 +99,7 @@ class Assembly:
             lambda: self.node.controller.active,
             services.compute,
         )
-        self.server = Server(self.broker, loop, Gate(self.peers.inbound, relay), services)
+        self.server = Server(self.broker, loop, Gate(self.peers.inbound, relay), services, room)
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.broker.metadata_changed(image)

@@ -12,7 +12,6 @@ import gc
 import importlib
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -28,8 +27,9 @@ from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw, SecurityProtocol
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
-from tidelog.runtime import logs
+from tidelog.runtime import descriptors, logs
 from tidelog.runtime.assembly import Assembly
+from tidelog.runtime.descriptors import Descriptors
 from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.notify import READY, STOPPING, notify
 from tidelog.runtime.partition_names import PartitionNames
@@ -59,18 +59,17 @@ SWITCH_INTERVAL_S = 0.001
 # third is everything: it is collected after 50 million.
 COLLECTOR_THRESHOLDS = (1_500, 4, 6_500)
 PRIVATE_UMASK = 0o077  # Whatever the process writes is for its own account only.
-SPARE_DESCRIPTORS = 512  # for connections' files, libraries and other files of the process
 
 
 def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
     """Run until stopped; returns the exit code. ``directory`` is that of the config file."""
     config = BrokerConfig.parse(values)
     logs.set_up(config.logging_level, config.logging_format)
-    _raise_file_limit(config)
+    room = descriptors.claim(config)
     _tune_interpreter()
     os.umask(PRIVATE_UMASK)
     pid_file = directory / "broker.pid"
-    process = BrokerProcess(config, directory)
+    process = BrokerProcess(config, directory, room)
     try:
         return uvloop.run(process.run(pid_file))
     except TidelogError as error:
@@ -80,16 +79,6 @@ def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
         with contextlib.suppress(OSError):
             if pid_file.read_text().strip() == str(os.getpid()):
                 pid_file.unlink()
-
-
-def _raise_file_limit(config: BrokerConfig) -> None:
-    """Raise the limit of open files to what the settings may need, up to the system's hard limit."""
-    wanted = config.log_open_files_max + SPARE_DESCRIPTORS + min(config.max_connections, 1 << 16)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft < target:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
 def _tune_interpreter() -> None:
@@ -103,8 +92,9 @@ def _tune_interpreter() -> None:
 
 
 class BrokerProcess:
-    def __init__(self, config: BrokerConfig, directory: Path) -> None:
+    def __init__(self, config: BrokerConfig, directory: Path, room: Descriptors) -> None:
         self._config = config
+        self._room = room
         self._path = directory / config.log_dir
         self._directory = directory
 
@@ -124,7 +114,7 @@ class BrokerProcess:
             node_id=config.node_id,
             cluster_id=config.cluster_id,
             now_ms=services.now_ms(),
-            handles_max=config.log_open_files_max,
+            handles_max=self._room.logs,
             new_id=services.new_uuid,
         )
         # Bound and listening before registration, because the port must be known and other nodes must be able
@@ -137,7 +127,7 @@ class BrokerProcess:
         turned_away: list[str] = []
         assembly = Assembly(
             config, self._path, directory, disk, services, loop, advertised[0],
-            lambda reason: _turn_away(turned_away, reason, stop),
+            lambda reason: _turn_away(turned_away, reason, stop), self._room.connections,
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
         names = PartitionNames(lambda: node.metadata.image.topic_names)
