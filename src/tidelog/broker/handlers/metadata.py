@@ -16,6 +16,7 @@ from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.future import Gather
 from tidelog.broker.links.to_controller import create_topic
 from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.submission import PARTITIONS_MAX
 from tidelog.broker.slices import LateResponse, respond_in_slices
 from tidelog.controller import topics
 from tidelog.controller.endpoints import endpoint_for
@@ -64,8 +65,11 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             lambda: response.work_out(lambda: _response(broker, wanted, context.listener, reads=reads)),
         )
         return response
-    gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
+    if len(missing) * broker.config.num_partitions > PARTITIONS_MAX:
+        # As for CreateTopics: one request must not fill the disks of the cluster.
+        refused, missing = dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION), []
+    gather = Gather(len(missing))
     gather.future.then(
         lambda _: broker.partitions.when_open(
             lambda: response.work_out(
