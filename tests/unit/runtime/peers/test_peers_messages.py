@@ -123,7 +123,7 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
                     False,
                     None,
                     endpoints=(Endpoint("INSIDE", "a", 9092), Endpoint("OUTSIDE", "b.example", 9094, 3)),
-                ),  # fmt: skip
+                ),
             ),
             Answered(other, RegisterGot(me, DISK, ErrorCode.NONE, 77)),
         ),
