@@ -24,10 +24,13 @@ from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import HangUp, RequestContext
+from tidelog.config import Listener
 from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
-from tidelog.runtime import handling
+from tidelog.runtime import handling, sweeping
+from tidelog.runtime.connection_limits import Place
+from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.peers import names
 from tidelog.runtime.pending import PendingRequest
@@ -46,6 +49,7 @@ AWAITED_ROWS_MAX = 2_000  # of responses that wait for something: about 2 MB
 PLAIN_S = (
     0.001  # how long one connection's requests, without Produce and Fetch, are started one after another
 )
+UNNAMED = Listener("", "", 0)
 HOT = frozenset({produce.API_KEY, fetch.API_KEY})
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
@@ -57,12 +61,15 @@ _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__n
 class Slot:
     """A request's place in the order of responses."""
 
-    __slots__ = ("parts", "pending")
+    __slots__ = ("begun_s", "parts", "pending", "times")
 
     loose: ClassVar[bool] = False  # the response may be sent out of order
     writes: ClassVar[bool] = False  # later requests may have to wait for it
 
-    def __init__(self) -> None:
+    def __init__(self, begun_s: float, times: Histogram) -> None:
+        """``begun_s``: when the request arrived. ``times``: those of its API."""
+        self.begun_s = begun_s
+        self.times = times
         self.parts: Sequence[Part | bytes] | None = None  # None until finished
         self.pending: PendingRequest | None = None
 
@@ -100,21 +107,29 @@ class Connection(asyncio.BufferedProtocol):
         "_turn_has_come",
         "_write_kind",
         "held_bytes",
+        "incomplete",
+        "incomplete_since_s",
         "ip",
         "kinds",
         "last_active",
         "listener",
         "node",
         "peer",
+        "place",
         "principal",
         "short_of_memory",
         "slots",
     )
 
-    def __init__(self, server: "Server", listener: str = "") -> None:
-        """``listener``: the name of the listener that the connection came in by."""
+    def __init__(self, server: "Server", listener: Listener = UNNAMED, place: Place | None = None) -> None:
+        """``listener``: the one that the connection came in by. ``place``: its share of the limits, which the
+        server takes back.
+        """
         self._server = server
         self.listener = listener
+        self.place = place
+        self.incomplete = sweeping.NONE  # for the server's look at slow requests
+        self.incomplete_since_s = 0.0
         self.principal = ANONYMOUS
         self._receiver = Receiver(server.max_request_bytes)
         self._memory = server.client_memory
@@ -153,8 +168,9 @@ class Connection(asyncio.BufferedProtocol):
         self.ip = str(address[0]) if address else "?"
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
         self._sender = Sender(
-            self._transport, self._server.broker.services, self._resume_if_possible, self._broken
-        )
+            self._transport, self._server.broker.services, self._resume_if_possible, self._broken,
+            self._server.reads,
+        )  # fmt: skip
         self.last_active = self._server.loop.time()
         refusal = self._server.admit(self)
         if refusal:
@@ -209,6 +225,23 @@ class Connection(asyncio.BufferedProtocol):
     def in_the_middle(self) -> bool:
         """Whether a request has begun and is incomplete."""
         return self._receiver.in_the_middle
+
+    @property
+    def waits(self) -> bool:
+        """Whether the broker takes no bytes from it at the moment."""
+        return self._stopped_reading
+
+    def is_quiet(self) -> None:
+        """No bytes have come for a while."""
+        self._receiver.drop_spare()
+
+    @property
+    def request_number(self) -> int:
+        return self._receiver.number
+
+    @property
+    def announced_bytes(self) -> int:
+        return self._receiver.announced_bytes
 
     # --- requests in ----------------------------------------------------------------------------------------
 
@@ -360,7 +393,7 @@ class Connection(asyncio.BufferedProtocol):
         self.kinds |= kind_of(api_key)
         context = RequestContext(
             api_key, version, correlation_id, client_id, self.peer, self.kinds, None,
-            self.principal, self.listener,
+            self.principal, self.listener.name,
         )  # fmt: skip
         server.requests += 1
         by_node = gate is not None and self._is_node(gate, client_id)
@@ -368,6 +401,9 @@ class Connection(asyncio.BufferedProtocol):
             # Still starting. Treated like a refused connection, without a log line: clients try the next
             # broker, or this one again.
             self.end()
+            return None
+        if not by_node and self.place is not None and self.place.refusal:
+            self.close(self.place.refusal)
             return None
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
@@ -381,6 +417,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._finish_parts(slot, parts)
 
             if gate is not None and by_follower:
+                slot.times = server.times.follower_fetches
                 self._wait(slot, gate.fetch(request, position, context, send))
             else:
                 self._wait(slot, server.fetch.handle(request, position, context, send, self.close))
@@ -408,14 +445,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_repeated(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
         """Handle a Produce request with the same shape as the previous one."""
-        slot = WriteSlot()
+        slot = WriteSlot(self.last_active, self._server.times.of(produce.API_KEY))
         self.slots.append(slot)
         self._write_kind = produce.API_KEY
         self._server.requests += 1
         context = _new_context(
             (
                 produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None,
-                self.principal, self.listener,
+                self.principal, self.listener.name,
             )
         )  # fmt: skip
         self._server.produce.handle_repeated(
@@ -493,15 +530,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_slot(self, loose: bool, api_key: int, huge: bool = False) -> Slot:
         slot: Slot
+        begun_s, times = self.last_active, self._server.times.of(api_key)
         if loose:
-            slot = LooseSlot()
+            slot = LooseSlot(begun_s, times)
             self._loose[slot] = None
             return slot
         if api_key in WRITES or (huge and self._is_forwarded(api_key)):
-            slot = WriteSlot()
+            slot = WriteSlot(begun_s, times)
             self._write_kind = kind_that_passes(api_key)
         else:
-            slot = Slot()
+            slot = Slot(begun_s, times)
         self.slots.append(slot)
         return slot
 
@@ -535,6 +573,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.node not in (None, parties[0]):
             raise HangUp(f"node {self.node} says that it is node {parties[0]}")
         if self.node is None:
+            self._take_place_of_node()
             gate.connected(*parties)
             self.node = parties[0]
             self._release_memory()
@@ -543,6 +582,11 @@ class Connection(asyncio.BufferedProtocol):
             if self._sender is not None:
                 self._sender.keep_alive()
         return True
+
+    def _take_place_of_node(self) -> None:
+        refusal = self._server.limits.becomes_node(self.place) if self.place is not None else ""
+        if refusal:
+            raise HangUp(refusal)
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> None:
         if api_key == messages.API_VERSIONS_KEY:
@@ -582,6 +626,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed or slot not in self._loose:
             return
         del self._loose[slot]
+        slot.times.add(self._server.loop.time() - slot.begun_s)
         self._ready += parts
         if not self._busy:
             self._flush_responses()
@@ -592,8 +637,12 @@ class Connection(asyncio.BufferedProtocol):
     def _flush_responses(self) -> None:
         slots = self.slots
         ready, self._ready = self._ready, []
-        while slots and slots[0].parts is not None:
-            ready += slots.popleft().parts or ()
+        if slots and slots[0].parts is not None:
+            now_s = self._server.loop.time()
+            while slots and slots[0].parts is not None:
+                slot = slots.popleft()
+                ready += slot.parts or ()
+                slot.times.add(now_s - slot.begun_s)
         if self._sender is not None and ready:
             try:
                 self._sender.send(ready)

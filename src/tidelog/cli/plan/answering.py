@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.plan import report
 from tidelog.cli.plan.costing import HOW, Known
 from tidelog.config.modes import ISR
@@ -70,20 +70,20 @@ def check(needs: Needs) -> None:
         ("data", "--survive-data"),
     ):
         if getattr(needs, name) >= needs.brokers:
-            raise CommandFailed(
+            raise InvalidCommandLine(
                 f"{words} {getattr(needs, name)} with {needs.brokers} brokers: at least one has to be left."
             )
     if needs.replicas_max > needs.brokers:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             f"--replicas-max {needs.replicas_max} is more than the {needs.brokers} brokers: each holds one "
             "replica at most."
         )
     if needs.racks > needs.brokers:
-        raise CommandFailed(f"--racks {needs.racks} is more than the {needs.brokers} brokers.")
+        raise InvalidCommandLine(f"--racks {needs.racks} is more than the {needs.brokers} brokers.")
     if needs.racks_lost and not needs.racks:
-        raise CommandFailed("--survive-racks needs --racks: over how many racks are the brokers spread?")
+        raise InvalidCommandLine("--survive-racks needs --racks: over how many racks are the brokers spread?")
     if needs.racks_lost and needs.racks_lost >= needs.racks:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             f"--survive-racks {needs.racks_lost} with {count(needs.racks, 'rack')}: at least one has to be "
             "left."
         )
@@ -100,22 +100,24 @@ def _translate(system: str, options: dict[str, str]) -> Translated:
         if system in SYSTEMS:
             return SYSTEMS[system](options)
     except ValueError as error:
-        raise CommandFailed(f"--from {system}: {error}") from None
-    raise CommandFailed(f"There is no system {system!r}; known are {', '.join([KAFKA, *SYSTEMS])}.")
+        raise InvalidCommandLine(f"--from {system}: {error}") from None
+    raise InvalidCommandLine(f"There is no system {system!r}; known are {', '.join([KAFKA, *SYSTEMS])}.")
 
 
 def _compare(translated: Translated, brokers: int, separate: bool) -> tuple[Candidate, Candidate | None]:
     """The settings, and the isr settings with the same promises, if they are not isr themselves."""
     terms = translated.terms
     if terms.replicas > brokers:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             f"{terms.replicas} replicas need {terms.replicas} brokers, and there are {brokers}: each holds "
             "one replica at most."
         )
     if terms.replicas > REPLICAS_MAX:
-        raise CommandFailed(f"{terms.replicas} replicas: fault sets are computed for up to {REPLICAS_MAX}.")
+        raise InvalidCommandLine(
+            f"{terms.replicas} replicas: fault sets are computed for up to {REPLICAS_MAX}."
+        )
     if terms.acks not in ("0", "1", "all"):
-        raise CommandFailed(f"acks is {terms.acks!r}; it is 0, 1 or all.")
+        raise InvalidCommandLine(f"acks is {terms.acks!r}; it is 0, 1 or all.")
     where = Needs(brokers, separate_controllers=separate).placement(terms.replicas)
     mine = assess(terms, where)
     if terms.mode == ISR:
