@@ -5,8 +5,7 @@ Owns when that is possible, and the job of Spark whose tasks do it
 (:mod:`tidelog.spark.pipelines.tables.staging`): decoded values, other file systems, encrypted files.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +30,6 @@ _CODECS = {
 }  # fmt: skip
 # Settings with which Spark's writer does what ours does not.
 _SPARK_ONLY = ("parquet.crypto.factory.class", "spark.sql.files.maxRecordsPerFile")
-_SCATTERED = "scattered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,10 @@ class DirectWrite:
             return []
         self.directory.mkdir(parents=True, exist_ok=True)
         job = _Job(tasks, settings, dict(self.raw.topic_ids), str(self.directory), self.layout)
-        count = len(tasks)
-        numbered = self.spark.range(0, count, 1, count)
-        found = numbered.mapInArrow(partial(_write, job), "part string").collect()  # type: ignore[arg-type]
-        parts = [json.loads(row["part"]) for row in found]
-        is_scattered = any(part == _SCATTERED for part in parts)
+        numbers = self.spark.sparkContext.parallelize(range(len(tasks)), len(tasks))
+        written = numbers.map(partial(_write, job)).collect()
+        parts = [part for one in written if one is not None for part in one]
+        is_scattered = None in written
         try:
             moved = moved_up(self.directory, [] if is_scattered else parts)
         except FileNotFoundError:
@@ -117,17 +114,9 @@ def _tasks(options: Mapping[str, str]) -> "tuple[list[JoinedRanges | TopicRange]
     return [one for one in planned if isinstance(one, JoinedRanges | TopicRange)], settings.task
 
 
-def _write(job: _Job, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """In a worker: for each number of a task, a row for each of its files."""
-    import pyarrow as pa
-
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield pa.RecordBatch.from_pydict({"part": _write_one(job, number)})
-
-
 @plainly
-def _write_one(job: _Job, number: int) -> list[str]:
+def _write(job: _Job, number: int) -> "list[Part] | None":
+    """In a worker. None: the records are in no order."""
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
@@ -137,9 +126,6 @@ def _write_one(job: _Job, number: int) -> list[str]:
     fetched = StructType([StructField(name, COLUMNS[name]) for name in FETCHED])
     schema = to_arrow_schema(fetched, timezone="UTC")
     try:
-        parts = write_task(
-            job.tasks[number], number, job.settings, job.ids, job.directory, job.layout, schema
-        )
+        return write_task(job.tasks[number], number, job.settings, job.ids, job.directory, job.layout, schema)
     except Scattered:
-        return [json.dumps(_SCATTERED)]
-    return [json.dumps(part) for part in parts]
+        return None

@@ -11,7 +11,7 @@ tasks moves the files of those that count, so what a lost or repeated task leave
 import shutil
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -277,11 +277,10 @@ def _columns(schema: pa.Schema, batch: pa.RecordBatch, topic: str, topic_id: str
     return made
 
 
-def moved_up(directory: Path, parts: Iterable[Sequence[Any]]) -> list[Part]:
+def moved_up(directory: Path, parts: Iterable[Part]) -> list[Part]:
     """The files of the tasks that count, out of the tasks' own directories; those of others are removed."""
     found: list[Part] = []
-    for one in parts:
-        part = Part(*one)
+    for part in parts:
         name = part.path.partition("/")[2]
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / part.path).replace(directory / name)

@@ -167,7 +167,7 @@ def test_only_the_files_of_tasks_that_count_are_left(tmp_path: Path) -> None:
         parts = PartFiles(tmp_path, f"{HIDDEN}{attempt}", 0, Layout(PLAIN))
         parts.add("orders", "an-id", batch(0, [MAY_17] * 4))
         made.append(parts.close())
-    (moved,) = moved_up(tmp_path, [list(one) for one in made[1]])
+    (moved,) = moved_up(tmp_path, made[1])
     assert moved.path == "topic=orders/date=2026-05-17/part-00000-direct.c000.snappy.parquet"
     assert [one.relative_to(tmp_path).as_posix() for one in tmp_path.rglob("*.parquet")] == [moved.path]
     assert [one.name for one in tmp_path.iterdir()] == ["topic=orders"]
