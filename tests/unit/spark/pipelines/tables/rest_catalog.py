@@ -85,8 +85,8 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _told(table: Table) -> str:
-    told = TableResponse(
-        **{"metadata-location": table.metadata_location, "metadata": table.metadata, "config": {}}
+    told = TableResponse.model_validate(
+        {"metadata-location": table.metadata_location, "metadata": table.metadata, "config": {}}
     )
     return told.model_dump_json(by_alias=True)
 

@@ -2,7 +2,7 @@
 
 import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,6 +23,7 @@ from tidelog.spark.pipelines.tables.direct_parts import (
     write_task,
 )
 from tidelog.spark.reading.ranges import JoinedRanges, TopicRange
+from tidelog.spark.reading.settings import TaskSettings
 
 DAY_US = 86_400_000_000
 MAY_17 = 20_590 * DAY_US
@@ -186,15 +187,8 @@ def test_a_task_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(direct_parts, "read_each", read)
     with pytest.raises(OSError, match="No space left"):
-        write_task(
-            JoinedRanges((one, other)),
-            0,
-            None,
-            {},
-            str(tmp_path),
-            Layout(PLAIN),
-            FETCHED,  # type: ignore[arg-type]
-        )
+        task, unused = JoinedRanges((one, other)), cast(TaskSettings, None)
+        write_task(task, 0, unused, {}, str(tmp_path), Layout(PLAIN), FETCHED)
     assert not list(tmp_path.iterdir())
 
 

@@ -60,12 +60,14 @@ def test_a_commit_whose_answer_is_lost_counts_once(served: RestCatalog, opened: 
     assert offsets(opened()) + offsets(opened(), "undecodable") == Counter(range(12))
 
 
-def test_a_service_that_is_gone_is_one_sentence(served: RestCatalog, opened: Open) -> None:
+def test_a_service_that_is_gone_is_one_sentence(
+    served: RestCatalog, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add(opened(), 0, 5)
 
     def fail(*_: object) -> str:
         raise RuntimeError("no database")
 
-    served.answer = fail  # type: ignore[method-assign]
+    monkeypatch.setattr(served, "answer", fail)
     with pytest.raises(TableError, match=r"cannot be opened \(.*no database\)"):
         opened().position()
