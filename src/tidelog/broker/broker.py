@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Protocol, TypeVar
 
-from tidelog.broker.clients.fetch_sessions import FetchSessions
+from tidelog.broker.clients.fetch_sessions import FetchSessions, unguessable_ids
 from tidelog.broker.clients.reachable import Reachable
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.coordinators.producer_ids import ProducerIds
@@ -55,7 +55,7 @@ class Broker:
         self.reachable = Reachable(services)
         self._on_config = on_config
         self.fetch_sessions = FetchSessions(
-            config.max_incremental_fetch_session_cache_slots, lambda: services.new_uuid().int
+            config.max_incremental_fetch_session_cache_slots, unguessable_ids(services.new_uuid().bytes)
         )
         self.coordinators = Coordinators(self, self.producer_ids)
         self.admission = Admission(self, self.coordinators.transactions, self.coordinators.of)
