@@ -9,6 +9,7 @@ receiver uses at most one piece of memory. A region that is not in the page cach
 
 import asyncio
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -57,7 +58,7 @@ class Sender:
         reads: Reads,
     ) -> None:
         invariant(
-            self.encrypts or transport.get_extra_info("sslcontext") is None,
+            self.encrypts or not isinstance(transport.get_extra_info("sslcontext"), ssl.SSLContext),
             "nothing is written beside the encryption of a transport",
         )
         self._transport = transport
