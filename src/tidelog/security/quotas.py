@@ -3,16 +3,16 @@ to wait. The rules and the arithmetic are Kafka's.
 
 **Which limit.** A quota belongs to a user, a client id, both, or to the default of either; the most specific
 one counts, for each kind of limit separately (``_PRECEDENCE``). All clients for which the same quota of the
-same name counts share it: a quota of a user is for all her clients together, a quota for the default client id
-is for each client id.
+same name counts share it: a quota of a user is for all her clients together, a quota for the default client
+id is for each client id.
 
-**How much.** A rate is the sum of the last eleven seconds, the current one included, divided by the time since
-they began. So ten seconds' worth may be used at once. A client that is over its limit waits until its rate
-would be the limit again. Changes of topics have a token bucket instead, because one request can be worth many
-of them.
+**How much.** A rate is the sum of the last eleven seconds, the current one included, divided by the time
+since they began. So ten seconds' worth may be used at once. A client that is over its limit waits until its
+rate would be the limit again. Changes of topics have a token bucket instead, because one request can be worth
+many of them.
 
-Knows no clock and no sockets: times are arguments, in milliseconds of a clock that does not jump. What is done
-to a client that has to wait is decided elsewhere.
+Knows no clock and no sockets: times are arguments, in milliseconds of a clock that does not jump. What is
+done to a client that has to wait is decided elsewhere.
 """
 
 from collections import OrderedDict
