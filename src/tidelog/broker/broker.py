@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Protocol, TypeVar
 
-from tidelog.broker.clients.fetch_sessions import FetchSessions
+from tidelog.broker.clients.fetch_sessions import FetchSessions, unguessable_ids
 from tidelog.broker.clients.reachable import Reachable
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.coordinators.producer_ids import ProducerIds
@@ -58,7 +58,7 @@ class Broker:
         self._on_config = on_config
         self._on_quotas = on_quotas
         self.fetch_sessions = FetchSessions(
-            config.max_incremental_fetch_session_cache_slots, lambda: services.new_uuid().int
+            config.max_incremental_fetch_session_cache_slots, unguessable_ids(services.new_uuid().bytes)
         )
         self.quotas = Quotas()
         self.coordinators = Coordinators(self, self.producer_ids)
