@@ -95,7 +95,7 @@ class Assembly:
         metadata = self.node.metadata
         self.broker = Broker(
             config, metadata, self.node.partitions, services, self._links, services.compute,
-            self.node.lost_peers, self._configure,
+            self.node.lost_peers, self._configure, self._quotas_changed,
         )  # fmt: skip
         relay = Relay(
             self.broker,
@@ -116,6 +116,9 @@ class Assembly:
             self._logging_level = config.logging_level
             logging.getLogger().setLevel(config.logging_level.upper())
         self.server.configure(config)
+
+    def _quotas_changed(self) -> None:
+        self.server.quotas_changed()
 
     def _refused_by(self, peer: int) -> None:
         self.node.membership.refused(f"node {peer} belongs to another cluster than the data in {self._data}")
