@@ -24,15 +24,20 @@ from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import HangUp, RequestContext
+from tidelog.config import Listener
 from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
-from tidelog.runtime import handling
+from tidelog.runtime import handling, metering, sweeping
+from tidelog.runtime.connection_limits import Place
+from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
+from tidelog.runtime.metering import Meter
 from tidelog.runtime.peers import names
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
+from tidelog.runtime.tls.sender import sender_for
 from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
 from tidelog.security.principal import ANONYMOUS
 
@@ -46,6 +51,7 @@ AWAITED_ROWS_MAX = 2_000  # of responses that wait for something: about 2 MB
 PLAIN_S = (
     0.001  # how long one connection's requests, without Produce and Fetch, are started one after another
 )
+UNNAMED = Listener("", "", 0)
 HOT = frozenset({produce.API_KEY, fetch.API_KEY})
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
@@ -57,12 +63,15 @@ _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__n
 class Slot:
     """A request's place in the order of responses."""
 
-    __slots__ = ("parts", "pending")
+    __slots__ = ("begun_s", "parts", "pending", "times")
 
     loose: ClassVar[bool] = False  # the response may be sent out of order
     writes: ClassVar[bool] = False  # later requests may have to wait for it
 
-    def __init__(self) -> None:
+    def __init__(self, begun_s: float, times: Histogram) -> None:
+        """``begun_s``: when the request arrived. ``times``: those of its API."""
+        self.begun_s = begun_s
+        self.times = times
         self.parts: Sequence[Part | bytes] | None = None  # None until finished
         self.pending: PendingRequest | None = None
 
@@ -88,6 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         "_huge",
         "_loose",
         "_memory",
+        "_muted",
         "_opening",
         "_plain_until",
         "_produce_shape",
@@ -100,21 +110,30 @@ class Connection(asyncio.BufferedProtocol):
         "_turn_has_come",
         "_write_kind",
         "held_bytes",
+        "incomplete",
+        "incomplete_since_s",
         "ip",
         "kinds",
         "last_active",
         "listener",
+        "meter",
         "node",
         "peer",
+        "place",
         "principal",
         "short_of_memory",
         "slots",
     )
 
-    def __init__(self, server: "Server", listener: str = "") -> None:
-        """``listener``: the name of the listener that the connection came in by."""
+    def __init__(self, server: "Server", listener: Listener = UNNAMED, place: Place | None = None) -> None:
+        """``listener``: the one that the connection came in by. ``place``: its share of the limits, which the
+        server takes back.
+        """
         self._server = server
         self.listener = listener
+        self.place = place
+        self.incomplete = sweeping.NONE  # for the server's look at slow requests
+        self.incomplete_since_s = 0.0
         self.principal = ANONYMOUS
         self._receiver = Receiver(server.max_request_bytes)
         self._memory = server.client_memory
@@ -134,6 +153,8 @@ class Connection(asyncio.BufferedProtocol):
         self._opening = 0  # how many threads are working on the last request
         self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
+        self.meter: Meter | None = None  # of what the client uses, if it has a quota
+        self._muted: asyncio.TimerHandle | None = None  # until the client may send again
         self._stopped_reading = False
         self._ended = False  # the client has half-closed the connection, but may still read
         self._busy = False  # requests are being started; their responses are sent together afterwards
@@ -152,9 +173,10 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.ip = str(address[0]) if address else "?"
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
-        self._sender = Sender(
-            self._transport, self._server.broker.services, self._resume_if_possible, self._broken
-        )
+        self._sender = sender_for(
+            self._transport, self._server.broker.services, self._resume_if_possible, self._broken,
+            self._server.reads,
+        )  # fmt: skip
         self.last_active = self._server.loop.time()
         refusal = self._server.admit(self)
         if refusal:
@@ -165,6 +187,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.close()
         self._transport = None
+        if self._muted is not None:
+            self._muted.cancel()
         if not self._opening:
             self._release_memory()  # Otherwise a thread still uses it, and it is released later.
         for slot in (*self.slots, *self._loose):
@@ -209,6 +233,23 @@ class Connection(asyncio.BufferedProtocol):
     def in_the_middle(self) -> bool:
         """Whether a request has begun and is incomplete."""
         return self._receiver.in_the_middle
+
+    @property
+    def waits(self) -> bool:
+        """Whether the broker takes no bytes from it at the moment."""
+        return self._stopped_reading
+
+    def is_quiet(self) -> None:
+        """No bytes have come for a while."""
+        self._receiver.drop_spare()
+
+    @property
+    def request_number(self) -> int:
+        return self._receiver.number
+
+    @property
+    def announced_bytes(self) -> int:
+        return self._receiver.announced_bytes
 
     # --- requests in ----------------------------------------------------------------------------------------
 
@@ -255,7 +296,10 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 request = receiver.next() if self._held_back is None else self._take_held_back()
                 if request is not None:
-                    self._dispatch(request)
+                    if self._server.metered:
+                        metering.dispatch(self, request)
+                    else:
+                        self.dispatch(request)
                 elif not receiver.needed_bytes:
                     break
                 else:
@@ -268,7 +312,7 @@ class Connection(asyncio.BufferedProtocol):
     def _must_wait(self) -> bool:
         if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
-        if self._awaited or self._opening or len(self._ready) >= READY_MAX:
+        if self._awaited or self._opening or self._muted is not None or len(self._ready) >= READY_MAX:
             return True
         return self._sender is not None and self._sender.blocked
 
@@ -308,7 +352,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- handling -------------------------------------------------------------------------------------------
 
-    def _dispatch(self, request: memoryview) -> None:
+    def dispatch(self, request: memoryview) -> Slot | None:
+        """Handle a request. Returns its place among the responses; None if it is held back or has none."""
         slot = None
         try:
             slot = self._handle(request)
@@ -323,6 +368,7 @@ class Connection(asyncio.BufferedProtocol):
             self._release_memory()
             if slot is not None and slot.parts is not None:
                 self._receiver.give_back(request)
+        return slot
 
     def _handle(self, request: memoryview) -> Slot | None:
         api_key, version, correlation_id, client_size = handling.HEADER.unpack_from(request, 0)
@@ -360,7 +406,7 @@ class Connection(asyncio.BufferedProtocol):
         self.kinds |= kind_of(api_key)
         context = RequestContext(
             api_key, version, correlation_id, client_id, self.peer, self.kinds, None,
-            self.principal, self.listener,
+            self.principal, self.listener.name,
         )  # fmt: skip
         server.requests += 1
         by_node = gate is not None and self._is_node(gate, client_id)
@@ -369,6 +415,11 @@ class Connection(asyncio.BufferedProtocol):
             # broker, or this one again.
             self.end()
             return None
+        if not by_node and self.place is not None and self.place.refusal:
+            self.close(self.place.refusal)
+            return None
+        if server.metered and not by_node:
+            self.meter = server.metering.meter_of(self.meter, self.principal, client_id)
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
@@ -381,9 +432,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._finish_parts(slot, parts)
 
             if gate is not None and by_follower:
+                slot.times = server.times.follower_fetches
                 self._wait(slot, gate.fetch(request, position, context, send))
             else:
-                self._wait(slot, server.fetch.handle(request, position, context, send, self.close))
+                most = None if self.meter is None else self.meter.use.fetch_bytes_max
+                self._wait(slot, server.fetch.handle(request, position, context, send, self.close, most))
         elif gate is not None and gate.wants(api_key, version, known=known, by_node=by_node):
             # Another node's request for the controller is not forwarded, because the node itself chooses the
             # next controller to ask.
@@ -408,20 +461,41 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_repeated(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
         """Handle a Produce request with the same shape as the previous one."""
-        slot = WriteSlot()
+        slot = WriteSlot(self.last_active, self._server.times.of(produce.API_KEY))
         self.slots.append(slot)
         self._write_kind = produce.API_KEY
         self._server.requests += 1
         context = _new_context(
             (
                 produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None,
-                self.principal, self.listener,
+                self.principal, self.listener.name,
             )
         )  # fmt: skip
         self._server.produce.handle_repeated(
             shape, records, context, lambda response: self._finish(slot, response), self
         )
         return slot
+
+    def forget_client(self) -> None:
+        """Its quotas have changed: the next request is looked at as if it were the first."""
+        self.meter = None
+        self._produce_shape = None
+
+    def mute(self, wait_ms: int) -> None:
+        """Take no requests for a while. What is left of an earlier wait is not added."""
+        if self._closed:
+            return
+        loop = self._server.loop
+        until = loop.time() + wait_ms / 1000
+        if self._muted is not None:
+            until = max(until, self._muted.when())
+            self._muted.cancel()
+        self._muted = loop.call_at(until, self._unmute)
+        self._stop_reading()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._resume_if_possible()
 
     def hold(self) -> None:
         """Start no further request until ``resume``: the last one takes long, and keeps its memory."""
@@ -485,7 +559,7 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_has_come = True
         self._busy = True
         try:
-            self._dispatch(request)
+            self.dispatch(request)
         finally:
             self._busy = False
         self._flush_responses()
@@ -493,15 +567,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_slot(self, loose: bool, api_key: int, huge: bool = False) -> Slot:
         slot: Slot
+        begun_s, times = self.last_active, self._server.times.of(api_key)
         if loose:
-            slot = LooseSlot()
+            slot = LooseSlot(begun_s, times)
             self._loose[slot] = None
             return slot
         if api_key in WRITES or (huge and self._is_forwarded(api_key)):
-            slot = WriteSlot()
+            slot = WriteSlot(begun_s, times)
             self._write_kind = kind_that_passes(api_key)
         else:
-            slot = Slot()
+            slot = Slot(begun_s, times)
         self.slots.append(slot)
         return slot
 
@@ -535,6 +610,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.node not in (None, parties[0]):
             raise HangUp(f"node {self.node} says that it is node {parties[0]}")
         if self.node is None:
+            self._take_place_of_node()
             gate.connected(*parties)
             self.node = parties[0]
             self._release_memory()
@@ -543,6 +619,11 @@ class Connection(asyncio.BufferedProtocol):
             if self._sender is not None:
                 self._sender.keep_alive()
         return True
+
+    def _take_place_of_node(self) -> None:
+        refusal = self._server.limits.becomes_node(self.place) if self.place is not None else ""
+        if refusal:
+            raise HangUp(refusal)
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> None:
         if api_key == messages.API_VERSIONS_KEY:
@@ -582,6 +663,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed or slot not in self._loose:
             return
         del self._loose[slot]
+        slot.times.add(self._server.loop.time() - slot.begun_s)
         self._ready += parts
         if not self._busy:
             self._flush_responses()
@@ -592,8 +674,13 @@ class Connection(asyncio.BufferedProtocol):
     def _flush_responses(self) -> None:
         slots = self.slots
         ready, self._ready = self._ready, []
-        while slots and slots[0].parts is not None:
-            ready += slots.popleft().parts or ()
+        if slots and slots[0].parts is not None:
+            now_s = self._server.loop.time()
+            meter = self.meter
+            while slots and slots[0].parts is not None:
+                slot = slots.popleft()
+                ready += slot.parts or () if meter is None else self._metered(meter, slot)
+                slot.times.add(now_s - slot.begun_s)
         if self._sender is not None and ready:
             try:
                 self._sender.send(ready)
@@ -603,6 +690,12 @@ class Connection(asyncio.BufferedProtocol):
                 self.close("responses failed with an internal error")
         if self._ended and self.idle:
             self.end()
+
+    def _metered(self, meter: Meter, slot: Slot) -> Sequence[Part | bytes]:
+        parts, wait_ms = meter.answered(slot, slot.parts or ())
+        if wait_ms:
+            self.mute(wait_ms)
+        return parts
 
     def pause_writing(self) -> None:
         if self._sender is not None:

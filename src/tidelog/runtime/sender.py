@@ -9,14 +9,17 @@ receiver uses at most one piece of memory. A region that is not in the page cach
 
 import asyncio
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import cast
 
+from tidelog.invariant import invariant
 from tidelog.log.storage import Region
 from tidelog.protocol.fetch import Part
 from tidelog.runtime import files
 from tidelog.runtime.peers.sockets import keep_alive
+from tidelog.runtime.traffic import Reads
 from tidelog.services import Services
 
 PIECE_BYTES = (
@@ -25,7 +28,7 @@ PIECE_BYTES = (
 MAX_PARTS_PER_CALL = 64
 QUIET_FROM_BYTES = 128 * 1024
 
-_MORE = getattr(socket, "MSG_MORE", 0)
+MORE = getattr(socket, "MSG_MORE", 0)
 
 _piece = memoryview(bytearray(PIECE_BYTES))  # for the call in progress, of any connection
 
@@ -37,11 +40,14 @@ class Sender:
         "_loading",
         "_out",
         "_patient",
+        "_reads",
         "_services",
         "_socket",
         "_transport",
         "_unsent",
     )
+
+    encrypts = False  # whether it may be given a transport with TLS
 
     def __init__(
         self,
@@ -49,11 +55,17 @@ class Sender:
         services: Services,
         drained: Callable[[], None],
         broken: Callable[[str], None],
+        reads: Reads,
     ) -> None:
+        invariant(
+            self.encrypts or not isinstance(transport.get_extra_info("sslcontext"), ssl.SSLContext),
+            "nothing is written beside the encryption of a transport",
+        )
         self._transport = transport
         self._services = services
         self._drained = drained  # called when everything pending has been sent
         self._broken = broken
+        self._reads = reads
         self._out: deque[Part | bytes] = deque()
         self._unsent = False  # the transport has bytes that the socket did not accept
         self._loading = False  # a thread is loading a region into memory
@@ -131,10 +143,12 @@ class Sender:
             self._broken(str(error))
             self.close()
             return 0
-        self._patient = False
+        was_loaded, self._patient = self._patient, False
         if count is None:
             self._load(region)
             return 0
+        if not was_loaded:
+            self._reads.cached_bytes += count
         return count
 
     def _send_now(self, buffers: list[bytes | bytearray | memoryview]) -> None:
@@ -144,7 +158,7 @@ class Sender:
         # With MSG_MORE the receiver is woken only when a large response is complete. Waking it for every few
         # pages would double the cost of sending. Setting TCP_NODELAY again flushes what the kernel has held
         # back.
-        flags = _MORE if total >= QUIET_FROM_BYTES else 0
+        flags = MORE if total >= QUIET_FROM_BYTES else 0
         try:
             sent = self._socket.sendmsg(buffers, (), flags)
             if flags:
@@ -162,6 +176,7 @@ class Sender:
     def _load(self, region: Region) -> None:
         """The bytes are not in memory: load them in a thread, so that other connections can continue."""
         self._loading = True
+        self._reads.waited += 1
         self._out.appendleft(region)
 
         def loaded(result: object) -> None:

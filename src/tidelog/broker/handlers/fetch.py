@@ -45,13 +45,21 @@ class FetchHandler:
         self._broker = broker
 
     def handle(
-        self, frame: memoryview, position: int, context: RequestContext, send: Send, give_up: GiveUp
+        self,
+        frame: memoryview,
+        position: int,
+        context: RequestContext,
+        send: Send,
+        give_up: GiveUp,
+        bytes_max: int | None = None,
     ) -> "PendingFetch | None":
         """Send the response through ``send``. The returned fetch must be cancelled if the consumer
         disconnects first. ``give_up`` is called if an internal error leaves no response to send.
+        ``bytes_max``: what the quota of the consumer leaves for one response.
         """
         request = fetch.decode(frame, position, context.version)
-        session, error = self._broker.fetch_sessions.begin(request, self._broker.services.now_ms())
+        owner = context.principal, context.peer.rpartition(":")[0]
+        session, error = self._broker.fetch_sessions.begin(request, owner, self._broker.services.now_ms())
         if error:
             send(
                 fetch.FetchResponseBuilder(
@@ -59,6 +67,8 @@ class FetchHandler:
                 ).finish()
             )
             return None
+        if bytes_max is not None and bytes_max < request.max_bytes:
+            request = request._replace(max_bytes=bytes_max)
         pending = PendingFetch(self._broker, request, session, context, send, give_up)
         pending.start()
         return pending
@@ -262,7 +272,9 @@ class PendingFetch:
 
     def _refusal(self, key: TopicKey, index: int, error: ErrorCode) -> FetchPartitionResponse:
         response = FetchPartitionResponse(index, error, -1, -1, -1)
-        hint = leader_hint(self._broker, key, index) if error in LEADER_ERRORS else None
+        hint = (
+            leader_hint(self._broker, key, index, self._context.listener) if error in LEADER_ERRORS else None
+        )
         if hint is None:
             return response
         self._leaders[hint.node.node_id] = hint.node
@@ -283,6 +295,7 @@ class PendingFetch:
                 if has_data:
                     session.served((key, response.partition))
             by_topic.setdefault(key, []).append(response)
+            self._count(key, response)
         session_id = NO_SESSION if session is None else session.session_id
         frame = fetch.FetchResponseBuilder(
             self._context.version, self._context.correlation_id, ErrorCode.NONE, session_id, len(by_topic)
@@ -293,6 +306,12 @@ class PendingFetch:
                 frame.partition(response)
             frame.end_topic()
         self._send(frame.finish(list(self._leaders.values())))
+
+    def _count(self, key: TopicKey, response: FetchPartitionResponse) -> None:
+        if response.records is not None and response.records.size:
+            partition, _ = self._broker.partitions.find(key, response.partition)
+            if partition is not None:
+                partition.bytes_out += response.records.size
 
 
 def _respond_without_records(

@@ -98,12 +98,15 @@ class Partition:
         "_fetch_waiters",
         "_is_certain",
         "_may_be_decided",
+        "bytes_in",
+        "bytes_out",
         "config",
         "driver",
         "followed",
         "log",
         "name",
         "on_role",
+        "records_in",
         "replica",
         "rules",
     )  # fmt: skip
@@ -135,6 +138,8 @@ class Partition:
         self.config = config
         self.rules = AppendRules.of(config)
         self.followed: Followed | None = None  # the newest metadata that it has acted on
+        # From producers and to consumers, since this process opened the partition; not what followers copy.
+        self.bytes_in = self.records_in = self.bytes_out = 0
         driver.observer = self
 
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
@@ -218,8 +223,11 @@ class Partition:
         """Whether it is certain, without asking, that no other broker leads this partition now. A broker
         with a session may have been fenced if its connections closed. Then another member may lead, without
         which nothing is committed here; but it may have committed more. So may one that the controllers have
-        appointed after the end of a sealed log.
+        appointed after the end of a sealed log, and one that the voters have elected while this process was
+        frozen.
         """
+        if self.driver.voter.may_be_replaced:
+            return False
         doubted = self._alone() or not self._is_certain()
         is_sealed = self.replica.sealed_end_offset is not None
         return not (doubted and (self.driver.successors.may_be or is_sealed))
@@ -233,7 +241,9 @@ class Partition:
         elif self.leads_for_certain:
             then(True)
         elif not self.driver.successors.may_be:
-            then(False)  # After the end of a sealed log no follower can tell: see ``leads_for_certain``.
+            # After the end of a sealed log no follower can tell, and voters that were silent for a while may
+            # have another leader: see ``leads_for_certain``.
+            then(False)
         else:
             by_hand = self._alone() and self._may_be_decided()
             self.driver.successors.when_all_follow(then, by_hand=by_hand)
@@ -300,7 +310,10 @@ class Partition:
         else:
             max_timestamp, append_time = header.max_timestamp, -1
         self.driver.append(records, base_offset + header.last_offset_delta, max_timestamp, now_ms)
-        return _new_appended((base_offset, log.end_offset, append_time))
+        end_offset = log.end_offset
+        self.bytes_in += len(records)
+        self.records_in += end_offset - base_offset
+        return _new_appended((base_offset, end_offset, append_time))
 
     def _check_leads(self, acks: int) -> None:
         replica = self.replica

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.local.broker_settings import HOST, VOTERS, LocalBroker, describe_exit
 from tidelog.client.cluster_view import is_ready
 from tidelog.client.ports import is_free
@@ -38,7 +38,7 @@ OF_ONE_BROKER = ("node.id", "listeners", "advertised.listeners", VOTERS)
 def lock_directory(directory: Path) -> IO[bytes]:
     """Hold DIR as long as the returned file stays open; a killed holder's lock is gone with it."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (directory / ".lock").open("ab")
     except FileExistsError:
         raise CommandFailed(f"{directory} is a file; choose a directory with --dir.") from None
@@ -67,7 +67,7 @@ class LocalCluster:
 
     def __init__(self, directory: Path, count: int, port: int, report: Callable[[str], None]) -> None:
         if port + count - 1 > 65535:
-            raise CommandFailed(
+            raise InvalidCommandLine(
                 f"Broker {count} would listen on port {port + count - 1}; the highest port is 65535."
             )
         self._directory = directory
