@@ -88,6 +88,13 @@ class TestCreate:
         calls.await_topic(wire, longest)
         calls.produce(wire, longest, bytes(batch(b"v")))
         assert values(calls.fetch(wire, longest, 0).records) == [b"v"]
+        for _ in range(2):
+            (deleted,) = wire.call("delete_topics", 5, topic_names=[longest], timeout=30_000).responses
+            assert deleted.error_code is ErrorCode.none
+            (created,) = create(wire, {"name": longest})
+            assert created.error_code is ErrorCode.none
+            calls.await_topic(wire, longest)
+        assert calls.fetch(wire, longest, 0).records in (None, b"")
 
 
 class TestCreateRefused:

@@ -55,7 +55,7 @@ class Broker:
         self.reachable = Reachable(services)
         self._on_config = on_config
         self.fetch_sessions = FetchSessions(
-            config.max_incremental_fetch_session_cache_slots, services.new_uuid().int & 0x7FFFFFFF
+            config.max_incremental_fetch_session_cache_slots, lambda: services.new_uuid().int
         )
         self.coordinators = Coordinators(self, self.producer_ids)
         self.admission = Admission(self, self.coordinators.transactions, self.coordinators.of)

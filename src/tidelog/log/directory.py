@@ -29,6 +29,7 @@ from tidelog.types import METADATA_TOPIC_ID, TopicPartition
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 _DELETE_SUFFIX = "-delete"
 _STRAY_SUFFIX = "-stray"
+_NAME_BYTES_MAX = 255  # of a directory, on every usual file system
 _META_VERSION = "1"
 _META_VERSIONS_READ = ("0", "1")
 _SYNC_ROUNDS = 2  # The second one syncs the names that the result of the first one allowed.
@@ -409,13 +410,17 @@ class DataDirectory:
         """Where a log goes that is out of use. The next topic of its name may be deleted before it is gone,
         and so may the next log of the same topic: a replica can return and be removed again. Under its old
         name the log would be reopened when the replica returns, with records that are deleted by then.
+
+        A long name of a topic is cut: with the id and the suffix, the file system would refuse it.
         """
-        stem = f"{self.path}/{name}.{topic_id.hex}"
-        target, number = f"{stem}{suffix}", 1
-        while self._storage.exists(target):
+        number = 1
+        while True:
+            count = f".{number}" if number > 1 else ""
+            end = f".{topic_id.hex}{count}{suffix}"
+            target = f"{self.path}/{str(name)[: _NAME_BYTES_MAX - len(end)]}{end}"
+            if not self._storage.exists(target):
+                return target
             number += 1
-            target = f"{stem}.{number}{suffix}"
-        return target
 
     def take_doomed(self, now_ms: int) -> list[str]:
         """Directories of deleted partitions whose delay has expired, for :meth:`remove_trees`."""

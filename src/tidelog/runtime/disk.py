@@ -13,6 +13,8 @@ from tidelog.log.storage import Buffer, DirectoryEntry, Mapping
 
 OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
 LARGE_BYTES = 16 << 20  # To free that much takes about 2 ms.
+# Records, and the secrets of users in the metadata log, are for the account of the broker only.
+FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 
 # macOS has no fdatasync, and its fsync leaves the data in the drive's cache: only this fcntl flushes it.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
@@ -128,7 +130,7 @@ class Disk:
     __slots__ = ()
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
-        return DiskFile(os.open(path, OPEN_FLAGS | os.O_CREAT if create else OPEN_FLAGS, 0o644))
+        return DiskFile(os.open(path, OPEN_FLAGS | os.O_CREAT if create else OPEN_FLAGS, FILE_MODE))
 
     def map(self, path: str, size: int, *, writable: bool) -> Mapping:
         file = self.open(path)
@@ -148,7 +150,7 @@ class Disk:
 
     def make_directory(self, path: str) -> None:
         try:
-            os.mkdir(path)
+            os.mkdir(path, DIRECTORY_MODE)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise

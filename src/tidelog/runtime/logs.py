@@ -6,7 +6,12 @@ import sys
 import time
 
 # Messages contain names from clients. A line break in a name must not look like another log line.
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)}
+_CONTROL_CODES = (*range(0x20), 0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)
+_CONTROL = {code: f"\\x{code:02x}" for code in _CONTROL_CODES}
+# In a traceback, lines are the formatter's own, and all of them are indented.
+_IN_TRACEBACK = {code: text for code, text in _CONTROL.items() if code != 0x0A}
+# JSON itself escapes those below 0x20. The others end lines for some readers, or control a terminal.
+_IN_JSON = {code: f"\\u{code:04x}" for code in _CONTROL_CODES if code >= 0x7F}
 
 
 class JsonFormatter(logging.Formatter):
@@ -19,7 +24,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line, ensure_ascii=False).translate(_IN_JSON)
 
 
 class PlainFormatter(logging.Formatter):
@@ -28,7 +33,8 @@ class PlainFormatter(logging.Formatter):
         message = record.getMessage().translate(_CONTROL)
         line = f"{_timestamp(record.created)} {record.levelname.lower():7} {name}: {message}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            traceback = self.formatException(record.exc_info).translate(_IN_TRACEBACK)
+            line += "".join(f"\n  {each}" for each in traceback.split("\n"))
         return line
 
 

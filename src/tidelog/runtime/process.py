@@ -58,6 +58,7 @@ SWITCH_INTERVAL_S = 0.001
 # as long on a busy machine. The first generation has 1,500 new objects, the second five times as many. The
 # third is everything: it is collected after 50 million.
 COLLECTOR_THRESHOLDS = (1_500, 4, 6_500)
+PRIVATE_UMASK = 0o077  # Whatever the process writes is for its own account only.
 SPARE_DESCRIPTORS = 512  # for connections' files, libraries and other files of the process
 
 
@@ -67,6 +68,7 @@ def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
     logs.set_up(config.logging_level, config.logging_format)
     _raise_file_limit(config)
     _tune_interpreter()
+    os.umask(PRIVATE_UMASK)
     pid_file = directory / "broker.pid"
     process = BrokerProcess(config, directory)
     try:

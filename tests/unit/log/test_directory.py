@@ -143,6 +143,21 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_later(disk: Simulated
     assert len(region.read()) == 100
 
 
+def test_the_longest_topic_name_can_be_deleted(disk: SimulatedDisk) -> None:
+    """Its directory has 255 characters already, the most that a file system takes."""
+    longest = TopicPartition("x" * 249, 12_345)
+    for _ in range(2):  # Created and deleted again, before the first one's files are gone.
+        directory = open_directory(disk)
+        directory.open_log(longest, ID, SMALL, 1000)
+        directory.remove_log(longest, 1000)
+        directory.close()
+        names = [entry.name for entry in disk.list("data") if entry.is_directory]
+        assert max(map(len, names)) <= 255
+        assert all(name.startswith("x" * 200) and name.endswith("-delete") for name in names)
+    assert open_directory(disk).remove_doomed(1_000_000) == 0
+    assert not [entry.name for entry in disk.list("data") if entry.is_directory]
+
+
 def test_a_deletion_is_finished_after_a_restart(disk: SimulatedDisk) -> None:
     directory = open_directory(disk)
     append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)

@@ -326,3 +326,15 @@ def test_a_snapshot_that_cannot_be_read_is_rebuilt_from_the_log(
     log.truncate_to(3)
     assert log.end_offset == 3
     assert log.close()
+
+
+def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    """Also where the system's default would let everybody read them."""
+    before = os.umask(0o022)
+    try:
+        Disk().open(str(tmp_path / "log"), create=True)
+        Disk().make_directory(str(tmp_path / "t-0"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "t-0").stat().st_mode & 0o777 == 0o700

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 
 from tidelog.runtime.logs import JsonFormatter, PlainFormatter
 
@@ -19,5 +20,21 @@ def test_a_plain_line_stays_one() -> None:
 
 def test_a_json_line_stays_one() -> None:
     line = JsonFormatter().format(RECORD)
-    assert len(line.split("\n")) == 1
+    assert len(line.splitlines()) == 1
+    assert line.isprintable()
     assert json.loads(line)["message"] == f"refused {NAME}"
+
+
+def test_an_exception_cannot_forge_a_line_either() -> None:
+    """Its text may be a client's. The lines of a traceback are indented, so none looks like another event."""
+    try:
+        raise ValueError(NAME)
+    except ValueError:
+        record = logging.LogRecord("tidelog.runtime", logging.ERROR, "", 0, "failed", (), sys.exc_info())
+    first, *rest = PlainFormatter().format(record).split("\n")
+    assert first.endswith("failed")
+    assert "  Traceback (most recent call last):" in rest
+    assert all(line.startswith("  ") and line.isprintable() for line in rest)
+    line = JsonFormatter().format(record)
+    assert len(line.splitlines()) == 1
+    assert NAME in json.loads(line)["exception"]

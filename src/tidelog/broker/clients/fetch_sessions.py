@@ -3,21 +3,28 @@
 The number of sessions is bounded. When all slots are taken, a new session replaces the least recently used
 one if that was idle for ``EVICTION_MS``. Otherwise the consumer continues without a session. So does one that
 requests too many partitions: they need not exist, and each request of a session may add some.
+
+A session's id cannot be guessed, and a session serves only its owner: the principal and the address that
+began it. To everybody else it does not exist. Otherwise any client could end the sessions of others, or read
+with them. The owner may come back by another connection.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from tidelog.controller.topics import MAX_NAME_LENGTH
 from tidelog.errors import ErrorCode
 from tidelog.protocol.fetch import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest
 from tidelog.protocol.produce import TopicKey
 from tidelog.protocol.wire import ELEMENTS_MAX
+from tidelog.security.principal import Principal
 
 EVICTION_MS = 120_000  # a session that was used more recently is not evicted
 PARTITIONS_MAX = 500_000  # of all sessions: about 200 MB
 _MAX_ID = 0x7FFFFFFF
 
 PartitionKey = tuple[TopicKey, int]
+Owner = tuple[Principal, str]  # who is at the other end of the connection, and at which address
 
 
 class Remembered:
@@ -39,10 +46,11 @@ class Remembered:
 
 
 class FetchSession:
-    __slots__ = ("epoch", "last_used_ms", "partitions", "session_id")
+    __slots__ = ("epoch", "last_used_ms", "owner", "partitions", "session_id")
 
-    def __init__(self, session_id: int, now_ms: int) -> None:
+    def __init__(self, session_id: int, owner: Owner, now_ms: int) -> None:
         self.session_id = session_id
+        self.owner = owner
         self.epoch = INITIAL_EPOCH + 1  # the next request must have this epoch
         self.last_used_ms = now_ms
         self.partitions: OrderedDict[PartitionKey, Remembered] = OrderedDict()
@@ -69,27 +77,31 @@ class FetchSession:
 
 
 class FetchSessions:
-    def __init__(self, slots: int, first_id: int = 0) -> None:
-        """``first_id`` should differ with every start of the broker. Otherwise a consumer that did not notice
-        the restart could continue in the session of another consumer.
+    def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
+        """``new_id`` draws a random number that is not negative. With a sequence, a consumer that did not
+        notice a restart of the broker could also continue in the session of another consumer.
         """
         self._slots = slots
+        self._new_id = new_id
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
-        self._last_id = first_id
         self._partitions = 0  # of all sessions
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, now_ms: int) -> tuple[FetchSession | None, ErrorCode]:
+    def begin(
+        self, request: FetchRequest, owner: Owner, now_ms: int
+    ) -> tuple[FetchSession | None, ErrorCode]:
         """The updated session of a request; None if it asks for none or none is available."""
-        if request.session_epoch == FINAL_EPOCH:
-            self._end(request.session_id)
-            return None, ErrorCode.NONE
-        if request.session_epoch == INITIAL_EPOCH:
-            self._end(request.session_id)
-            return self._create(request, now_ms), ErrorCode.NONE
         session = self._sessions.get(request.session_id)
+        if session is not None and session.owner != owner:
+            session = None
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if session is not None:
+                self._end(session.session_id)
+            if request.session_epoch == FINAL_EPOCH:
+                return None, ErrorCode.NONE
+            return self._create(request, owner, now_ms), ErrorCode.NONE
         if session is None:
             return None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if request.session_epoch != session.epoch:
@@ -103,18 +115,21 @@ class FetchSessions:
             return None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         return session, ErrorCode.NONE
 
-    def _create(self, request: FetchRequest, now_ms: int) -> FetchSession | None:
+    def _create(self, request: FetchRequest, owner: Owner, now_ms: int) -> FetchSession | None:
         if len(self._sessions) >= self._slots and not self._evict(now_ms):
             return None
-        self._last_id = self._last_id % _MAX_ID + 1
-        while self._last_id in self._sessions or self._last_id == NO_SESSION:
-            self._last_id = self._last_id % _MAX_ID + 1
-        session = FetchSession(self._last_id, now_ms)
+        session = FetchSession(self._unused_id(), owner, now_ms)
         self._sessions[session.session_id] = session
         if self._update(session, request):
             return session
         self._end(session.session_id)
         return None
+
+    def _unused_id(self) -> int:
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = self._new_id() & _MAX_ID
+        return session_id
 
     def _update(self, session: FetchSession, request: FetchRequest) -> bool:
         """Returns False if there is no room for these partitions."""

@@ -51,7 +51,8 @@ class FetchHandler:
         disconnects first. ``give_up`` is called if an internal error leaves no response to send.
         """
         request = fetch.decode(frame, position, context.version)
-        session, error = self._broker.fetch_sessions.begin(request, self._broker.services.now_ms())
+        owner = context.principal, context.peer.rpartition(":")[0]
+        session, error = self._broker.fetch_sessions.begin(request, owner, self._broker.services.now_ms())
         if error:
             send(
                 fetch.FetchResponseBuilder(

@@ -77,10 +77,12 @@ class LocalBroker:
         BrokerConfig.parse(wanted)
         # An unchanged file is not touched, so that its comments live as long as possible.
         if wanted != self.known_settings():
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.config_path.touch(mode=0o600)  # It may have passwords.
             self.config_path.write_text(render_settings(wanted, HEADING), encoding="utf-8")
 
     def start(self) -> None:
+        self.log_path.touch(mode=0o600)
         with self.log_path.open("ab") as log:
             self._log_begin = log.tell()
             self.process = subprocess.Popen(

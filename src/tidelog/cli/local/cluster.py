@@ -38,7 +38,7 @@ OF_ONE_BROKER = ("node.id", "listeners", "advertised.listeners", VOTERS)
 def lock_directory(directory: Path) -> IO[bytes]:
     """Hold DIR as long as the returned file stays open; a killed holder's lock is gone with it."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (directory / ".lock").open("ab")
     except FileExistsError:
         raise CommandFailed(f"{directory} is a file; choose a directory with --dir.") from None

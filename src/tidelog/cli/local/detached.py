@@ -52,7 +52,7 @@ def detach(directory: Path, words: Sequence[str], *, has_page: bool) -> str:
     """
     if (pid := running_pid(directory)) is not None:
         raise CommandFailed(f"The cluster of {directory} runs already (pid {pid}); `tidelog down` stops it.")
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / LOG
     # The token of the page is in it.
     with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:

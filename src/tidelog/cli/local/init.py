@@ -125,7 +125,8 @@ def init(
         if path.exists() and not force:
             raise CommandFailed(f"{path} exists; pass --yes to overwrite it. Nothing was written.")
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config.touch(mode=0o600)  # It may have passwords.
         for path, text in texts.items():
             path.write_text(text, encoding="utf-8")
     except OSError as error:

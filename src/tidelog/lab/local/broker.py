@@ -115,8 +115,9 @@ class Broker:
         """Start without waiting: for tests of what happens during a start."""
         if self._process is not None:
             raise RuntimeError(f"{self!r} is already running")
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.write_config()
+        self.log_path.touch(mode=0o600)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._prefix, *self.command()],
@@ -201,7 +202,9 @@ class Broker:
         }
         # JSON's strings, numbers, booleans and arrays are valid TOML. Quoted keys keep Kafka's dots.
         text = "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in settings.items())
-        (self.directory / "broker.toml").write_text(text)
+        path = self.directory / "broker.toml"
+        path.touch(mode=0o600)  # It may have passwords.
+        path.write_text(text)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:

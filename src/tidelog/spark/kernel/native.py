@@ -7,12 +7,17 @@ small topic ends before numba would be imported.
 The file's name contains everything the code depends on (its sources, numba, LLVM, the processor), so a stale
 one is never loaded. It is beside its source or, if that is not writable, in ``NUMBA_CACHE_DIR``, in the
 user's cache directory, or in the directory for temporary files, the first that is.
+
+Whoever writes such a file decides what this process does. So it is loaded only if it and its directory
+belong to this user or to the owner of the package, and if others cannot write to them. The directory below
+the one for temporary files has a name that anybody can guess, and make first.
 """
 
 import ctypes
 import hashlib
 import os
 import platform
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
@@ -28,6 +33,7 @@ Loop = Callable[[int], int]
 
 _HERE = Path(__file__).parent
 _PREFIX = "tidelog_"
+_GROUP, _OTHERS = stat.S_IWGRP, stat.S_IWOTH
 
 # numba's calling convention: where to put the result, where to put an exception (there are none), the
 # argument; the return value says whether one was raised.
@@ -142,21 +148,42 @@ def _directories(beside: Path) -> Iterator[Path]:
     yield Path(tempfile.gettempdir()) / f"tidelog-{os.getuid()}"
 
 
-def _kept(directory: Path, name: str) -> bytes | None:
-    path = directory / name
+def _is_trusted(status: os.stat_result, writers: int) -> bool:
+    """``writers``: bits of the mode that nobody but the owner may have."""
+    return status.st_uid in (os.getuid(), _HERE.stat().st_uid) and not status.st_mode & writers
+
+
+def _is_trusted_directory(directory: Path) -> bool:
+    # A package that is installed for a group may be written by it: its source files can be as well.
+    beside = directory.name == "__pycache__"
     try:
-        # The owner of this file controls what this process does.
-        if path.stat().st_uid not in (os.getuid(), _HERE.stat().st_uid):
-            return None
-        return path.read_bytes()
+        status = directory.stat() if beside else directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and _is_trusted(status, _OTHERS if beside else _GROUP | _OTHERS)
+
+
+def _kept(directory: Path, name: str) -> bytes | None:
+    if not _is_trusted_directory(directory):
+        return None
+    try:
+        # Not a link, and looked at after it was opened: in between, it could be replaced.
+        descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not _is_trusted(status, _OTHERS):
+            return None
+        return file.read()
 
 
 def _keep(directory: Path, name: str, code: bytes) -> bool:
     """Written aside and then renamed: another worker may be about to load it."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_trusted_directory(directory):
+            return False
         aside = directory / f"{name}.{os.getpid()}"
         aside.write_bytes(code)
         aside.replace(directory / name)
