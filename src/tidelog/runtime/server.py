@@ -10,6 +10,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig
+from tidelog.runtime.authentication import Pace
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 IDLE_CHECKS = 4  # per idle timeout
 SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
+LOGIN_WITHIN_MS = 10_000
+FAILURE_PAUSE_MS = 100
 STALLED_REQUEST_S = 30.0  # timeout for the next bytes of an incomplete request
 
 
@@ -101,6 +104,7 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
+        self.login_pace = Pace(loop, LOGIN_WITHIN_MS, FAILURE_PAUSE_MS)
         self.ready = False  # Whether clients are served; other nodes are served from the start.
         self.configure(broker.config)
 

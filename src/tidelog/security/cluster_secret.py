@@ -1,12 +1,12 @@
 """The secret that the nodes of a cluster share, and by which they recognise each other.
 
 It is text of at least :data:`LENGTH_MIN` characters, one secret per line. A node logs in with the first, by
-SCRAM-SHA-256, and accepts all of them: so it can be changed while the cluster runs. A node's user name says its id
-and, by the beginning of a hash, which secret it uses.
+SCRAM-SHA-256, and accepts all of them: so it can be changed while the cluster runs. A node's user name says
+its id and, by the beginning of a hash, which secret it uses.
 
-Salt and number of iterations follow from the secret, and both ends know them. Its keys are therefore worked out
-once per process, and a false server cannot have a node work out others. A secret is drawn at random, so that
-neither has to slow down who guesses.
+Salt and number of iterations follow from the secret, and both ends know them. Its keys are therefore worked
+out once per process, and a false server cannot have a node work out others. A secret is drawn at random, so
+that neither has to slow down who guesses.
 """
 
 import hashlib
@@ -57,7 +57,9 @@ class ClusterSecret:
             raise ValueError(f"it has more than {SECRETS_MAX} lines")
         for line in lines:
             if not LENGTH_MIN <= len(line) <= LENGTH_MAX:
-                raise ValueError(f"a secret has {LENGTH_MIN} to {LENGTH_MAX} characters, this one {len(line)}")
+                raise ValueError(
+                    f"a secret has {LENGTH_MIN} to {LENGTH_MAX} characters, this one {len(line)}"
+                )
         return cls([_secret(line.encode()) for line in lines])
 
     # --- the end that logs in -------------------------------------------------------------------------------

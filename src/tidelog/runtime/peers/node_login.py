@@ -1,8 +1,8 @@
 """How a node logs in to another one: the client's side, on a connection that was just opened.
 
-Three requests: SaslHandshake and SaslAuthenticate together, then SaslAuthenticate once more. Nothing else is sent
-before the other node has proved that it knows the secret, too: a request may contain what clients have entrusted
-to this node.
+Three requests: SaslHandshake and SaslAuthenticate together, then SaslAuthenticate once more. Nothing else is
+sent before the other node has proved that it knows the secret, too: a request may contain what clients have
+entrusted to this node.
 """
 
 import secrets

@@ -1,0 +1,84 @@
+"""Which connections are those of nodes, and which requests only nodes may send.
+
+A client id says that its connection is a node's; that alone is a claim. It counts if the connection has
+logged in with the cluster's secret, or if its listener has authenticated it as the principal that belongs to
+the node. In a cluster without either, a claim is all there is, and anybody can make it.
+"""
+
+import logging
+from typing import cast
+
+from tidelog.broker.requests.request import RequestContext
+from tidelog.errors import ErrorCode
+from tidelog.protocol import envelope, fetch, follower_fetch, messages
+from tidelog.runtime.peers.exchanges import BY_API
+from tidelog.security.cluster_secret import ClusterSecret
+from tidelog.security.principal import ANONYMOUS, USER, Principal
+
+logger = logging.getLogger(__name__)
+
+OFFSET_FOR_LEADER_EPOCH, ADD_PARTITIONS_TO_TXN, ALLOCATE_PRODUCER_IDS, UPDATE_RAFT_VOTER = 23, 24, 67, 82
+
+# OffsetForLeaderEpoch is sent by consumers, too; a node gets another answer.
+_PEER_APIS = (frozenset(BY_API) - {OFFSET_FOR_LEADER_EPOCH}) | {
+    envelope.API_KEY, ALLOCATE_PRODUCER_IDS, UPDATE_RAFT_VOTER,
+}  # fmt: skip
+_MIXED = frozenset({fetch.API_KEY, ADD_PARTITIONS_TO_TXN})
+_FROM_NODES = _PEER_APIS | _MIXED  # to decide about all others with one look
+BATCHED_FROM = 4  # version of AddPartitionsToTxn that only brokers send, as in Kafka
+NODE_PRINCIPALS = "User:broker-{node}"
+
+LOGGED_MAX = 64  # hosts whose refusal is logged; a limit, because anybody can be refused
+
+
+class NodeTrust:
+    def __init__(self, secret: ClusterSecret | None = None, principals: str | None = None) -> None:
+        """``principals``: the principal of each node, with ``{node}`` for its id, if a listener that brokers
+        use authenticates its clients.
+        """
+        self.secret = secret
+        self._principals = principals
+        self._pattern = principals or NODE_PRINCIPALS
+        self.is_required = secret is not None or principals is not None
+        self._logged: set[str] = set()
+
+    def admits(self, principal: Principal, node: int) -> bool:
+        """Whether a connection that claims to be a node's is. Those that have logged in with the secret are
+        known already.
+        """
+        if not self.is_required:
+            return True
+        if self._principals is None or principal == ANONYMOUS:
+            return False
+        return principal == self.principal_of(node)
+
+    def principal_of(self, node: int) -> Principal:
+        kind, _, name = self._pattern.replace("{node}", str(node)).partition(":")
+        return Principal(kind, name) if name else Principal(USER, kind)
+
+    def refuses(self, request: memoryview, api_key: int, version: int) -> bool:
+        """Whether a request that is not from a node may only come from one. WriteTxnMarkers is not among
+        them: administrators abort transactions with it, and its handler knows what else it takes.
+        """
+        if api_key not in _FROM_NODES or not self.is_required:
+            return False
+        if api_key == fetch.API_KEY:
+            return follower_fetch.is_ask(request, version)
+        return api_key in _PEER_APIS or version >= BATCHED_FROM
+
+    def refusal(self, context: RequestContext) -> bytes:
+        """The response to a request that only nodes may send, from somebody else."""
+        host = context.peer.rpartition(":")[0]
+        if host not in self._logged and len(self._logged) < LOGGED_MAX:
+            self._logged.add(host)
+            name = messages.name_of(context.api_key)
+            logger.warning("refused %s of %s, which has not authenticated as a node", name, context.peer)
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if context.api_key == envelope.API_KEY:
+            return envelope.encode_response(context.correlation_id, error, None, -1)
+        if context.api_key == fetch.API_KEY:
+            pieces = follower_fetch.encode_response(context.correlation_id, error, ())
+            return b"".join(cast(list[bytes], pieces))
+        return messages.encode(
+            context.api_key, context.version, context.correlation_id, {"error_code": error}
+        )
