@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka import Consumer, Producer
 
 from interop import calls
 from interop.records import batch
 from interop.wire import Wire
 from tidelog.lab.local.broker import Broker, free_port
-from tidelog.testing import running_broker
+from tidelog.testing import Cluster, running_broker
 
 pytestmark = pytest.mark.not_kafka
 
@@ -54,9 +55,80 @@ def test_metrics(address: tuple[str, str]) -> None:
         "tidelog_leader_partitions 1.0", "tidelog_leaderless_partitions 0.0", "tidelog_failed_logs 0.0",
         "tidelog_under_replicated_partitions 0.0", "tidelog_below_minimum_partitions 0.0",
         "tidelog_broker_session 1.0", "tidelog_controller_active 1.0", "tidelog_disk_free_bytes",
-        "tidelog_memory_bytes",
+        "tidelog_memory_bytes", 'tidelog_request_seconds_count{request="Produce"} 1.0',
+        'tidelog_bytes_in_total{partition="0",topic="counted"}', "tidelog_leader_elections_total 1.0",
+        'tidelog_records_in_total{partition="0",topic="counted"} 3.0', "tidelog_disk_reads_total",
     ):  # fmt: skip
         assert name in text
+
+
+def scrape(http: str) -> dict[str, float]:
+    """Every metric by its name with labels."""
+    text = urllib.request.urlopen(f"{http}/metrics", timeout=10).read().decode()
+    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_what_consumers_read_and_have_committed(address: tuple[str, str]) -> None:
+    """A group id may have any characters."""
+    bootstrap, http = address
+    group = 'the "best"\\of\nall'
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(10):
+        producer.produce("read", str(number).encode() * 100)
+    assert producer.flush(20) == 0
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings | {"enable.auto.commit": False})
+    consumer.subscribe(["read"])
+    message = consumer.poll(30)
+    assert message is not None and message.error() is None
+    consumer.commit(message=message, asynchronous=False)
+    after = scrape(http)
+    consumer.close()
+    labels = '{group="the \\"best\\"\\\\of\\nall",partition="0",topic="read"}'
+    assert after[f"tidelog_group_committed_offset{labels}"] == 1
+    assert after[f"tidelog_group_lag_records{labels}"] == 9
+    sent = after['tidelog_bytes_out_total{partition="0",topic="read"}']
+    assert sent >= after['tidelog_bytes_in_total{partition="0",topic="read"}'] > 1000
+    assert after["tidelog_page_cache_read_bytes_total"] >= sent
+    times = 'tidelog_request_seconds_{}{{request="FetchConsumer"}}'
+    assert after[times.format("count")] >= 1
+    assert after[times.format("sum")] > 0
+
+
+def test_an_election_is_counted_with_its_time(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 3)
+    ports = {}
+    for number, broker in enumerate(cluster, start=1):
+        ports[number] = broker.settings["http.port"] = free_port()
+    cluster.start()
+    try:
+        cluster.create_topic("elected", partitions=1, replicas=3)
+        leader = cluster.leader_of("elected")
+        others = [f"http://127.0.0.1:{ports[each.node_id]}" for each in cluster if each is not leader]
+        before = [scrape(http) for http in others]
+        leader.kill()
+        calls.eventually(lambda: cluster.leader_of("elected") is not leader, "another broker leads")
+        grown = [
+            {name: now.get(name, 0.0) - then.get(name, 0.0) for name in ELECTIONS}
+            for then, now in zip(before, map(scrape, others), strict=True)
+        ]
+        assert sum(each["tidelog_leader_elections_total"] for each in grown) == 1
+        assert sum(each["tidelog_leader_election_seconds_count"] for each in grown) == 1
+        assert 0 < sum(each["tidelog_leader_election_seconds_sum"] for each in grown) < 10
+        assert sum(each["tidelog_unclean_leader_elections_total"] for each in grown) == 0
+        followed = 'tidelog_request_seconds_count{request="FetchFollower"}'
+        assert max(scrape(http)[followed] for http in others) > 0
+    finally:
+        cluster.stop()
+
+
+ELECTIONS = (
+    "tidelog_leader_elections_total",
+    "tidelog_leader_election_seconds_count",
+    "tidelog_leader_election_seconds_sum",
+    "tidelog_unclean_leader_elections_total",
+)
 
 
 @pytest.mark.parametrize("name", ["prometheus-alerts.yml", "grafana-dashboard.json"])
@@ -64,7 +136,7 @@ def test_rules_and_dashboards_name_metrics_that_exist(address: tuple[str, str], 
     with Wire(address[0]) as wire:
         calls.create_topic(wire, f"of-{name.partition('.')[0]}")
     text = urllib.request.urlopen(f"{address[1]}/metrics", timeout=10).read().decode()
-    served = set(re.findall(r"^(tidelog_\w+)", text, re.MULTILINE))
+    served = set(re.findall(r"^(?:# TYPE )?(tidelog_\w+)", text, re.MULTILINE))
     asked = set(re.findall(r"\btidelog_\w+", "\n".join(_expressions(DEPLOY / name))))
     assert len(asked) > 8
     assert asked <= served, f"/metrics does not have {sorted(asked - served)}"

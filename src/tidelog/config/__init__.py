@@ -19,7 +19,7 @@ from tidelog.config.describe import (
 from tidelog.config.group import GROUP_SETTINGS, GroupConfig, check_group_overrides, group_setting
 from tidelog.config.incremental import AlterOp, AlterOperation, apply_incremental
 from tidelog.config.kinds import ConfigType, Raw
-from tidelog.config.listeners import Listener
+from tidelog.config.listeners import Listener, SecurityProtocol
 from tidelog.config.modes import MODES
 from tidelog.config.table import Setting
 from tidelog.config.toml import read_toml
@@ -39,6 +39,7 @@ __all__ = [
     "GroupConfig",
     "Listener",
     "Raw",
+    "SecurityProtocol",
     "Setting",
     "SettingSynonym",
     "TopicConfig",

@@ -10,21 +10,24 @@ Opens no file: the caller reads ``broker.toml`` and passes the text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from tidelog.config.broker_table import BrokerTable
 from tidelog.config.controllers import BROKER_ROLE, CONTROLLER_ROLE
 from tidelog.config.kinds import Raw
-from tidelog.config.table import Setting, refuse, refuse_unknown, settings_of, shown
+from tidelog.config.listener_rules import check_listeners, with_protocols
+from tidelog.config.listeners import Listener
+from tidelog.config.per_listener import ListenerValues, Scoped, name_of, scoped
+from tidelog.config.table import HIDDEN, Setting, refuse, refuse_unknown, settings_of, shown
+from tidelog.config.tls_table import TlsTable
 from tidelog.config.toml import read_toml
 from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, defaults_from
 from tidelog.errors import InvalidConfig
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BrokerConfig(BrokerTable):
+class BrokerConfig(TlsTable):
     """Typed values of all broker settings. Make one with ``parse`` or ``load``."""
 
     static_values: Mapping[str, str] = field(default_factory=dict)
@@ -33,6 +36,9 @@ class BrokerConfig(BrokerTable):
     """What AlterConfigs gave for this broker; wins over everything else."""
     dynamic_defaults: Mapping[str, str] = field(default_factory=dict)
     """What AlterConfigs gave for all brokers of the cluster; wins over the config file."""
+
+    listener_values: ListenerValues = field(default_factory=dict)
+    """What was given for single listeners."""
 
     topic_defaults: Mapping[str, Any] = field(init=False)
     """Attributes of a topic without overrides, worked out once."""
@@ -46,7 +52,42 @@ class BrokerConfig(BrokerTable):
 
     def __repr__(self) -> str:
         given = {**self.static_values, **self.dynamic_defaults, **self.dynamic_values}
-        return f"BrokerConfig({given})"
+        hidden = {name: HIDDEN if broker_setting(name).secret else text for name, text in given.items()}
+        return f"BrokerConfig({hidden})"
+
+    def of_listener(self, name: str) -> BrokerConfig:
+        """With the values of one listener in the place of those of all listeners."""
+        values = self.listener_values.get(name)
+        return replace(self, **values) if values else self
+
+    @property
+    def client_listeners(self) -> tuple[Listener, ...]:
+        """Those that clients are told of."""
+        inner = self.controller_listener_names
+        return tuple(listener for listener in self.listeners if listener.name not in inner)
+
+    @property
+    def inter_broker_listener(self) -> Listener:
+        """Where other nodes connect to this one, as it was configured. Of a node that is only a controller
+        it is the first of its listeners.
+        """
+        for listener in self.client_listeners:
+            if self.inter_broker_listener_name in (None, listener.name):
+                return listener
+        return self.listeners[0]
+
+    @property
+    def controller_listener(self) -> Listener:
+        """Where controllers and brokers connect to this controller."""
+        for listener in self.listeners:
+            if listener.name in self.controller_listener_names:
+                return listener
+        return self.inter_broker_listener
+
+    @property
+    def peer_listener_names(self) -> frozenset[str]:
+        """Listeners that take requests of other nodes."""
+        return frozenset({self.inter_broker_listener.name, *self.controller_listener_names})
 
     @classmethod
     def parse(cls, values: Mapping[str, Raw]) -> BrokerConfig:
@@ -87,10 +128,16 @@ _NOT_HERE["replication.mode"] = "for new topics that name none it is called defa
 
 
 def broker_setting(name: str) -> Setting:
-    """The row of a broker setting, also by an alias; refuses a name that is none."""
-    setting = BROKER_SETTINGS.get(_ALIASES.get(name, name))
+    """The row of a broker setting, also by an alias or for one listener; refuses a name that is none."""
+    return _row_of(scoped(name), name)
+
+
+def _row_of(parts: Scoped, name: str) -> Setting:
+    setting = BROKER_SETTINGS.get(_ALIASES.get(parts.name, parts.name))
     if setting is None:
-        refuse_unknown(name, "broker", [*BROKER_SETTINGS, *_ALIASES], _NOT_HERE)
+        refuse_unknown(parts.name, "broker", [*BROKER_SETTINGS, *_ALIASES], _NOT_HERE)
+    if parts.listener and not setting.per_listener:
+        raise InvalidConfig(f"{setting.name} cannot be set for one listener: use it without the prefix.")
     return setting
 
 
@@ -108,13 +155,13 @@ def _canonical(values: Mapping[str, Raw]) -> dict[str, str]:
     """Checked values in Kafka's spelling, by the settings' first names."""
     canonical: dict[str, str] = {}
     for name, raw in values.items():
-        setting = broker_setting(name)
+        parts = scoped(name)
+        setting = _row_of(parts, name)
         text = setting.spell(raw)
-        if canonical.setdefault(setting.name, text) != text:
-            other = canonical[setting.name]
-            raise InvalidConfig(
-                f"{name}={shown(raw)} is refused: {setting.name} is the same setting, with value {other}."
-            )
+        key = name_of(parts.listener, setting)
+        if canonical.setdefault(key, text) != text:
+            given, other = (HIDDEN, HIDDEN) if setting.secret else (shown(raw), canonical[key])
+            raise InvalidConfig(f"{name}={given} is refused: {key} is the same setting, with value {other}.")
     return canonical
 
 
@@ -122,33 +169,41 @@ def _build(
     static: Mapping[str, str], dynamic: Mapping[str, str], dynamic_defaults: Mapping[str, str]
 ) -> BrokerConfig:
     values: dict[str, Any] = {}
+    of_listeners: dict[str, dict[str, Any]] = {}
     for name, text in {**static, **dynamic_defaults, **dynamic}.items():
-        setting = BROKER_SETTINGS[name]
-        values[setting.attribute] = setting.parse(text)
-    listeners = values.get("listeners", BROKER_SETTINGS["listeners"].default)
-    inner = values.get("controller_listener_names", ())
-    for_clients = tuple(listener for listener in listeners if listener.name not in inner)
-    values.setdefault("advertised_listeners", for_clients or listeners)
+        parts = scoped(name)
+        setting = BROKER_SETTINGS[parts.name]
+        level = of_listeners.setdefault(parts.listener, {}) if parts.listener else values
+        level[setting.attribute] = setting.parse(text)
+    _add_listeners(values)
     config = BrokerConfig(
-        **values, static_values=static, dynamic_values=dynamic, dynamic_defaults=dynamic_defaults
+        **values,
+        static_values=static,
+        dynamic_values=dynamic,
+        dynamic_defaults=dynamic_defaults,
+        listener_values=of_listeners,
     )
     _check_together(config)
     return config
 
 
+def _add_listeners(values: dict[str, Any]) -> None:
+    """Give listeners their protocols, and advertise those of clients unless others are given."""
+    protocols = values.get("listener_security_protocol_map", ())
+    listeners = with_protocols(values.get("listeners", BROKER_SETTINGS["listeners"].default), protocols)
+    inner = values.get("controller_listener_names", ())
+    for_clients = tuple(listener for listener in listeners if listener.name not in inner)
+    advertised = values.get("advertised_listeners", for_clients or listeners)
+    values |= {
+        "listeners": listeners,
+        "advertised_listeners": with_protocols(advertised, protocols),
+    }
+
+
 def _check_together(config: BrokerConfig) -> None:
     """Rules between settings, checked when all of them are known."""
-    names = {listener.name for listener in config.listeners}
-    for listener in config.advertised_listeners:
-        if listener.name not in names:
-            allowed = "a name from listeners: " + ", ".join(sorted(names))
-            refuse("advertised.listeners", str(listener), allowed)
-    _check_controllers(config, names)
-    for_clients = names - set(config.controller_listener_names)
-    if len(for_clients) > 1:
-        # Every client is told the same address, so those of a second listener would be sent elsewhere.
-        told = ",".join(map(str, config.listeners))
-        refuse("listeners", told, "one listener for clients; list all others in controller.listener.names")
+    check_listeners(config)
+    _check_controllers(config, {listener.name for listener in config.listeners})
     if 0 <= config.queued_max_request_bytes < config.socket_request_max_bytes:
         # One allowed request could never be read, and its connection would hang.
         allowed = f"at least socket.request.max.bytes, which is {config.socket_request_max_bytes}, or -1"

@@ -12,6 +12,7 @@ from typing import Any
 from tidelog.config.controllers import (
     BROKER_ROLE,
     CONTROLLER_ROLE,
+    ListenerName,
     ListenerNames,
     NodeAddresses,
     QuorumVoter,
@@ -32,7 +33,7 @@ from tidelog.config.kinds import (
     Whole,
     split_list,
 )
-from tidelog.config.listeners import Listener, Listeners
+from tidelog.config.listeners import Listener, Listeners, ProtocolMap, SecurityProtocol
 from tidelog.config.modes import DEFAULT
 from tidelog.config.table import row
 from tidelog.config.topic import TOPIC_SETTINGS
@@ -120,8 +121,29 @@ class BrokerTable:
     advertised_listeners: tuple[Listener, ...] = row(
         Listeners(advertised=True),
         (),
-        "Addresses for clients, if they differ from `listeners`.",
+        "Addresses for clients, if they differ from `listeners`. A client is told the addresses of the "
+        "listener that it came in by.",
         unset="the same as `listeners`",
+    )
+    listener_security_protocol_map: tuple[tuple[str, SecurityProtocol], ...] = row(
+        ProtocolMap(),
+        (),
+        "Security protocol of each listener as `NAME:PROTOCOL`: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+        unset="a listener named like a protocol has that protocol, any other PLAINTEXT",
+    )
+    inter_broker_listener_name: str | None = row(
+        Nullable(ListenerName()),
+        None,
+        "Listener at which other brokers connect to this one. Its protocol is also what this broker speaks "
+        "to them.",
+        unset="the first of `listeners` that serves clients",
+    )
+    allow_insecure_listeners: bool = row(
+        Bool(),
+        False,
+        "Whether a listener without authentication may have an address that other machines reach. "
+        "Everybody who reaches it owns the cluster.",
+        ours=True,
     )
     node_addresses: tuple[QuorumVoter, ...] = row(
         NodeAddresses(),

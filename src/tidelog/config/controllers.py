@@ -64,6 +64,19 @@ class NodeAddresses(QuorumVoters):
     noun = "node"
 
 
+class ListenerName(Kind[str]):
+    type = ConfigType.STRING
+    allowed = "the name of a listener"
+
+    def parse(self, raw: Raw) -> str:
+        if not isinstance(raw, str) or not _NAME.fullmatch(raw.strip()):
+            raise ValueError(raw)
+        return raw.strip().upper()
+
+    def format(self, value: str) -> str:
+        return value
+
+
 class ListenerNames(Kind[tuple[str, ...]]):
     type = ConfigType.LIST
     allowed = "one or more names of listeners, separated by commas"

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.config.broker import BROKER_SETTINGS, BrokerConfig
+from tidelog.config.broker import BROKER_SETTINGS, BrokerConfig, broker_setting
 from tidelog.config.group import GROUP_SETTINGS, GroupConfig
 from tidelog.config.kinds import ConfigType
 from tidelog.config.modes import DEFAULTS
+from tidelog.config.per_listener import PREFIX, name_of
 from tidelog.config.table import Setting
 from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig
 
@@ -99,15 +100,29 @@ def describe_broker(
         # What was given, not what follows from it: advertised.listeners stays null while listeners decides.
         value = synonyms[0].value if synonyms else None
         described.append(_described(setting, value, synonyms, read_only=not setting.dynamic))
+    for listener, values in broker.listener_values.items():
+        for setting in BROKER_SETTINGS.values():
+            if setting.attribute in values:
+                name = name_of(listener, setting)
+                # As in Kafka, what counts without a value of its own is the second synonym.
+                given = tuple(_given([name, setting.name], broker))
+                described.append(
+                    _described(setting, given[0].value, given, read_only=not setting.dynamic, name=name)
+                )
     return described
 
 
 def _described(
-    setting: Setting, value: str | None, synonyms: tuple[SettingSynonym, ...], *, read_only: bool
+    setting: Setting,
+    value: str | None,
+    synonyms: tuple[SettingSynonym, ...],
+    *,
+    read_only: bool,
+    name: str = "",
 ) -> DescribedSetting:
-    sensitive = setting.kind.type is ConfigType.PASSWORD
+    sensitive = setting.secret
     return DescribedSetting(
-        name=setting.name,
+        name=name or setting.name,
         value=None if sensitive else value,
         source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
         read_only=read_only,
@@ -134,6 +149,6 @@ def _given(names: list[str], broker: BrokerConfig) -> Iterator[SettingSynonym]:
             if name in values:
                 yield SettingSynonym(name, values[name], source)
     for name in names:
-        default = BROKER_SETTINGS[name].default_text
-        if default is not None:
+        default = broker_setting(name).default_text
+        if default is not None and not name.startswith(PREFIX):
             yield SettingSynonym(name, default, ConfigSource.DEFAULT_CONFIG)

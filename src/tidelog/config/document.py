@@ -69,17 +69,29 @@ _LISTENERS = """\
 ### Listeners
 
 A listener is `NAME://host:port`. An empty host listens on every interface, port 0 on any free port. A broker
-has one listener for clients. It may have others for controllers and brokers only, which are named in
-`controller.listener.names`. If clients cannot connect to a host in `listeners`,
-`advertised.listeners` names the address they use:
+may have several: for clients inside and outside, for other brokers, for controllers. A client is told the
+addresses of the listener that it came in by. If clients cannot connect to a host in `listeners`,
+`advertised.listeners` names the address they use. Those in `controller.listener.names` are for controllers
+and brokers only, and are not advertised:
 
 ```toml
-listeners = ["PLAINTEXT://:9092", "CONTROLLER://127.0.0.1:9093"]
-"advertised.listeners" = "PLAINTEXT://queue.example.org:9092"
-"controller.listener.names" = "CONTROLLER"
+listeners = ["INSIDE://10.0.0.11:9092", "OUTSIDE://:9094", "BROKERS://10.0.0.11:9093"]
+"advertised.listeners" = [
+    "INSIDE://10.0.0.11:9092", "OUTSIDE://queue.example.org:9094", "BROKERS://10.0.0.11:9093",
+]
+"listener.security.protocol.map" = "INSIDE:SASL_SSL,OUTSIDE:SASL_SSL,BROKERS:SSL"
+"inter.broker.listener.name" = "BROKERS"
+"ssl.keystore.location" = "tls/broker-1.pem"
+"ssl.truststore.location" = "tls/ca.pem"
+"listener.name.brokers.ssl.client.auth" = "required"
 ```
 
-The default listens on 127.0.0.1 only, because connections are neither encrypted nor authenticated yet.
+The protocol of a listener is PLAINTEXT, SSL (TLS), SASL_PLAINTEXT or SASL_SSL. The rows with ‡ can be given
+for one listener: `listener.name.<name>.` before the setting, with the listener's name in small letters.
+
+The default listens on 127.0.0.1 only. A broker refuses to start with a listener that other machines reach
+and that authenticates nobody, unless `allow.insecure.listeners=true`. [Security](security.md) has the whole
+set-up.
 """
 
 
@@ -118,7 +130,7 @@ def _header(column: str) -> list[str]:
 
 
 def _row(setting: Setting, extra: str) -> str:
-    name = f"`{setting.name}`" + (" †" if setting.ours else "")
+    name = f"`{setting.name}`" + (" †" if setting.ours else "") + (" ‡" if setting.per_listener else "")
     for alias in setting.aliases:
         name += f" (or `{alias}`)"
     kind = setting.kind.type.name.lower()

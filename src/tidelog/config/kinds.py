@@ -159,6 +159,30 @@ class Text(Kind[str]):
         return value
 
 
+class Secret(str):
+    """A password or key. Its ``repr``, which ends up in logs and error messages, does not show it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+
+class Password(Kind[Secret]):
+    """A value that is never shown."""
+
+    type = ConfigType.PASSWORD
+    allowed = "a string that is not empty"
+
+    def parse(self, raw: Raw) -> Secret:
+        if not isinstance(raw, str) or not raw:
+            raise ValueError("empty")
+        return Secret(raw)  # As it is: a space may be a part of it.
+
+    def format(self, value: Secret) -> str:
+        return str.__str__(value)
+
+
 class Choice(Kind[str]):
     """One word out of a few."""
 
@@ -206,6 +230,25 @@ class ChoiceSet(Kind[frozenset[str]]):
 
     def format(self, value: frozenset[str]) -> str:
         return ",".join(choice for choice in self.choices if choice in value)
+
+
+class Words(Kind[tuple[str, ...]]):
+    """Words separated by commas, in an order that matters."""
+
+    type = ConfigType.LIST
+
+    def __init__(self, allowed: str, pattern: str = r"[A-Za-z0-9_.+-]+") -> None:
+        self.allowed = allowed
+        self._pattern = re.compile(pattern)
+
+    def parse(self, raw: Raw) -> tuple[str, ...]:
+        words = tuple(split_list(raw))
+        if not words or not all(map(self._pattern.fullmatch, words)):
+            raise ValueError(raw)
+        return words
+
+    def format(self, value: tuple[str, ...]) -> str | None:
+        return ",".join(value) or None
 
 
 class Nullable(Kind[T | None]):

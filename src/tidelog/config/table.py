@@ -13,10 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn, TypeVar
 
-from tidelog.config.kinds import ExplainedError, Kind, Raw
+from tidelog.config.kinds import ConfigType, ExplainedError, Kind, Raw
 from tidelog.errors import InvalidConfig
 
 T = TypeVar("T")
+
+HIDDEN = "[hidden]"  # instead of a secret
 
 _ROW = "row"
 
@@ -52,12 +54,18 @@ class Setting:
     synonyms: tuple[Synonym, ...]  # Of a topic setting: what gives its default; the first that is set wins.
     unset: str  # What happens while the value is null, for people.
     section: str  # Heading that starts with this row in the documentation, or "".
+    per_listener: bool = False  # ``listener.name.<name>.`` before the name gives it for one listener.
 
     def parse(self, raw: Raw) -> Any:
         try:
             return self.kind.parse(raw)
         except ValueError as reason:
-            refuse(self.name, raw, self.kind.allowed, reason)
+            refuse(self.name, HIDDEN if self.secret else raw, self.kind.allowed, reason)
+
+    @property
+    def secret(self) -> bool:
+        """Whether its value is never shown."""
+        return self.kind.type is ConfigType.PASSWORD
 
     def format(self, value: Any) -> str | None:
         return self.kind.format(value)
@@ -82,6 +90,7 @@ def row(
     synonyms: tuple[Synonym, ...] = (),
     unset: str = "",
     section: str = "",
+    per_listener: bool = False,
 ) -> T:
     """Declare a setting as a dataclass field."""
     told = {
@@ -93,6 +102,7 @@ def row(
         "synonyms": synonyms,
         "unset": unset,
         "section": section,
+        "per_listener": per_listener,
     }
     return field(default=default, metadata={_ROW: told})
 

@@ -24,11 +24,13 @@ from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import HangUp, RequestContext
+from tidelog.config import Listener
 from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 from tidelog.runtime import handling
 from tidelog.runtime.authentication import SASL_APIS, Login
+from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.peers import names
 from tidelog.runtime.peers.node_offer import NodeOffer
@@ -48,6 +50,7 @@ AWAITED_ROWS_MAX = 2_000  # of responses that wait for something: about 2 MB
 PLAIN_S = (
     0.001  # how long one connection's requests, without Produce and Fetch, are started one after another
 )
+UNNAMED = Listener("", "", 0)
 HOT = frozenset({produce.API_KEY, fetch.API_KEY})
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
@@ -59,12 +62,15 @@ _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__n
 class Slot:
     """A request's place in the order of responses."""
 
-    __slots__ = ("parts", "pending")
+    __slots__ = ("begun_s", "parts", "pending", "times")
 
     loose: ClassVar[bool] = False  # the response may be sent out of order
     writes: ClassVar[bool] = False  # later requests may have to wait for it
 
-    def __init__(self) -> None:
+    def __init__(self, begun_s: float, times: Histogram) -> None:
+        """``begun_s``: when the request arrived. ``times``: those of its API."""
+        self.begun_s = begun_s
+        self.times = times
         self.parts: Sequence[Part | bytes] | None = None  # None until finished
         self.pending: PendingRequest | None = None
 
@@ -114,8 +120,8 @@ class Connection(asyncio.BufferedProtocol):
         "slots",
     )
 
-    def __init__(self, server: "Server", listener: str = "") -> None:
-        """``listener``: the name of the listener that the connection came in by."""
+    def __init__(self, server: "Server", listener: Listener = UNNAMED) -> None:
+        """``listener``: the one that the connection came in by."""
         self._server = server
         self.listener = listener
         self.principal = ANONYMOUS
@@ -157,8 +163,9 @@ class Connection(asyncio.BufferedProtocol):
         self.ip = str(address[0]) if address else "?"
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
         self._sender = Sender(
-            self._transport, self._server.broker.services, self._resume_if_possible, self._broken
-        )
+            self._transport, self._server.broker.services, self._resume_if_possible, self._broken,
+            self._server.reads,
+        )  # fmt: skip
         self.last_active = self._server.loop.time()
         refusal = self._server.admit(self)
         if refusal:
@@ -373,7 +380,7 @@ class Connection(asyncio.BufferedProtocol):
         by_node = gate is not None and self._is_node(gate, client_id)
         context = RequestContext(
             api_key, version, correlation_id, client_id, self.peer, self.kinds, None,
-            self.principal, self.listener, by_node,
+            self.principal, self.listener.name, by_node,
         )  # fmt: skip
         server.requests += 1
         if not by_node and not server.ready:
@@ -396,6 +403,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._finish_parts(slot, parts)
 
             if gate is not None and by_follower:
+                slot.times = server.times.follower_fetches
                 self._wait(slot, gate.fetch(request, position, context, send))
             else:
                 self._wait(slot, server.fetch.handle(request, position, context, send, self.close))
@@ -423,14 +431,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_repeated(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
         """Handle a Produce request with the same shape as the previous one."""
-        slot = WriteSlot()
+        slot = WriteSlot(self.last_active, self._server.times.of(produce.API_KEY))
         self.slots.append(slot)
         self._write_kind = produce.API_KEY
         self._server.requests += 1
         context = _new_context(
             (
                 produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None,
-                self.principal, self.listener, False,
+                self.principal, self.listener.name, False,
             )
         )  # fmt: skip
         self._server.produce.handle_repeated(
@@ -508,15 +516,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_slot(self, loose: bool, api_key: int, huge: bool = False) -> Slot:
         slot: Slot
+        begun_s, times = self.last_active, self._server.times.of(api_key)
         if loose:
-            slot = LooseSlot()
+            slot = LooseSlot(begun_s, times)
             self._loose[slot] = None
             return slot
         if api_key in WRITES or (huge and self._is_forwarded(api_key)):
-            slot = WriteSlot()
+            slot = WriteSlot(begun_s, times)
             self._write_kind = kind_that_passes(api_key)
         else:
-            slot = Slot()
+            slot = Slot(begun_s, times)
         self.slots.append(slot)
         return slot
 
@@ -640,6 +649,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed or slot not in self._loose:
             return
         del self._loose[slot]
+        slot.times.add(self._server.loop.time() - slot.begun_s)
         self._ready += parts
         if not self._busy:
             self._flush_responses()
@@ -650,8 +660,12 @@ class Connection(asyncio.BufferedProtocol):
     def _flush_responses(self) -> None:
         slots = self.slots
         ready, self._ready = self._ready, []
-        while slots and slots[0].parts is not None:
-            ready += slots.popleft().parts or ()
+        if slots and slots[0].parts is not None:
+            now_s = self._server.loop.time()
+            while slots and slots[0].parts is not None:
+                slot = slots.popleft()
+                ready += slot.parts or ()
+                slot.times.add(now_s - slot.begun_s)
         if self._sender is not None and ready:
             try:
                 self._sender.send(ready)

@@ -22,17 +22,18 @@ BOUNDS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class Histogram:
-    __slots__ = ("_counts", "count", "largest_s", "total_s")
+    __slots__ = ("_bounds_s", "_counts", "count", "largest_s", "total_s")
 
-    def __init__(self) -> None:
+    def __init__(self, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
+        self._bounds_s = bounds_s
         # one per bound, for values up to it; the last one for larger values
-        self._counts = [0] * (len(BOUNDS_S) + 1)
+        self._counts = [0] * (len(bounds_s) + 1)
         self.count = 0
         self.total_s = 0.0
         self.largest_s = 0.0
 
     def add(self, value_s: float) -> None:
-        self._counts[bisect_left(BOUNDS_S, value_s)] += 1
+        self._counts[bisect_left(self._bounds_s, value_s)] += 1
         self.count += 1
         self.total_s += value_s
         self.largest_s = max(self.largest_s, value_s)
@@ -45,13 +46,13 @@ class Histogram:
     def cumulative(self) -> Iterator[tuple[str, int]]:
         """(bound, number of values that are not larger), as in Prometheus."""
         sum_so_far = 0
-        for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), self._counts, strict=True):
+        for bound, count in zip((*map(str, self._bounds_s), "+Inf"), self._counts, strict=True):
             sum_so_far += count
             yield bound, sum_so_far
 
     def over(self, bound_s: float) -> int:
         """Number of values larger than one of the bounds."""
-        return sum(self._counts[BOUNDS_S.index(bound_s) + 1 :])
+        return sum(self._counts[self._bounds_s.index(bound_s) + 1 :])
 
 
 class Turns:

@@ -26,7 +26,10 @@ from prometheus_client.registry import Collector
 from tidelog.broker.node.node import Node
 from tidelog.broker.partitions.partition import Partition
 from tidelog.runtime.condition import Condition, Counts
+from tidelog.runtime.group_lines import of_groups
 from tidelog.runtime.lag import Histogram, LagMeter
+from tidelog.runtime.leader_changes import LeaderChanges
+from tidelog.runtime.metric_text import about as _about
 from tidelog.runtime.server import Server
 
 logger = logging.getLogger(__name__)
@@ -45,6 +48,7 @@ class BrokerCollector(Collector):
         self._node = node
         self._syncer = node.host.syncer
         self.condition = Condition(node, server.broker)
+        self._leader_changes = LeaderChanges(node, server.broker.services)
         self.slices = 0  # number of slices of partitions so far
 
     def collect(self) -> Iterator[Metric]:
@@ -65,6 +69,8 @@ class BrokerCollector(Collector):
             lag.late.take_largest_s(),
         )
         yield from self._cluster()
+        yield from self._requests()
+        yield from self._leaders()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         yield CounterMetricFamily("tidelog_cpu_seconds", "CPU time used.", usage.ru_utime + usage.ru_stime)
         yield GaugeMetricFamily("tidelog_memory_bytes", "Memory in use (resident).", memory_bytes())
@@ -99,6 +105,43 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("tidelog_disk_total_bytes", "Size of the volume with the data.", total_bytes)
         yield GaugeMetricFamily("tidelog_disk_free_bytes", "Free space of that volume.", free_bytes)
 
+    def _requests(self) -> Iterator[Metric]:
+        times = HistogramMetricFamily(
+            "tidelog_request_seconds",
+            "From the arrival of a request until its response is sent. Fetches wait for records.",
+            labels=["request"],
+        )
+        for name, found in self._server.times.rows():
+            times.add_metric([name], list(found.cumulative()), found.total_s)
+        yield times
+        reads = self._server.reads
+        yield CounterMetricFamily(
+            "tidelog_page_cache_read_bytes",
+            "Bytes of segments that were sent from the page cache, to consumers and followers.",
+            reads.cached_bytes,
+        )
+        yield CounterMetricFamily(
+            "tidelog_disk_reads", "Reads of segments that had to wait for the disk.", reads.waited
+        )
+
+    def _leaders(self) -> Iterator[Metric]:
+        found = self._leader_changes
+        yield CounterMetricFamily(
+            "tidelog_leader_elections",
+            "How often this broker became the leader of a partition.",
+            found.changes,
+        )
+        yield CounterMetricFamily(
+            "tidelog_unclean_leader_elections",
+            "Those after which committed records may be missing.",
+            found.unclean,
+        )
+        yield _histogram(
+            "tidelog_leader_election_seconds",
+            "From the last sign of a lost leader until this broker led in its place.",
+            found.durations,
+        )
+
     def process(self) -> dict[str, float]:
         """A few figures of the process, for ``tidelog page``: cheap, and nothing is reset by reading them."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -127,6 +170,8 @@ class BrokerCollector(Collector):
             self.slices += 1
             await asyncio.sleep(0)
         texts |= {name: [f"{about}{name} {float(figure(counts))}\n"] for name, about, figure in _COUNTED}
+        texts["groups"] = [line async for line in of_groups(broker)]
+        self._leader_changes.forget_all_but({partition.name for partition in partitions})
         return "".join(chain.from_iterable(texts.values())).encode()
 
 
@@ -144,10 +189,6 @@ def _histogram(name: str, about: str, found: Histogram) -> Metric:
     return HistogramMetricFamily(name, about, buckets=list(found.cumulative()), sum_value=found.total_s)
 
 
-def _about(name: str, kind: str, about: str) -> str:
-    return f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
-
-
 _Figure = Callable[[Partition], float]
 _OF_PARTITIONS: tuple[tuple[str, str, _Figure], ...] = tuple(
     (name, _about(name, kind, about), figure)
@@ -163,6 +204,18 @@ _OF_PARTITIONS: tuple[tuple[str, str, _Figure], ...] = tuple(
         (
             "tidelog_replica_lag_records", "gauge", "Committed records that this replica lacks, at least.",
             cast(_Figure, lambda partition: partition.replica.watermark.lacks(partition.log.end_offset)),
+        ),
+        (
+            "tidelog_bytes_in_total", "counter", "Bytes of records that producers have written here.",
+            cast(_Figure, lambda partition: partition.bytes_in),
+        ),
+        (
+            "tidelog_records_in_total", "counter", "Records that producers have written here.",
+            cast(_Figure, lambda partition: partition.records_in),
+        ),
+        (
+            "tidelog_bytes_out_total", "counter", "Bytes of records that were sent to consumers.",
+            cast(_Figure, lambda partition: partition.bytes_out),
         ),
         (
             "tidelog_records_given_up_total", "counter",

@@ -25,7 +25,7 @@ import uvloop
 
 from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
-from tidelog.config import BrokerConfig, Listener, Raw
+from tidelog.config import BrokerConfig, Listener, Raw, SecurityProtocol
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import logs
@@ -129,6 +129,9 @@ class BrokerProcess:
         )
         # Bound and listening before registration, because the port must be known and other nodes must be able
         # to connect.
+        for listener in config.listeners:
+            if listener.protocol is not SecurityProtocol.PLAINTEXT:
+                raise TidelogError(f"{listener}: {listener.protocol.name} is not served yet")
         sockets = [_bind(listener, config) for listener in config.listeners]
         advertised = _advertised(config, sockets)
         turned_away: list[str] = []
@@ -141,7 +144,7 @@ class BrokerProcess:
         for handler in logging.getLogger().handlers:
             handler.addFilter(names)
         for listener, bound in zip(config.listeners, sockets, strict=True):
-            await server.listen(bound, listener.name)
+            await server.listen(bound, listener)
         node.start()
         if not await _until_ready(node, loop, stop):
             assembly.stop()

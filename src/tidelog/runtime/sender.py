@@ -17,6 +17,7 @@ from tidelog.log.storage import Region
 from tidelog.protocol.fetch import Part
 from tidelog.runtime import files
 from tidelog.runtime.peers.sockets import keep_alive
+from tidelog.runtime.traffic import Reads
 from tidelog.services import Services
 
 PIECE_BYTES = (
@@ -37,6 +38,7 @@ class Sender:
         "_loading",
         "_out",
         "_patient",
+        "_reads",
         "_services",
         "_socket",
         "_transport",
@@ -49,11 +51,13 @@ class Sender:
         services: Services,
         drained: Callable[[], None],
         broken: Callable[[str], None],
+        reads: Reads,
     ) -> None:
         self._transport = transport
         self._services = services
         self._drained = drained  # called when everything pending has been sent
         self._broken = broken
+        self._reads = reads
         self._out: deque[Part | bytes] = deque()
         self._unsent = False  # the transport has bytes that the socket did not accept
         self._loading = False  # a thread is loading a region into memory
@@ -131,10 +135,12 @@ class Sender:
             self._broken(str(error))
             self.close()
             return 0
-        self._patient = False
+        was_loaded, self._patient = self._patient, False
         if count is None:
             self._load(region)
             return 0
+        if not was_loaded:
+            self._reads.cached_bytes += count
         return count
 
     def _send_now(self, buffers: list[bytes | bytearray | memoryview]) -> None:
@@ -162,6 +168,7 @@ class Sender:
     def _load(self, region: Region) -> None:
         """The bytes are not in memory: load them in a thread, so that other connections can continue."""
         self._loading = True
+        self._reads.waited += 1
         self._out.appendleft(region)
 
         def loaded(result: object) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
 from tidelog.broker.handlers.produce import ProduceHandler
-from tidelog.config import BrokerConfig
+from tidelog.config import BrokerConfig, Listener
 from tidelog.runtime.authentication import Pace
-from tidelog.runtime.connection import Connection
+from tidelog.runtime.connection import UNNAMED, Connection
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.services import LoopServices, give_way
+from tidelog.runtime.traffic import Reads, RequestTimes
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +99,8 @@ class Server:
         self.large = LargeRequests(broker.services)
         self.connections: set[Connection] = set()
         self.requests = 0  # number of requests since the process started
+        self.times = RequestTimes()
+        self.reads = Reads()
         self._per_ip: Counter[str] = Counter()
         self.client_memory = RequestMemory(broker, loop)
         self.node_memory = RequestMemory(broker, loop)
@@ -117,12 +120,14 @@ class Server:
         self.max_request_bytes = config.socket_request_max_bytes
         self.max_unanswered = config.queued_max_requests_per_connection
 
-    async def listen(self, bound: socket.socket, name: str = "") -> None:
-        """Serve on a bound socket. ``name`` is that of its listener."""
-        listener = await self.loop.create_server(
-            lambda: Connection(self, name), sock=bound, backlog=self.broker.config.socket_listen_backlog_size
+    async def listen(self, bound: socket.socket, listener: Listener = UNNAMED) -> None:
+        """Serve on a bound socket."""
+        server = await self.loop.create_server(
+            lambda: Connection(self, listener),
+            sock=bound,
+            backlog=self.broker.config.socket_listen_backlog_size,
         )
-        self._listeners.append(listener)
+        self._listeners.append(server)
         if self._sweeper is None:
             self._sweep()
 

@@ -17,6 +17,7 @@ from tidelog.controller.records import BrokerRegistered
 from tidelog.protocol import messages
 from tidelog.runtime import connection as connections
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.traffic import Reads, RequestTimes
 from unit.broker.fakes import FakeBroker
 
 METADATA, VERSION = 3, 4
@@ -38,6 +39,7 @@ class Pipeline:
         self.closed = 0
         server = SimpleNamespace(
             max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True,
+            times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self.services.soon),
             broker=self.broker.broker, encode=self.services.offload, compute=self.services.offload,
             admit=lambda connection: "", forget=lambda connection: None, client_memory=None,

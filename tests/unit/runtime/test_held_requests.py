@@ -13,6 +13,7 @@ import pytest
 
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES
+from tidelog.runtime.traffic import Reads, RequestTimes
 
 SIZE = 2 * OWN_BUFFER_FROM_BYTES
 
@@ -24,6 +25,7 @@ class Held:
         self.bytes = 0
         server = SimpleNamespace(
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
+            times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None,
             admit=lambda connection: "", forget=lambda connection: None,

@@ -12,6 +12,7 @@ import pytest
 from tidelog.runtime import connection, handling
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.large_requests import HUGE_AT_ONCE, HUGE_BYTES, LARGE_BYTES, LargeRequests
+from tidelog.runtime.traffic import Reads, RequestTimes
 
 METADATA, VERSION = 3, 1
 
@@ -59,6 +60,7 @@ class OneConnection:
         self.large = LargeRequests(cast(Any, self.turns))
         server = SimpleNamespace(
             max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True,
+            times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,
             admit=lambda connection: "", forget=lambda connection: None,

@@ -12,6 +12,7 @@ import pytest
 from tidelog.protocol import messages
 from tidelog.runtime import handling
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.traffic import Reads, RequestTimes
 
 HEARTBEAT, SYNC_GROUP = (12, 0), (14, 0)
 
@@ -25,6 +26,7 @@ class Asker:
         self.is_reading = True
         server = SimpleNamespace(
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, encode=None,
+            times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), compute=lambda job, done: self.work.append((job, done)),
             admit=lambda connection: "", forget=lambda connection: None,

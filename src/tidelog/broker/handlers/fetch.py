@@ -284,6 +284,7 @@ class PendingFetch:
                 if has_data:
                     session.served((key, response.partition))
             by_topic.setdefault(key, []).append(response)
+            self._count(key, response)
         session_id = NO_SESSION if session is None else session.session_id
         frame = fetch.FetchResponseBuilder(
             self._context.version, self._context.correlation_id, ErrorCode.NONE, session_id, len(by_topic)
@@ -294,6 +295,12 @@ class PendingFetch:
                 frame.partition(response)
             frame.end_topic()
         self._send(frame.finish(list(self._leaders.values())))
+
+    def _count(self, key: TopicKey, response: FetchPartitionResponse) -> None:
+        if response.records is not None and response.records.size:
+            partition, _ = self._broker.partitions.find(key, response.partition)
+            if partition is not None:
+                partition.bytes_out += response.records.size
 
 
 def _respond_without_records(

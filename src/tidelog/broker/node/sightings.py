@@ -51,6 +51,13 @@ class Sightings:
             self._silent_since_ms[peer] = self._services.uptime_ms()
             self.lost.add(peer)
 
+    def lost_since_ms(self, peer: int) -> int | None:
+        """When a silent peer's connections closed; None: it is not silent."""
+        return self._silent_since_ms.get(peer)
+
+    def last_heard_ms(self, peer: int) -> int | None:
+        return self._heard_ms.get(peer)
+
     def forget(self, peer: int) -> None:
         """Its connections closed, and it is no node of this cluster."""
         self._heard_ms.pop(peer, None)

@@ -98,12 +98,15 @@ class Partition:
         "_fetch_waiters",
         "_is_certain",
         "_may_be_decided",
+        "bytes_in",
+        "bytes_out",
         "config",
         "driver",
         "followed",
         "log",
         "name",
         "on_role",
+        "records_in",
         "replica",
         "rules",
     )  # fmt: skip
@@ -135,6 +138,8 @@ class Partition:
         self.config = config
         self.rules = AppendRules.of(config)
         self.followed: Followed | None = None  # the newest metadata that it has acted on
+        # From producers and to consumers, since this process opened the partition; not what followers copy.
+        self.bytes_in = self.records_in = self.bytes_out = 0
         driver.observer = self
 
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
@@ -300,7 +305,10 @@ class Partition:
         else:
             max_timestamp, append_time = header.max_timestamp, -1
         self.driver.append(records, base_offset + header.last_offset_delta, max_timestamp, now_ms)
-        return _new_appended((base_offset, log.end_offset, append_time))
+        end_offset = log.end_offset
+        self.bytes_in += len(records)
+        self.records_in += end_offset - base_offset
+        return _new_appended((base_offset, end_offset, append_time))
 
     def _check_leads(self, acks: int) -> None:
         replica = self.replica
