@@ -15,6 +15,7 @@ from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import NodePorts
 from tidelog.config import BrokerConfig, Listener
+from tidelog.config.peer_rules import authenticates_peers
 from tidelog.controller import cluster_settings
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage
@@ -26,10 +27,13 @@ from tidelog.runtime.disk import Disk
 from tidelog.runtime.peers.channel import Address
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.peers.links import WireLinks
+from tidelog.runtime.peers.node_login import NodeLogins
 from tidelog.runtime.peers.peers import WirePeers
 from tidelog.runtime.peers.relay import Relay
+from tidelog.runtime.peers.trust import NodeTrust
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices
+from tidelog.security.cluster_secret import ClusterSecret
 
 
 class Assembly:
@@ -45,8 +49,11 @@ class Assembly:
         loop: asyncio.AbstractEventLoop,
         address: Listener,
         turn_away: Callable[[str], None],
+        secret: ClusterSecret | None = None,
     ) -> None:
-        """``turn_away`` is called with the reason when the cluster refuses this node permanently."""
+        """``turn_away`` is called with the reason when the cluster refuses this node permanently.
+        ``secret``: by which nodes recognise each other.
+        """
         self._config = config
         self._data = data
         directory.same_boot = boot.stayed_on(data)
@@ -60,6 +67,7 @@ class Assembly:
             config.socket_request_max_bytes,
             self._addresses_of,
             self._refused_by,
+            None if secret is None else NodeLogins(secret, config.node_id, config.cluster_secret_required),
         )
         self._logging_level = config.logging_level
         me = Voter(config.node_id, directory.directory_id, address.host, address.port)
@@ -96,7 +104,9 @@ class Assembly:
             lambda: self.node.controller.active,
             services.compute,
         )
-        self.server = Server(self.broker, loop, Gate(self.peers.inbound, relay), services)
+        self.server = Server(
+            self.broker, loop, Gate(self.peers.inbound, relay, _trust(config, secret)), services
+        )
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.broker.metadata_changed(image)
@@ -148,3 +158,12 @@ class Assembly:
     def stop(self) -> None:
         self.node.stop()
         self.peers.stop()
+
+
+def _trust(config: BrokerConfig, secret: ClusterSecret | None) -> NodeTrust:
+    return NodeTrust(
+        secret,
+        config.inter_broker_principal,
+        config.peer_listener_names,
+        is_required=config.cluster_secret_required if secret is not None else authenticates_peers(config),
+    )

@@ -388,7 +388,11 @@ class Connection(asyncio.BufferedProtocol):
             # broker, or this one again.
             self.end()
             return None
-        if not by_node and gate is not None and gate.trust.refuses(request, api_key, version):
+        if (
+            not by_node
+            and gate is not None
+            and gate.trust.refuses(request, api_key, version, self.listener.name)
+        ):
             self._finish(slot := self._take_slot(False, api_key), gate.trust.refusal(context))
             return slot
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
@@ -559,7 +563,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.node not in (None, parties[0]):
             raise HangUp(f"node {self.node} says that it is node {parties[0]}")
         if self.node is None:
-            if not gate.trust.admits(self.principal, parties[0]):
+            if not gate.trust.admits(self.principal, self.listener.name, parties[0]):
                 return False
             self._become_node(*parties)
         return True
@@ -594,6 +598,8 @@ class Connection(asyncio.BufferedProtocol):
         client_id = str(request[10 : 10 + client_size], "utf-8", "replace") if client_size > 0 else None
         gate, parties = self._server.gate, names.parties(client_id)
         if self.node is not None or gate is None or gate.trust.secret is None or parties is None:
+            return False
+        if not gate.trust.expects_nodes(self.listener.name):
             return False
         principal = gate.trust.principal_of(parties[0])
 

@@ -26,6 +26,7 @@ import uvloop
 from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw, SecurityProtocol
+from tidelog.config.peer_rules import authenticates_peers
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import logs
@@ -34,9 +35,11 @@ from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.notify import READY, STOPPING, notify
 from tidelog.runtime.partition_names import PartitionNames
 from tidelog.runtime.peers.exchanges import load_exchanges
+from tidelog.runtime.secret_files import read_cluster_secret
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import give_way
 from tidelog.runtime.surroundings import surroundings
+from tidelog.security.cluster_secret import ClusterSecret
 from tidelog.services import ignore
 
 if TYPE_CHECKING:
@@ -137,7 +140,7 @@ class BrokerProcess:
         turned_away: list[str] = []
         assembly = Assembly(
             config, self._path, directory, disk, services, loop, advertised[0],
-            lambda reason: _turn_away(turned_away, reason, stop),
+            lambda reason: _turn_away(turned_away, reason, stop), self._cluster_secret(),
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
         names = PartitionNames(lambda: node.metadata.image.topic_names)
@@ -191,6 +194,17 @@ class BrokerProcess:
         directory.close(housekeeping.high_watermarks(), run_all=_run_in_threads)
         logger.info("stopped")
         return _exit_code(config, turned_away)
+
+    def _cluster_secret(self) -> ClusterSecret | None:
+        config = self._config
+        if config.cluster_secret_file is not None:
+            return read_cluster_secret(self._directory / config.cluster_secret_file)
+        if not authenticates_peers(config):
+            logger.warning(
+                "whoever reaches this broker can act as a node of its cluster: set cluster.secret.file, the "
+                "same on all nodes"
+            )
+        return None
 
     async def _serve_metrics(self, server: Server, lag: LagMeter, node: Node) -> "MetricsServer | None":
         if not self._config.http_port:

@@ -14,7 +14,7 @@ SaltedPassword = Callable[[bytes, int], bytes]
 
 
 class ScramClient:
-    """One login: ``first``, then ``last`` with the challenge, then ``finish`` with the server's last message."""
+    """One login: ``first``, then ``last`` with the challenge, then ``finish`` with the last message."""
 
     def __init__(
         self, mechanism: ScramMechanism, user: str, salted_password: SaltedPassword, nonce: str

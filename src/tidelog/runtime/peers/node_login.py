@@ -22,7 +22,10 @@ _HANDSHAKE, _FIRST, _LAST = 1, 2, 3  # correlation ids, in the order of the resp
 class NodeLogin:
     """One login. Give it each response; then :attr:`done` says whether the connection can be used."""
 
-    def __init__(self, secret: ClusterSecret, me: int, to: int) -> None:
+    def __init__(self, secret: ClusterSecret, me: int, to: int, *, is_required: bool = True) -> None:
+        """``is_required``: without it, a node that expects no login is used all the same."""
+        self._is_required = is_required
+        self._has_failed = False
         self._client_id = names.client_id(me, to)
         nonce = secrets.token_hex(16)
         self._scram = ScramClient(MECHANISM, secret.user_of(me), secret.salted, nonce)
@@ -42,8 +45,13 @@ class NodeLogin:
         self._expected += 1
         if correlation_id == _HANDSHAKE:
             error = sasl.decode_handshake_response(response)
-            if error is not ErrorCode.NONE:
+            if error is ErrorCode.ILLEGAL_SASL_STATE and not self._is_required:
+                self._has_failed = True  # And so will the request that was sent with it.
+            elif error is not ErrorCode.NONE:
                 raise LoginRefused(_REASONS.get(error, error.name))
+            return b""
+        if self._has_failed:
+            self.done = True
             return b""
         answer = sasl.decode_authenticate_response(response)
         if answer.error is not ErrorCode.NONE:
@@ -62,3 +70,15 @@ _REASONS = {
 
 NewLogin = Callable[[int], NodeLogin]
 """A login to the node with this id."""
+
+
+class NodeLogins:
+    """How this node logs in to others."""
+
+    def __init__(self, secret: ClusterSecret, me: int, is_required: bool) -> None:
+        self._secret = secret
+        self._me = me
+        self._is_required = is_required
+
+    def __call__(self, to: int) -> NodeLogin:
+        return NodeLogin(self._secret, self._me, to, is_required=self._is_required)

@@ -9,7 +9,6 @@ passed to the node as a message.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -35,10 +34,9 @@ from tidelog.runtime.peers.channel import BACKOFF_MS, Address, AddressOf, Channe
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.runtime.peers.inbound import Inbound
-from tidelog.runtime.peers.node_login import NodeLogin
+from tidelog.runtime.peers.node_login import NewLogin
 from tidelog.runtime.peers.presence import Presence
 from tidelog.runtime.peers.sockets import refuses_connections
-from tidelog.security.cluster_secret import ClusterSecret
 from tidelog.services import Services, ignore
 from tidelog.types import SnapshotId
 
@@ -68,11 +66,11 @@ class WirePeers:
         max_bytes: int,
         addresses_of: Callable[[int], Sequence[Address]] | None = None,
         on_foreign: Callable[[int], None] = ignore,
-        secret: ClusterSecret | None = None,
+        logins: NewLogin | None = None,
     ) -> None:
         """``address_of``: the next address to try. ``addresses_of``: all possible addresses of a node, to
         verify that it listens at none. ``max_bytes``: the size of the largest possible batch. ``on_foreign``
-        is called with nodes that belong to another cluster. ``secret``: by which this node logs in to others.
+        is called with nodes that belong to another cluster. ``logins``: how this node logs in to others.
         """
         self._me = me
         self._services = services
@@ -81,7 +79,7 @@ class WirePeers:
         self._refused_by: set[int] = set()  # nodes that do not take this one for a node; one log line each
         self._around = Surroundings(
             loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES,
-            None if secret is None else partial(NodeLogin, secret, me),
+            logins,
         )  # fmt: skip
         self._channels: dict[tuple[int, str], Channel] = {}
         self._asker_of = ""  # the cluster id in the cached headers

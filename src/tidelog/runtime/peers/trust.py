@@ -32,35 +32,46 @@ LOGGED_MAX = 64  # hosts whose refusal is logged; a limit, because anybody can b
 
 
 class NodeTrust:
-    def __init__(self, secret: ClusterSecret | None = None, principals: str | None = None) -> None:
-        """``principals``: the principal of each node, with ``{node}`` for its id, if a listener that brokers
-        use authenticates its clients.
+    def __init__(
+        self,
+        secret: ClusterSecret | None = None,
+        principals: str = NODE_PRINCIPALS,
+        listeners: frozenset[str] | None = None,
+        *,
+        is_required: bool = False,
+    ) -> None:
+        """``principals``: that of each node, with ``{node}`` for its id. ``listeners``: names of those that
+        nodes use; by default all. ``is_required``: a claim alone does not count.
         """
         self.secret = secret
         self._principals = principals
-        self._pattern = principals or NODE_PRINCIPALS
-        self.is_required = secret is not None or principals is not None
+        self._listeners = listeners
+        self._is_required = is_required
         self._logged: set[str] = set()
 
-    def admits(self, principal: Principal, node: int) -> bool:
-        """Whether a connection that claims to be a node's is. Those that have logged in with the secret are
-        known already.
+    def expects_nodes(self, listener: str) -> bool:
+        """Whether nodes use this listener."""
+        return self._listeners is None or listener in self._listeners
+
+    def admits(self, principal: Principal, listener: str, node: int) -> bool:
+        """Whether a connection that claims to be a node's is. One that has logged in with the secret is known
+        already.
         """
-        if not self.is_required:
-            return True
-        if self._principals is None or principal == ANONYMOUS:
+        if not self.expects_nodes(listener):
             return False
-        return principal == self.principal_of(node)
+        return not self._is_required or (principal != ANONYMOUS and principal == self.principal_of(node))
 
     def principal_of(self, node: int) -> Principal:
-        kind, _, name = self._pattern.replace("{node}", str(node)).partition(":")
+        kind, _, name = self._principals.replace("{node}", str(node)).partition(":")
         return Principal(kind, name) if name else Principal(USER, kind)
 
-    def refuses(self, request: memoryview, api_key: int, version: int) -> bool:
+    def refuses(self, request: memoryview, api_key: int, version: int, listener: str) -> bool:
         """Whether a request that is not from a node may only come from one. WriteTxnMarkers is not among
         them: administrators abort transactions with it, and its handler knows what else it takes.
         """
-        if api_key not in _FROM_NODES or not self.is_required:
+        if api_key not in _FROM_NODES:
+            return False
+        if not self._is_required and self.expects_nodes(listener):
             return False
         if api_key == fetch.API_KEY:
             return follower_fetch.is_ask(request, version)
