@@ -17,8 +17,8 @@ class SaslTable(TlsTable):
         Nullable(Text("a path")),
         None,
         "File with the secret by which the nodes of the cluster recognise each other: at least 32 "
-        "characters, the same on all nodes. Several lines are several secrets: a node logs in with the first and accepts "
-        "all. A relative path starts at the config file's directory. `tidelog up` makes it.",
+        "characters, the same on all nodes. Several lines are several secrets: a node logs in with the first "
+        "and accepts all. A relative path starts at the config file's directory. `tidelog up` makes it.",
         unset="nodes are recognised by their certificates, if brokers use a listener that asks for them; "
         "otherwise whoever reaches the listener can act as a node",
         section="Authentication",

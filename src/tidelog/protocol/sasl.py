@@ -27,11 +27,11 @@ AUTHENTICATE_VERSIONS = 0, 2
 FLEXIBLE_FROM = 2  # version of SaslAuthenticate
 
 _FRAME = Struct(">ihhih")  # size, api key, version, correlation id, length of the client id
-_ANSWER = Struct(">ii")  # size, correlation id
+_RESPONSE = Struct(">ii")  # size, correlation id
 
 
 class Authenticated(NamedTuple):
-    """The answer to SaslAuthenticate."""
+    """The response to SaslAuthenticate."""
 
     error: ErrorCode
     reason: str
@@ -56,7 +56,7 @@ def decode_handshake(frame: memoryview, position: int) -> str:
 
 def encode_handshake_response(correlation_id: int, error: ErrorCode, mechanisms: Sequence[str]) -> bytes:
     body = INT16.pack(error) + INT32.pack(len(mechanisms)) + b"".join(map(_string, mechanisms))
-    return _ANSWER.pack(4 + len(body), correlation_id) + body
+    return _RESPONSE.pack(4 + len(body), correlation_id) + body
 
 
 def decode_authenticate(frame: memoryview, position: int, version: int) -> bytes:
@@ -78,18 +78,18 @@ def decode_authenticate(frame: memoryview, position: int, version: int) -> bytes
     return bytes(frame[position:end])
 
 
-def encode_authenticate_response(correlation_id: int, version: int, answer: Authenticated) -> bytes:
-    reason = answer.reason.encode()
-    told = reason if answer.error else None
+def encode_authenticate_response(correlation_id: int, version: int, response: Authenticated) -> bytes:
+    reason = response.reason.encode()
+    told = reason if response.error else None
     if version >= FLEXIBLE_FROM:
-        body = b"\x00" + INT16.pack(answer.error) + _compact(told) + _compact(answer.token)
-        body += INT64.pack(answer.session_lifetime_ms) + b"\x00"
+        body = b"\x00" + INT16.pack(response.error) + _compact(told) + _compact(response.token)
+        body += INT64.pack(response.session_lifetime_ms) + b"\x00"
     else:
         text = INT16.pack(-1) if told is None else INT16.pack(len(told)) + told
-        body = INT16.pack(answer.error) + text + INT32.pack(len(answer.token)) + answer.token
+        body = INT16.pack(response.error) + text + INT32.pack(len(response.token)) + response.token
         if version >= 1:
-            body += INT64.pack(answer.session_lifetime_ms)
-    return _ANSWER.pack(4 + len(body), correlation_id) + body
+            body += INT64.pack(response.session_lifetime_ms)
+    return _RESPONSE.pack(4 + len(body), correlation_id) + body
 
 
 # --- the client's side, in versions 1 -----------------------------------------------------------------------
@@ -108,7 +108,7 @@ def decode_handshake_response(frame: memoryview) -> ErrorCode:
     try:
         return ErrorCode(INT16.unpack_from(frame, 4)[0])
     except (STRUCT_ERROR, ValueError):
-        raise Malformed("an invalid answer to SaslHandshake") from None
+        raise Malformed("an invalid response to SaslHandshake") from None
 
 
 def decode_authenticate_response(frame: memoryview) -> Authenticated:
@@ -121,7 +121,7 @@ def decode_authenticate_response(frame: memoryview) -> Authenticated:
         token = bytes(frame[position + 4 : position + 4 + max(size, 0)])
         (lifetime_ms,) = INT64.unpack_from(frame, position + 4 + max(size, 0))
     except (STRUCT_ERROR, ValueError):
-        raise Malformed("an invalid answer to SaslAuthenticate") from None
+        raise Malformed("an invalid response to SaslAuthenticate") from None
     return Authenticated(error, reason, token, lifetime_ms)
 
 

@@ -15,7 +15,7 @@ from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import NodePorts
 from tidelog.config import BrokerConfig, Listener
-from tidelog.config.peer_rules import authenticates_peers
+from tidelog.config.node_listeners import authenticates_nodes
 from tidelog.controller import cluster_settings
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage
@@ -165,5 +165,5 @@ def _trust(config: BrokerConfig, secret: ClusterSecret | None) -> NodeTrust:
         secret,
         config.inter_broker_principal,
         config.peer_listener_names,
-        is_required=config.cluster_secret_required if secret is not None else authenticates_peers(config),
+        is_required=config.cluster_secret_required if secret is not None else authenticates_nodes(config),
     )

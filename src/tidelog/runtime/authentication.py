@@ -79,7 +79,7 @@ class LoggingIn(Protocol):
 
 
 class Pace:
-    """How long logins may take, and how long a failed one waits for its answer, on one loop."""
+    """How long logins may take, and how long a failed one waits for its response, on one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, within_ms: int, failure_pause_ms: int) -> None:
         self.loop = loop
@@ -158,7 +158,7 @@ class Login:
         try:
             if len(token) > self._offer.token_bytes_max:
                 raise LoginRefused(f"a token of {len(token)} bytes")
-            answer = exchange.step(token)
+            response = exchange.step(token)
             if exchange.user is not None:
                 session_ms = self._offer.accept(exchange)
         except LoginRefused as refusal:
@@ -172,11 +172,11 @@ class Login:
         if exchange.user is not None:
             self._deadline.cancel()
             self._connection.logged_in(session_ms)
-        told = sasl.Authenticated(ErrorCode.NONE, "", answer, session_ms)
+        told = sasl.Authenticated(ErrorCode.NONE, "", response, session_ms)
         respond(sasl.encode_authenticate_response(correlation_id, version, told))
 
-    def _fail(self, reason: str, answer: bytes, respond: Respond) -> None:
-        """Who guesses passwords waits for each answer, and needs a new connection for the next."""
+    def _fail(self, reason: str, response: bytes, respond: Respond) -> None:
+        """Who guesses passwords waits for each response, and needs a new connection for the next."""
         self._state = State.FAILED
         self._deadline.cancel()
         self._connection.hold()
@@ -184,7 +184,7 @@ class Login:
         self._connection.login_failed(reason)
 
         def tell() -> None:
-            respond(answer)
+            respond(response)
             self._connection.end()
 
         self._pace.loop.call_later(self._pace.failure_pause_s, tell)

@@ -388,11 +388,7 @@ class Connection(asyncio.BufferedProtocol):
             # broker, or this one again.
             self.end()
             return None
-        if (
-            not by_node
-            and gate is not None
-            and gate.trust.refuses(request, api_key, version, self.listener.name)
-        ):
+        if not by_node and gate is not None and gate.trust.refuses(request, context):
             self._finish(slot := self._take_slot(False, api_key), gate.trust.refusal(context))
             return slot
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)

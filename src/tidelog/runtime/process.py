@@ -26,7 +26,7 @@ import uvloop
 from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw, SecurityProtocol
-from tidelog.config.peer_rules import authenticates_peers
+from tidelog.config.node_listeners import authenticates_nodes
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import logs
@@ -199,7 +199,7 @@ class BrokerProcess:
         config = self._config
         if config.cluster_secret_file is not None:
             return read_cluster_secret(self._directory / config.cluster_secret_file)
-        if not authenticates_peers(config):
+        if not authenticates_nodes(config):
             logger.warning(
                 "whoever reaches this broker can act as a node of its cluster: set cluster.secret.file, the "
                 "same on all nodes"

@@ -1,5 +1,5 @@
-"""SaslAuthenticate, versions 0 to 2, on a connection that has nothing to authenticate: refused, as in Kafka. Where
-a connection can log in, its login takes the request (:mod:`tidelog.runtime.authentication`).
+"""SaslAuthenticate, versions 0 to 2, on a connection that has nothing to authenticate: refused, as in Kafka.
+Where a connection can log in, its login takes the request (:mod:`tidelog.runtime.authentication`).
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
-"""SaslHandshake, version 1, on a connection without SASL: refused, as in Kafka. Where a connection can log in, its
-login takes the request (:mod:`tidelog.runtime.authentication`).
+"""SaslHandshake, version 1, on a connection without SASL: refused, as in Kafka. Where a connection can log
+in, its login takes the request (:mod:`tidelog.runtime.authentication`).
 
 Not served: version 0, whose tokens follow without Kafka's headers.
 """

@@ -53,12 +53,12 @@ class NodeLogin:
         if self._has_failed:
             self.done = True
             return b""
-        answer = sasl.decode_authenticate_response(response)
-        if answer.error is not ErrorCode.NONE:
-            raise LoginRefused(answer.reason or answer.error.name)
+        told = sasl.decode_authenticate_response(response)
+        if told.error is not ErrorCode.NONE:
+            raise LoginRefused(told.reason or told.error.name)
         if correlation_id == _FIRST:
-            return sasl.encode_authenticate(_LAST, self._client_id, self._scram.last(answer.token))
-        self._scram.finish(answer.token)
+            return sasl.encode_authenticate(_LAST, self._client_id, self._scram.last(told.token))
+        self._scram.finish(told.token)
         self.done = True
         return b""
 

@@ -65,13 +65,14 @@ class NodeTrust:
         kind, _, name = self._principals.replace("{node}", str(node)).partition(":")
         return Principal(kind, name) if name else Principal(USER, kind)
 
-    def refuses(self, request: memoryview, api_key: int, version: int, listener: str) -> bool:
+    def refuses(self, request: memoryview, context: RequestContext) -> bool:
         """Whether a request that is not from a node may only come from one. WriteTxnMarkers is not among
         them: administrators abort transactions with it, and its handler knows what else it takes.
         """
+        api_key, version = context.api_key, context.version
         if api_key not in _FROM_NODES:
             return False
-        if not self._is_required and self.expects_nodes(listener):
+        if not self._is_required and self.expects_nodes(context.listener):
             return False
         if api_key == fetch.API_KEY:
             return follower_fetch.is_ask(request, version)

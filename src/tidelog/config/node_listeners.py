@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
 
 
-def authenticates_peers(config: BrokerConfig) -> bool:
+def authenticates_nodes(config: BrokerConfig) -> bool:
     """Whether each listener that nodes use finds out who they are."""
     return all(
         listener.protocol.uses_sasl
