@@ -78,7 +78,7 @@ class TestWithoutMembers:
         assert group in tidelog("list")
         assert group in tidelog("list", "--state", "empty")
         assert group not in tidelog("list", "--state", "Stable")
-        assert "--state takes" in tidelog("list", "--state", "happy", code=1)
+        assert "--state takes" in tidelog("list", "--state", "happy", code=2)
 
     def test_describe(self, tidelog: Run, group: str, topic: str) -> None:
         found = tidelog("describe", group, "--json")
@@ -134,21 +134,21 @@ class TestWithoutMembers:
         assert "no committed offsets" in tidelog("reset-offsets", name, "--to-latest", code=1)
         assert "no group" in tidelog("describe", name, code=1)
         assert "no committed offset" in tidelog(
-            "reset-offsets", name, "--topic", topic, "--shift-by", "1", code=1
+            "reset-offsets", name, "--topic", topic, "--shift-by", "1", code=2
         )
         tidelog("reset-offsets", name, "--topic", topic, "--to-offset", "4", "--execute")
         assert offsets(tidelog("describe", name, "--json")) == [4, 4]
 
     def test_refusals(self, tidelog: Run, group: str, topic: str) -> None:
-        assert "Pass exactly one of" in tidelog("reset-offsets", group, code=1)
+        assert "Pass exactly one of" in tidelog("reset-offsets", group, code=2)
         assert "Pass exactly one of" in tidelog(
             "reset-offsets", group, "--to-latest", "--shift-by", "1", code=1
         )
-        refused = tidelog("reset-offsets", group, "--to-timestamp", "noon", code=1)
+        refused = tidelog("reset-offsets", group, "--to-timestamp", "noon", code=2)
         assert "--to-timestamp takes" in refused
         refused = tidelog("reset-offsets", group, "--topic", f"{topic}:9", "--to-latest", code=1)
         assert "no partition 9" in refused
-        refused = tidelog("reset-offsets", group, "--topic", f"{topic}:x", "--to-latest", code=1)
+        refused = tidelog("reset-offsets", group, "--topic", f"{topic}:x", "--to-latest", code=2)
         assert "--topic takes" in refused
         refused = tidelog("reset-offsets", group, "--topic", "no-such-topic", "--to-latest", code=1)
         assert "does not exist" in refused

@@ -7,14 +7,14 @@ import concurrent.futures
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import joined, reachable
+from tidelog.cli.reach import REQUEST_TIMEOUT_S as REQUEST_TIMEOUT_S
+from tidelog.cli.reach import joined
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
-
-REQUEST_TIMEOUT_S = 15.0
 
 T = TypeVar("T")
 
@@ -25,7 +25,8 @@ def client_settings(bootstrap: str, **more: Any) -> dict[str, Any]:
     The library would retry a refused connection until its timeout and print each attempt; a user should learn
     at once that no broker is running.
     """
-    addresses = reachable(bootstrap)
+    with ClusterClient(bootstrap) as client:
+        addresses = client.addresses
     logger = logging.getLogger("tidelog.cli.client")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False  # what matters of it comes back as an error, and then as one sentence

@@ -8,9 +8,16 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from tidelog.cli.client import REQUEST_TIMEOUT_S
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import CONNECT_TIMEOUT_S, Address, Silent, reachable, unanswered
+from tidelog.cli.reach import (
+    CONNECT_TIMEOUT_S,
+    DEFAULT_BOOTSTRAP,
+    REQUEST_TIMEOUT_S,
+    Address,
+    Silent,
+    reachable,
+    unanswered,
+)
 from tidelog.client.connection import BrokerConnection
 from tidelog.client.settings import ClientSettings
 from tidelog.errors import ErrorCode, TidelogError
@@ -36,6 +43,8 @@ class ClusterClient:
         self._connections: dict[Address, BrokerConnection] = {}
         self._silent: dict[Address, bool] = dict.fromkeys(addresses, False)
         self._bootstrap = self._first_open(addresses)
+        # Of one cluster, for libraries that choose among them.
+        self.addresses = self._of_one_cluster(addresses, given=bootstrap != DEFAULT_BOOTSTRAP)
 
     def __enter__(self) -> Self:
         return self
@@ -59,6 +68,30 @@ class ClusterClient:
         raise CommandFailed(
             f"No broker answers at {shown} ({reason}); start one with `tidelog up`, or pass --bootstrap."
         )
+
+    def _of_one_cluster(self, addresses: list[Address], *, given: bool) -> list[Address]:
+        """Those of the cluster that we are connected to. Others are a failure if they were named: the port of
+        a dead broker may belong to another cluster now, and which one a command changes must not be chance.
+        """
+        if len(addresses) == 1:
+            return addresses
+        ids = {each: self._cluster_id(each) for each in addresses}
+        ours = ids[self._bootstrap]
+        for address, other in ids.items():
+            if given and other is not None and other != ours:
+                raise CommandFailed(
+                    f"{address} belongs to cluster {other}, and {self._bootstrap} to cluster {ours}; name "
+                    "brokers of one cluster with --bootstrap."
+                )
+        return [each for each in addresses if ids[each] == ours]
+
+    def _cluster_id(self, address: Address) -> str | None:
+        """None: it does not say."""
+        try:
+            found = self.ask(address, METADATA, {"topics": [], "allow_auto_topic_creation": False})
+        except CommandFailed:
+            return None
+        return str(found.cluster_id)
 
     def _connect(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)

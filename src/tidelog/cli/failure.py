@@ -13,6 +13,12 @@ class CommandFailed(Exception):
         self.kafka_error = kafka_error  # Kafka's name of the error, where it was one
 
 
+class InvalidCommandLine(CommandFailed):
+    """What was typed means nothing, whatever the state of the cluster. Nothing was asked or changed."""
+
+    exit_code = 2
+
+
 class ProblemFound(CommandFailed):
     """A check was carried out, and what it checks is not as it should be."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.profile.store import active_bootstrap
 from tidelog.cli.settings import read_broker_settings
 from tidelog.client.settings import parse_bootstrap
@@ -25,6 +25,7 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 USUAL_DIRECTORY = Path(".tidelog")
 USUAL_PORTS = (9092, 9093, 9094)
 CONNECT_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_S = 15.0
 # How long the others may take once one has answered: a machine that is off does not refuse.
 STRAGGLERS_S = 0.2
 # Without an answer by then, a broker counts as one that does not answer. A busy one takes less than a second.
@@ -52,7 +53,7 @@ def addresses_of(bootstrap: str, directory: Path = USUAL_DIRECTORY) -> list[Addr
     try:
         given = [Address(*each) for each in parse_bootstrap(bootstrap)]
     except ValueError as error:
-        raise CommandFailed(f"--bootstrap: {error}.") from None
+        raise InvalidCommandLine(f"--bootstrap: {error}.") from None
     if bootstrap != DEFAULT_BOOTSTRAP:
         return given
     if (of_profile := active_bootstrap()) is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.config import Raw, broker_setting, read_toml
 from tidelog.errors import InvalidConfig
 
@@ -21,7 +21,7 @@ def parse_assignments(assignments: Iterable[str], option: str = "--set") -> dict
         name, equals, value = assignment.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise CommandFailed(f"{option} takes KEY=VALUE, but got '{assignment}'.")
+            raise InvalidCommandLine(f"{option} takes KEY=VALUE, but got '{assignment}'.")
         values[name] = value.strip()
     return values
 

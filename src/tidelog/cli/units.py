@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import InvalidCommandLine
 
 _MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
@@ -26,7 +26,7 @@ class Duration:
         except ValueError:
             seconds = _parse(text, _MS, "a time", TIMES) / 1000
         if not 0 <= seconds < 1e9:
-            raise CommandFailed(f"'{text}' is not a time; write a number with one of {TIMES}.")
+            raise InvalidCommandLine(f"'{text}' is not a time; write a number with one of {TIMES}.")
         return seconds
 
 
@@ -58,5 +58,5 @@ def _plain(name: str, value: str) -> str:
 def _parse(text: str, units: Mapping[str, int], what: str, allowed: str) -> int:
     found = _QUANTITY.fullmatch(text.strip())
     if found is None or found[2].lower() not in units:
-        raise CommandFailed(f"'{text}' is not {what}; write a number with one of {allowed}.")
+        raise InvalidCommandLine(f"'{text}' is not {what}; write a number with one of {allowed}.")
     return round(float(found[1]) * units[found[2].lower()])

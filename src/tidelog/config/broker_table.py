@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tidelog.config.authorization import STANDARD_AUTHORIZER, Principals
 from tidelog.config.controllers import (
     BROKER_ROLE,
     CONTROLLER_ROLE,
@@ -233,6 +234,14 @@ class BrokerTable:
     num_partitions: int = row(
         Whole(1), 1, "Number of partitions of a topic that is created without one.", dynamic=True
     )
+    cluster_partitions_max: int = row(
+        Whole(1),
+        200_000,
+        "Partitions that the topics of the cluster may have together, without those of internal topics; "
+        "requests for more are refused with POLICY_VIOLATION.",
+        dynamic=True,
+        ours=True,
+    )
     default_replication_factor: int = row(
         Whole(1, 32767),
         3,
@@ -267,6 +276,35 @@ class BrokerTable:
     unclean_leader_election_enable: bool = _default_of("unclean.leader.election.enable")
     message_max_bytes: int = _default_of("max.message.bytes")
     compression_type: str = _default_of("compression.type")
+
+    authorizer_class_name: str = row(
+        Choice("", STANDARD_AUTHORIZER),
+        "",
+        f"Empty: every client may do everything. `{STANDARD_AUTHORIZER}`: a client may do what the cluster's "
+        "access rules allow it. The name is Kafka's; nothing of Java is loaded. Set the same on all nodes.",
+        section="Access rules",
+    )
+    super_users: tuple[str, ...] = row(
+        Principals(),
+        (),
+        "Principals that may do everything, separated by semicolons, such as `User:admin`. Set the same on "
+        "all nodes.",
+        unset="none",
+    )
+    allow_everyone_if_no_acl_found: bool = row(
+        Bool(),
+        False,
+        "Whether everybody may use a resource for which there is no access rule. Set the same on all nodes.",
+    )
+    audit_log_file: str | None = row(
+        Nullable(Text("a path")),
+        None,
+        "File for one line of JSON for every refused operation, and every change of users, access rules, "
+        "quotas, topics and settings, with its principal; a relative path starts at the config file's "
+        "directory.",
+        unset="these lines are part of the broker's own log",
+        ours=True,
+    )
 
     max_connections: int = row(
         Whole(0),

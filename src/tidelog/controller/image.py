@@ -10,11 +10,15 @@ from uuid import UUID
 import msgspec
 
 from tidelog.config.modes import DEFAULT
+from tidelog.controller.endpoints import Endpoint
 from tidelog.controller.records import (
+    AclAdded,
+    AclRemoved,
     BrokerConfigChanged,
     BrokerFencingChanged,
     BrokerRegistered,
     BrokerUnregistered,
+    ClientQuotaChanged,
     ClusterFounded,
     GroupConfigChanged,
     Loss,
@@ -22,10 +26,14 @@ from tidelog.controller.records import (
     PartitionChanged,
     PartitionsAdded,
     ProducerIdsReserved,
+    ScramCredentialChanged,
+    ScramCredentialRemoved,
+    SecurityRecord,
     TopicConfigChanged,
     TopicCreated,
     TopicDeleted,
 )
+from tidelog.controller.security import SecurityDraft, SecurityImage
 from tidelog.invariant import invariant
 
 EPOCH_MAX = (1 << 31) - 1
@@ -42,6 +50,9 @@ class BrokerImage(msgspec.Struct, frozen=True):
     directory: UUID | None = None  # of its data
     leaving: bool = False  # is shutting down: leads only what no other broker can lead
     session_lasts: bool = False  # fenced because its connections closed: it may still act on its session
+    endpoints: tuple[
+        Endpoint, ...
+    ] = ()  # for clients, by listener; empty: only ``host`` and ``port`` are known
 
 
 class PartitionImage(msgspec.Struct, frozen=True):
@@ -154,6 +165,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
     last_broker_epoch: int = 0  # the highest ever assigned, also to removed brokers: none is assigned twice
     gone: Mapping[int, int] = {}  # unregistered broker → epoch of its unregistration
     group_configs: Mapping[str, Mapping[str, str]] = {}  # overrides, of groups that have some
+    security: SecurityImage = SecurityImage()  # the same object until one of its records is applied
 
     def registration_epoch(self, broker_id: int) -> int:
         """Epoch of its last registration or unregistration; 0: never registered."""
@@ -184,6 +196,8 @@ class ImageDraft:
         self.last_broker_epoch = image.last_broker_epoch
         self.gone = dict(image.gone)
         self.group_configs = dict(image.group_configs)
+        self._security = image.security
+        self._security_draft: SecurityDraft | None = None
         # Partitions of topics that are being changed. Changing one at a time would copy the whole topic each
         # time.
         self._changing: dict[UUID, list[PartitionImage]] = {}
@@ -192,9 +206,10 @@ class ImageDraft:
         """The image. The draft is of no use afterwards."""
         for topic_id in list(self._changing):
             self._topic(topic_id)
+        security = self._security if self._security_draft is None else self._security_draft.finish()
         return ClusterImage(
             self.cluster_id, self.brokers, self.topics, self.topic_names, self.broker_configs,
-            self.next_producer_id, self.last_broker_epoch, self.gone, self.group_configs,
+            self.next_producer_id, self.last_broker_epoch, self.gone, self.group_configs, security,
         )  # fmt: skip
 
     def apply(self, record: MetadataRecord) -> None:
@@ -214,16 +229,32 @@ class ImageDraft:
             case ProducerIdsReserved(next_id):
                 invariant(next_id > self.next_producer_id, "producer ids only rise", next_id)
                 self.next_producer_id = next_id
+            case (
+                ScramCredentialChanged()
+                | ScramCredentialRemoved()
+                | AclAdded()
+                | AclRemoved()
+                | ClientQuotaChanged()
+            ):
+                self._change_security(record)
             case ClusterFounded(cluster_id):
                 invariant(not self.cluster_id, "a cluster is founded once", self.cluster_id, cluster_id)
                 self.cluster_id = cluster_id
 
+    def _change_security(self, record: SecurityRecord) -> None:
+        if self._security_draft is None:
+            self._security_draft = SecurityDraft(self._security)
+        self._security_draft.apply(record)
+
     def _change_broker(self, record: BrokerRegistered | BrokerFencingChanged | BrokerUnregistered) -> None:
         match record:
-            case BrokerRegistered(broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory):
+            case BrokerRegistered(
+                broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory, endpoints
+            ):
                 self.brokers[broker_id] = BrokerImage(
-                    broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory
-                )
+                    broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory,
+                    endpoints=tuple(endpoints or ()),
+                )  # fmt: skip
                 self.last_broker_epoch = max(self.last_broker_epoch, broker_epoch)
                 self.gone.pop(broker_id, None)
             case BrokerFencingChanged(broker_id, fenced, leaving, session_lasts):

@@ -9,7 +9,9 @@ from uuid import UUID
 import msgspec
 
 from tidelog.config.modes import DEFAULT
+from tidelog.controller.endpoints import Endpoint
 from tidelog.errors import StorageError
+from tidelog.security.quota_entities import QuotaEntity
 
 
 class ClusterFounded(msgspec.Struct, frozen=True, tag="cluster-founded"):
@@ -26,6 +28,8 @@ class BrokerRegistered(msgspec.Struct, frozen=True, tag="broker-registered"):
     broker_epoch: int = 0
     fenced: bool = False
     directory: UUID | None = None  # of its data
+    # for clients, by listener; not there: ``host`` and ``port`` are for all
+    endpoints: list[Endpoint] | msgspec.UnsetType = msgspec.UNSET
 
 
 class BrokerFencingChanged(msgspec.Struct, frozen=True, tag="broker-fencing-changed"):
@@ -141,6 +145,57 @@ class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer-ids-reserve
     next_id: int
 
 
+class ScramCredentialChanged(msgspec.Struct, frozen=True, tag="scram-credential-changed"):
+    """What the brokers keep of a user's password."""
+
+    user: str
+    mechanism: str  # as in SASL, for instance SCRAM-SHA-256
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+    def __repr__(self) -> str:
+        # The keys are as secret as a password's hash: no log line and no error shows them.
+        return f"ScramCredentialChanged({self.user!r}, {self.mechanism}, iterations={self.iterations})"
+
+
+class ScramCredentialRemoved(msgspec.Struct, frozen=True, tag="scram-credential-removed"):
+    user: str
+    mechanism: str
+
+
+class AclAdded(msgspec.Struct, frozen=True, tag="acl-added"):
+    """An access rule. All but the names are Kafka's constants, in capitals."""
+
+    resource_type: str
+    resource_name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+
+class AclRemoved(msgspec.Struct, frozen=True, tag="acl-removed"):
+    """The fields are those of the rule, which has no other identity."""
+
+    resource_type: str
+    resource_name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+
+class ClientQuotaChanged(msgspec.Struct, frozen=True, tag="client-quota-changed"):
+    entity: QuotaEntity
+    changes: dict[str, float | None]  # None removes the limit
+
+
+SecurityRecord = ScramCredentialChanged | ScramCredentialRemoved | AclAdded | AclRemoved | ClientQuotaChanged
+
 MetadataRecord = (
     ClusterFounded
     | BrokerRegistered
@@ -154,7 +209,11 @@ MetadataRecord = (
     | BrokerConfigChanged
     | GroupConfigChanged
     | ProducerIdsReserved
+    | SecurityRecord
 )
+
+SECRET_FIELDS = frozenset({"salt", "stored_key", "server_key"})
+"""Not shown by tools that print records."""
 
 _decoder: msgspec.json.Decoder[MetadataRecord] = msgspec.json.Decoder(MetadataRecord)
 _encoder = msgspec.json.Encoder()

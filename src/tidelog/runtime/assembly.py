@@ -14,7 +14,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import NodePorts
-from tidelog.config import BrokerConfig, Listener
+from tidelog.config import BrokerConfig
 from tidelog.config.node_listeners import authenticates_nodes
 from tidelog.controller import cluster_settings
 from tidelog.controller.controller import SessionTiming
@@ -23,6 +23,7 @@ from tidelog.controller.messages import RegisterAsk
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.voters import Voter
 from tidelog.runtime import boot
+from tidelog.runtime.addresses import Addresses
 from tidelog.runtime.disk import Disk
 from tidelog.runtime.peers.channel import Address
 from tidelog.runtime.peers.gate import Gate
@@ -33,6 +34,7 @@ from tidelog.runtime.peers.relay import Relay
 from tidelog.runtime.peers.trust import NodeTrust
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices
+from tidelog.runtime.tls.node import NodeTls
 from tidelog.security.cluster_secret import ClusterSecret
 
 
@@ -47,12 +49,14 @@ class Assembly:
         disk: Disk,
         services: LoopServices,
         loop: asyncio.AbstractEventLoop,
-        address: Listener,
+        addresses: Addresses,
         turn_away: Callable[[str], None],
+        room: int,
+        tls: NodeTls,
         secret: ClusterSecret | None = None,
     ) -> None:
-        """``turn_away`` is called with the reason when the cluster refuses this node permanently.
-        ``secret``: by which nodes recognise each other.
+        """``turn_away`` is called with the reason when the cluster refuses this node permanently. ``room``:
+        for how many connections the process has descriptors. ``secret``: by which nodes recognise each other.
         """
         self._config = config
         self._data = data
@@ -67,13 +71,15 @@ class Assembly:
             config.socket_request_max_bytes,
             self._addresses_of,
             self._refused_by,
+            tls.links(self._listener_at).open,
             None if secret is None else NodeLogins(secret, config.node_id, config.cluster_secret_required),
         )
         self._logging_level = config.logging_level
-        me = Voter(config.node_id, directory.directory_id, address.host, address.port)
+        at = addresses.controller
+        me = Voter(config.node_id, directory.directory_id, at.host, at.port)
         self.node = Node(
             config,
-            self._registration(directory, services.new_uuid(), address),
+            self._registration(directory, services.new_uuid(), addresses),
             MetadataSettings.of(config, me),
             directory.open_metadata_log(services.now_ms()),
             disk,
@@ -95,7 +101,7 @@ class Assembly:
         metadata = self.node.metadata
         self.broker = Broker(
             config, metadata, self.node.partitions, services, self._links, services.compute,
-            self.node.lost_peers, self._configure,
+            self.node.lost_peers, self._configure, self._quotas_changed,
         )  # fmt: skip
         relay = Relay(
             self.broker,
@@ -104,9 +110,8 @@ class Assembly:
             lambda: self.node.controller.active,
             services.compute,
         )
-        self.server = Server(
-            self.broker, loop, Gate(self.peers.inbound, relay, _trust(config, secret)), services
-        )
+        gate = Gate(self.peers.inbound, relay, _trust(config, secret))
+        self.server = Server(self.broker, loop, gate, services, room)
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.broker.metadata_changed(image)
@@ -119,18 +124,21 @@ class Assembly:
             logging.getLogger().setLevel(config.logging_level.upper())
         self.server.configure(config)
 
+    def _quotas_changed(self) -> None:
+        self.server.quotas_changed()
+
     def _refused_by(self, peer: int) -> None:
         self.node.membership.refused(f"node {peer} belongs to another cluster than the data in {self._data}")
 
     def _links(self, broker: Broker) -> WireLinks:
         return WireLinks(broker, self.peers, lambda: broker.store.leader)
 
-    def _registration(self, directory: DataDirectory, incarnation: UUID, address: Listener) -> RegisterAsk:
+    def _registration(self, directory: DataDirectory, incarnation: UUID, addresses: Addresses) -> RegisterAsk:
         forgot = boot.machine_was_off(self._data, was_clean=directory.was_clean, is_new=directory.is_new)
         config = self._config
         return RegisterAsk(
-            config.node_id, incarnation, address.host, address.port, config.broker_rack, forgot,
-            directory.directory_id, cluster_settings.values_of(config),
+            config.node_id, incarnation, addresses.peers.host, addresses.peers.port, config.broker_rack,
+            forgot, directory.directory_id, cluster_settings.values_of(config), endpoints=addresses.endpoints,
         )  # fmt: skip
 
     def _address_of(self, node_id: int) -> Address | None:
@@ -154,6 +162,23 @@ class Assembly:
         named = self._config.controller_quorum_voters
         known += [(each.host, each.port) for each in named if each.node_id == node_id]
         return list(dict.fromkeys(known))
+
+    def _listener_at(self, node_id: int, address: Address) -> str:
+        """The listener that an address belongs to. That of a voter is the controllers' listener, unless it is
+        also where brokers connect to it.
+        """
+        peers = self._config.inter_broker_listener.name
+        broker = self.node.metadata.image.brokers.get(node_id)
+        if broker is not None and (broker.host, broker.port) == address:
+            return peers
+        if any(each.node_id == node_id for each in self._config.node_addresses):
+            return peers
+        inner = self._config.controller_listener_names
+        voter = self.node.metadata.voters.latest.get(node_id)
+        named = [(each.host, each.port) for each in self._config.controller_quorum_voters]
+        if inner and (address in named or (voter is not None and (voter.host, voter.port) == address)):
+            return inner[0]
+        return peers
 
     def stop(self) -> None:
         self.node.stop()

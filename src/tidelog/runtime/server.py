@@ -3,28 +3,31 @@
 import asyncio
 import logging
 import socket
-from collections import Counter
 from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig, Listener
+from tidelog.runtime import sweeping
+from tidelog.runtime.acceptor import Acceptor
 from tidelog.runtime.authentication import Pace
 from tidelog.runtime.connection import UNNAMED, Connection
+from tidelog.runtime.connection_limits import ConnectionLimits, Place
+from tidelog.runtime.descriptors import NO_LIMIT
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
+from tidelog.runtime.metering import Metering
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.services import LoopServices, give_way
+from tidelog.runtime.tls.serving import TlsListener
 from tidelog.runtime.traffic import Reads, RequestTimes
 
 logger = logging.getLogger(__name__)
 
-IDLE_CHECKS = 4  # per idle timeout
 SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
 LOGIN_WITHIN_MS = 10_000
 FAILURE_PAUSE_MS = 100
-STALLED_REQUEST_S = 30.0  # timeout for the next bytes of an incomplete request
 
 
 class RequestMemory:
@@ -86,8 +89,11 @@ class Server:
         loop: asyncio.AbstractEventLoop,
         gate: Gate | None = None,
         services: LoopServices | None = None,
+        room: int = NO_LIMIT,
     ) -> None:
-        """``services`` has the threads for long computations."""
+        """``services`` has the threads for long computations. ``room``: for how many connections the process
+        has descriptors.
+        """
         self.broker = broker
         self.gate = gate  # for requests of other nodes; None if there are none
         self.loop = loop
@@ -99,12 +105,14 @@ class Server:
         self.large = LargeRequests(broker.services)
         self.connections: set[Connection] = set()
         self.requests = 0  # number of requests since the process started
+        self.limits = ConnectionLimits(broker.config, room)
         self.times = RequestTimes()
         self.reads = Reads()
-        self._per_ip: Counter[str] = Counter()
+        self.metering = Metering(broker.quotas, broker.services.uptime_ms)
+        self.metered = False  # whether clients have quotas
         self.client_memory = RequestMemory(broker, loop)
         self.node_memory = RequestMemory(broker, loop)
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[Acceptor] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
         self.login_pace = Pace(loop, LOGIN_WITHIN_MS, FAILURE_PAUSE_MS)
@@ -115,21 +123,48 @@ class Server:
         """The broker is unfenced: from now on it can respond to clients correctly."""
         self.ready = True
 
+    def quotas_changed(self) -> None:
+        self.metered = self.broker.quotas.limits_clients
+        for connection in self.connections:
+            connection.forget_client()
+
     def configure(self, config: BrokerConfig) -> None:
         """Copy limits that are read with every request to plain attributes."""
+        self.limits.config = config
         self.max_request_bytes = config.socket_request_max_bytes
         self.max_unanswered = config.queued_max_requests_per_connection
 
-    async def listen(self, bound: socket.socket, listener: Listener = UNNAMED) -> None:
-        """Serve on a bound socket."""
-        server = await self.loop.create_server(
-            lambda: Connection(self, listener),
-            sock=bound,
-            backlog=self.broker.config.socket_listen_backlog_size,
-        )
-        self._listeners.append(server)
+    async def listen(
+        self, bound: socket.socket, listener: Listener = UNNAMED, tls: TlsListener | None = None
+    ) -> None:
+        """Serve on a bound socket. ``tls``: of a listener with TLS."""
+        config = self.broker.config
+
+        def make(place: Place) -> asyncio.BaseProtocol:
+            connection = Connection(self, listener, place)
+            return connection if tls is None else tls.layer_for(connection)
+
+        acceptor = Acceptor(
+            self.loop, bound, self.limits, make,
+            config.connections_max_idle_ms, self._delay_ms_of(listener),
+            for_nodes=self._is_for_nodes(listener),
+        )  # fmt: skip
+        acceptor.start(config.socket_listen_backlog_size)
+        self._listeners.append(acceptor)
         if self._sweeper is None:
             self._sweep()
+
+    def _delay_ms_of(self, listener: Listener) -> Callable[[str], int]:
+        """How long a new connection of an address has to wait."""
+        broker = self.broker
+        if self._is_for_nodes(listener):
+            return lambda ip: 0
+        return lambda ip: broker.quotas.connected(ip, broker.services.uptime_ms())
+
+    def _is_for_nodes(self, listener: Listener) -> bool:
+        """Whether the operator gave other nodes a listener of their own. Limits for clients do not count."""
+        config = self.broker.config
+        return len(config.listeners) > 1 and listener.name in config.peer_listener_names
 
     async def stop(self, grace_s: float) -> None:
         """Accept no new connections, wait for pending requests for up to ``grace_s``, then close."""
@@ -153,38 +188,22 @@ class Server:
     # --- limits ---------------------------------------------------------------------------------------------
 
     def admit(self, connection: Connection) -> str | None:
-        """Count a new connection; returns the reason if it is refused."""
+        """A new connection; returns the reason if it is refused."""
         self.connections.add(connection)
-        self._per_ip[connection.ip] += 1
-        config = self.broker.config
-        if self._stopping:
-            return "the broker is stopping"
-        if len(self.connections) > config.max_connections:
-            return f"max.connections ({config.max_connections}) is reached"
-        if self._per_ip[connection.ip] > config.max_connections_per_ip:
-            return f"max.connections.per.ip ({config.max_connections_per_ip}) is reached for {connection.ip}"
-        return None
+        return "the broker is stopping" if self._stopping else None
 
     def forget(self, connection: Connection) -> None:
-        if connection in self.connections:
-            self.connections.remove(connection)
-            self._per_ip[connection.ip] -= 1
-            if not self._per_ip[connection.ip]:
-                del self._per_ip[connection.ip]
+        self.connections.discard(connection)
+        if connection.place is not None:
+            self.limits.release(connection.place)
 
     def _sweep(self) -> None:
-        """Close connections that have been idle for too long. Those with an incomplete request are closed
-        much sooner, because they use memory for which others may wait.
-        """
-        idle_s = self.broker.config.connections_max_idle_ms / 1000
-        now = self.loop.time()
+        """Close connections that take too long (:mod:`~tidelog.runtime.sweeping`)."""
+        config, now = self.broker.config, self.loop.time()
         for connection in list(self.connections):
-            silent_s = now - connection.last_active
-            if connection.in_the_middle and connection.idle and silent_s > STALLED_REQUEST_S:
-                connection.close(f"an incomplete request got no bytes for {STALLED_REQUEST_S:.0f} s")
-            elif 0 < idle_s < silent_s and connection.idle and connection.node is None:
-                connection.close(
-                    f"idle for more than connections.max.idle.ms ({idle_s * 1000:.0f})", quiet=True
-                )
-        interval = min(STALLED_REQUEST_S, max(idle_s, 0.2) if idle_s > 0 else STALLED_REQUEST_S) / IDLE_CHECKS
-        self._sweeper = self.loop.call_later(interval, self._sweep)
+            reason = sweeping.why_close(connection, config, now)
+            if reason is not None:
+                connection.close(reason[0], quiet=reason[1])
+            elif now - connection.last_active > sweeping.STALLED_S:
+                connection.is_quiet()
+        self._sweeper = self.loop.call_later(sweeping.interval_s(config), self._sweep)

@@ -175,6 +175,7 @@ class FakeBroker:
             ClusterPorts(lambda: self.store.image, lambda: 1, lambda ask: None),
         )  # fmt: skip
         self.alone = False  # Without a session.
+        self.listener = ""  # that its clients come in by
         ports = TablePorts(alone=lambda: self.alone)
         self.partitions = PartitionTable(self.host, self.directory, self.services, quorum, ports)
         self.broker = Broker(
@@ -208,7 +209,9 @@ class FakeBroker:
             answer.complete(parse_response(frame[4:], api, version, 7))
 
         request = build(load_request_schema(key, version), values)
-        context = RequestContext(key, version, 7, "test", "peer", by_node=api == "write_txn_markers")
+        context = RequestContext(
+            key, version, 7, "test", "peer", listener=self.listener, by_node=api == "write_txn_markers"
+        )
         outcome = handler(self.broker, request, context)
         if isinstance(outcome, Future):
             outcome.then(encode)
@@ -262,7 +265,7 @@ class FakeBroker:
         def send(frame: bytes | bytearray | None) -> None:
             sent.append(None if frame is None else parse_response(bytes(frame[4:]), "produce", version, 7))
 
-        context = RequestContext(0, version, 7, "test", "peer")
+        context = RequestContext(0, version, 7, "test", "peer", listener=self.listener)
         self.producing.handle(memoryview(bytearray(body)), 0, context, send)
         return sent
 
@@ -282,7 +285,7 @@ class FakeBroker:
         if version >= 7 and "session_id" not in values:
             values |= {"session_id": 0, "session_epoch": -1}
         found = Fetching(version)
-        context = RequestContext(1, version, 7, "test", "peer")
+        context = RequestContext(1, version, 7, "test", "peer", listener=self.listener)
         body = request_body(1, version, values)
         found.pending = self.fetching.handle(memoryview(body), 0, context, found.receive, found.give_up)
         return found

@@ -38,6 +38,10 @@ _COMMITTED = [
         "partition_indexes": [0, 1],
     }
 ]
+_ACL_FILTER = {
+    "resource_type_filter": 2, "resource_name_filter": "orders", "pattern_type_filter": 3,
+    "principal_filter": None, "host_filter": "*", "operation": 1, "permission_type": 1,
+}  # fmt: skip
 _MEMBER = {"member_id": "m", "group_instance_id": "i"}
 
 PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
@@ -54,6 +58,44 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
     3: {"topics": [{"name": "orders"}, {"name": "söme ünïcode"}], "allow_auto_topic_creation": True},
     22: {"transactional_id": "t", "producer_id": 5, "producer_epoch": 1},
     61: {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]},
+    29: _ACL_FILTER,
+    30: {
+        "creations": [
+            {
+                "resource_type": 2,
+                "resource_name": "orders",
+                "resource_pattern_type": 3,
+                "principal": "User:alice",
+                "host": "*",
+                "operation": 3,
+                "permission_type": 3,
+            }
+        ]
+    },
+    31: {"filters": [_ACL_FILTER]},
+    48: {"components": [{"entity_type": "user", "match_type": 0, "match": "alice"}], "strict": True},
+    49: {
+        "entries": [
+            {
+                "entity": [{"entity_type": "user", "entity_name": "alice"}],
+                "ops": [{"key": "request_percentage", "value": 1.5, "remove": False}],
+            }
+        ],
+        "validate_only": False,
+    },
+    50: {"users": [{"name": "alice"}]},
+    51: {
+        "deletions": [{"name": "bob", "mechanism": 1}],
+        "upsertions": [
+            {
+                "name": "alice",
+                "mechanism": 2,
+                "iterations": 4096,
+                "salt": b"s",
+                "salted_password": b"p",
+            }
+        ],
+    },
     8: {
         "group_id": "g",
         "generation_id_or_member_epoch": 3,

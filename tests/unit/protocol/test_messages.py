@@ -80,7 +80,30 @@ _ADDED = [
     }
 ]
 
+_ACL = {"principal": "User:a", "host": "*", "operation": 3, "permission_type": 3}
+_QUOTA_ENTITY = [
+    {"entity_type": "user", "entity_name": None},
+    {"entity_type": "client-id", "entity_name": "c"},
+]
+
 ANSWERS: dict[int, dict[str, Any]] = {
+    29: {
+        "error_message": "why",
+        "resources": [{"resource_type": 2, "resource_name": "a", "pattern_type": 3, "acls": [_ACL]}],
+    },
+    30: {"results": [{"error_code": ErrorCode.SECURITY_DISABLED, "error_message": "why"}]},
+    31: {
+        "filter_results": [
+            {
+                "error_message": None,
+                "matching_acls": [{**_ACL, "resource_type": 3, "resource_name": "g", "pattern_type": 3}],
+            }
+        ]
+    },
+    48: {"entries": [{"entity": _QUOTA_ENTITY, "values": [{"key": "request_percentage", "value": 1.5}]}]},
+    49: {"entries": [{"error_code": ErrorCode.INVALID_REQUEST, "entity": _QUOTA_ENTITY}]},
+    50: {"results": [{"user": "a", "credential_infos": [{"mechanism": 1, "iterations": 4096}]}]},
+    51: {"results": [{"user": "a", "error_code": ErrorCode.DUPLICATE_RESOURCE, "error_message": "twice"}]},
     2: {
         "topics": [
             {

@@ -45,10 +45,17 @@ class FetchHandler:
         self._broker = broker
 
     def handle(
-        self, frame: memoryview, position: int, context: RequestContext, send: Send, give_up: GiveUp
+        self,
+        frame: memoryview,
+        position: int,
+        context: RequestContext,
+        send: Send,
+        give_up: GiveUp,
+        bytes_max: int | None = None,
     ) -> "PendingFetch | None":
         """Send the response through ``send``. The returned fetch must be cancelled if the consumer
         disconnects first. ``give_up`` is called if an internal error leaves no response to send.
+        ``bytes_max``: what the quota of the consumer leaves for one response.
         """
         request = fetch.decode(frame, position, context.version)
         owner = context.principal, context.peer.rpartition(":")[0]
@@ -60,6 +67,8 @@ class FetchHandler:
                 ).finish()
             )
             return None
+        if bytes_max is not None and bytes_max < request.max_bytes:
+            request = request._replace(max_bytes=bytes_max)
         pending = PendingFetch(self._broker, request, session, context, send, give_up)
         pending.start()
         return pending
@@ -263,7 +272,9 @@ class PendingFetch:
 
     def _refusal(self, key: TopicKey, index: int, error: ErrorCode) -> FetchPartitionResponse:
         response = FetchPartitionResponse(index, error, -1, -1, -1)
-        hint = leader_hint(self._broker, key, index) if error in LEADER_ERRORS else None
+        hint = (
+            leader_hint(self._broker, key, index, self._context.listener) if error in LEADER_ERRORS else None
+        )
         if hint is None:
             return response
         self._leaders[hint.node.node_id] = hint.node

@@ -211,15 +211,40 @@ def _refuse_deletion(request: Any, code: ErrorCode, message: str) -> Fields:
     }
 
 
+def _refuse_quotas(request: Any, code: ErrorCode, message: str) -> Fields:
+    return {
+        "entries": [
+            {
+                "entity": [
+                    {"entity_type": part.entity_type, "entity_name": part.entity_name}
+                    for part in entry.entity
+                ],
+                "error_code": code,
+                "error_message": message,
+            }
+            for entry in request.entries
+        ]
+    }
+
+
+def _refuse_users(request: Any, code: ErrorCode, message: str) -> Fields:
+    names = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    return {"results": [{"user": name, "error_code": code, "error_message": message} for name in names]}
+
+
 RELAYED: dict[int, Refuse] = {
     CREATE_TOPICS: _refuse_each("topics", "topics", "name"),
     20: _refuse_deletion,  # DeleteTopics
+    30: _refuse_each("creations", "results"),  # CreateAcls
+    31: _refuse_each("filters", "filter_results"),  # DeleteAcls
     33: _refuse_each("resources", "responses", "resource_type", "resource_name"),  # AlterConfigs
     37: _refuse_each("topics", "results", "name"),  # CreatePartitions
     43: _refuse_all,  # ElectLeaders
     44: _refuse_each("resources", "responses", "resource_type", "resource_name"),  # IncrementalAlterConfigs
     45: _refuse_all,  # AlterPartitionReassignments
     46: _refuse_all,  # ListPartitionReassignments
+    49: _refuse_quotas,  # AlterClientQuotas
+    51: _refuse_users,  # AlterUserScramCredentials
     55: _refuse_all,  # DescribeQuorum
     57: _refuse_all,  # UpdateFeatures
     64: _refuse_all,  # UnregisterBroker

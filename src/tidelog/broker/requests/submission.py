@@ -36,10 +36,11 @@ def submit_each(
     *,
     validate_only: bool = False,
     drafts: Sequence[Draft] = (),
+    per_slice: int = DECIDED_PER_SLICE,
 ) -> Future[Fields]:
     """Submit each decision, or only validate it. ``respond`` gets the error of each, or None, in order.
 
-    ``drafts``: placements that are computed first, in slices.
+    ``drafts``: placements that are computed first, in slices. ``per_slice``: decisions that take about 4 ms.
     """
     future: Future[Fields] = Future()
     steps = chain.from_iterable(draft.steps() for draft in drafts)
@@ -47,7 +48,7 @@ def submit_each(
         broker.services,
         steps,
         PLACED_PER_SLICE,
-        lambda: _submit_each(broker, decisions, respond, future, validate_only=validate_only),
+        lambda: _submit_each(broker, decisions, respond, future, per_slice, validate_only=validate_only),
         future=future,
     )
     return future
@@ -58,6 +59,7 @@ def _submit_each(
     decisions: Sequence[Decide],
     respond: Callable[[list[TidelogError | None]], Fields],
     future: Future[Fields],
+    per_slice: int,
     *,
     validate_only: bool,
 ) -> None:
@@ -75,7 +77,7 @@ def _submit_each(
                 broker.store.submit(decide, _result_setter(refusals, place, gather))
             yield
 
-    in_slices(broker.services, decide_each(), DECIDED_PER_SLICE, lambda: None, future=future)
+    in_slices(broker.services, decide_each(), per_slice, lambda: None, future=future)
 
 
 def _try(broker: Broker, decide: Decide) -> TidelogError | None:

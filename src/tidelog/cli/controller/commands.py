@@ -9,7 +9,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.consent import consent
 from tidelog.cli.controller import admin as controller_admin
 from tidelog.cli.controller.admin import OBSERVER, Node, Quorum
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Yes
 from tidelog.cli.reach import Address
 from tidelog.cli.tables import count, print_json, print_table
@@ -101,7 +101,7 @@ def _address(text: str | None) -> Address | None:
     try:
         [address] = parse_bootstrap(text)
     except ValueError as error:
-        raise CommandFailed(f"--address: {error}.") from None
+        raise InvalidCommandLine(f"--address: {error}.") from None
     return Address(*address)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
 from tidelog.cli.cluster.admin import unless_fenced
 from tidelog.cli.cluster_client import ClusterClient, check
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -47,7 +47,7 @@ def list_groups(client: ClusterClient, states: Collection[str]) -> Groups:
     unknown = wanted - {"stable", "empty", "dead", *(state.lower() for state in _STATES.values())}
     if unknown:
         names = "Stable, Empty, Dead, PreparingRebalance and CompletingRebalance"
-        raise CommandFailed(f"--state takes {names}, not '{sorted(unknown)[0]}'.")
+        raise InvalidCommandLine(f"--state takes {names}, not '{sorted(unknown)[0]}'.")
     kept = [row for row in rows if not wanted or row["state"].lower() in wanted]
     return Groups(sorted(kept, key=lambda row: str(row["group"])), unless_fenced(client, unheard))
 

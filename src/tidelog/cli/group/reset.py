@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.group import admin as group_admin
 from tidelog.cli.group.admin import Place
 from tidelog.cli.records.text import parse_instant
@@ -36,7 +36,7 @@ class Bounds(NamedTuple):
 def check(target: Target) -> None:
     given = [value for value in target if value is not None and value is not False]
     if len(given) != 1:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             "Pass exactly one of --to-earliest, --to-latest, --to-timestamp, --to-offset and --shift-by."
         )
     if target.timestamp is not None:
@@ -48,7 +48,7 @@ def parse_time(text: str) -> int:
     try:
         return int(text[1:]) if text.startswith("@") else parse_instant(text)
     except ValueError:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             "--to-timestamp takes an ISO time (2026-01-31T12:00) or milliseconds (@1700000000000), "
             f"not '{text}'."
         ) from None
@@ -62,7 +62,7 @@ def parse_topic(text: str) -> tuple[str, list[int] | None]:
     try:
         return name, [int(number) for number in numbers.split(",")]
     except ValueError:
-        raise CommandFailed(f"--topic takes TOPIC or TOPIC:0,2,…, not '{text}'.") from None
+        raise InvalidCommandLine(f"--topic takes TOPIC or TOPIC:0,2,…, not '{text}'.") from None
 
 
 def plan(admin: "AdminClient", group: str, topics: Sequence[str], target: Target) -> list[dict[str, Any]]:

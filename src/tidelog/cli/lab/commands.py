@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed, complain
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine, complain
 from tidelog.cli.options import Json, flag
 from tidelog.cli.tables import print_json, print_table
 
@@ -215,7 +215,7 @@ def compare(
     from tidelog.lab.experiment.modes import CHOICES
 
     if target is TargetName.EXTERNAL:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             "compare needs a cluster of its own; use `tidelog lab run` with --target external."
         )
     chosen = modes.split(",") if modes else list(CHOICES)
@@ -280,7 +280,7 @@ def _target(
             from tidelog.lab.targets.external import ExternalTarget
 
             if bootstrap is None:
-                raise CommandFailed("--target external needs --bootstrap HOST:PORT.")
+                raise InvalidCommandLine("--target external needs --bootstrap HOST:PORT.")
             return ExternalTarget(bootstrap, commands)
         from tidelog.lab.targets.tidelog import TidelogTarget
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.tables import print_table
 from tidelog.lab.report.document import to_json, write
 from tidelog.lab.results import BROKEN, NOT_RUN, Cell, Latency, Results
@@ -55,7 +55,9 @@ def check_report(path: Path | None) -> None:
     if path is None:
         return
     if path.suffix not in SUFFIXES:
-        raise CommandFailed(f"{path} is no name of a report; use one that ends in {' or '.join(SUFFIXES)}.")
+        raise InvalidCommandLine(
+            f"{path} is no name of a report; use one that ends in {' or '.join(SUFFIXES)}."
+        )
     parent = path.absolute().parent
     try:
         is_there, is_directory = path.exists(), path.is_dir()

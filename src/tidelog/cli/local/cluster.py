@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.local.broker_settings import HOST, VOTERS, LocalBroker, describe_exit
 from tidelog.client.cluster_view import is_ready
 from tidelog.client.ports import is_free
@@ -69,7 +69,7 @@ class LocalCluster:
 
     def __init__(self, directory: Path, count: int, port: int, report: Callable[[str], None]) -> None:
         if port + count - 1 > 65535:
-            raise CommandFailed(
+            raise InvalidCommandLine(
                 f"Broker {count} would listen on port {port + count - 1}; the highest port is 65535."
             )
         self._directory = directory

@@ -3,6 +3,7 @@
 Text out, nothing else: nothing is started, and no existing file is overwritten.
 """
 
+import json
 import shlex
 import shutil
 import sys
@@ -11,11 +12,11 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import flag
-from tidelog.cli.settings import read_broker_settings
 from tidelog.client.settings import parse_bootstrap
-from tidelog.config import BrokerConfig
+from tidelog.config import BrokerConfig, read_toml
+from tidelog.errors import InvalidConfig
 
 FILES_MAX = 1_000_000
 STOP_S = 60
@@ -37,7 +38,7 @@ def config_text(node: int, address: str, voters: str, http_port: int, data: str)
 "controller.quorum.voters" = "{voters}"
 
 # Where the records are. A relative path starts at the directory of this file. One broker per disk.
-"log.dir" = "{data}"
+"log.dir" = {json.dumps(data)}
 
 # /metrics, /health, /ready and /live on this port; 0 is off.
 "http.port" = {http_port}
@@ -115,12 +116,17 @@ def init(
     Example: tidelog broker init --node-id 1 --address a:9092 --voters 1@a:9092,2@b:9092,3@c:9092
     """
     _check_address(address)
+    voters = voters or f"{node}@{address}"
     root = directory.expanduser().resolve()
     config, unit = root / "broker.toml", root / "tidelog.service"
     texts = {
-        config: config_text(node, address, voters or f"{node}@{address}", http_port, data),
+        config: config_text(node, address, voters, http_port, data),
         unit: unit_text(config, user),
     }
+    try:
+        _check(texts[config], node, address, voters)
+    except InvalidConfig as error:
+        raise InvalidCommandLine(f"{error.message.rstrip('.')}. Nothing was written.") from None
     for path in texts:
         if path.exists() and not force:
             raise CommandFailed(f"{path} exists; pass --yes to overwrite it. Nothing was written.")
@@ -131,12 +137,21 @@ def init(
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CommandFailed(f"{root} cannot be written: {error.strerror}.") from None
-    BrokerConfig.parse(read_broker_settings(config))  # says what is wrong with the given values
     print(f"Wrote {config} and {unit}. Start the broker with: tidelog broker --config {config}")
+
+
+def _check(text: str, node: int, address: str, voters: str) -> None:
+    """Before anything is written: whether a broker takes these settings, and whether they fit together."""
+    config = BrokerConfig.parse(read_toml(text))
+    for voter in config.controller_quorum_voters:
+        if voter.node_id == node and str(voter) != f"{node}@{address}":
+            raise InvalidConfig(
+                f"--voters has {voter} for this node, and --address is {address}; they must be the same"
+            )
 
 
 def _check_address(address: str) -> None:
     try:
         [_] = parse_bootstrap(address)
     except ValueError as error:
-        raise CommandFailed(f"--address: {error}.") from None
+        raise InvalidCommandLine(f"--address: {error}.") from None

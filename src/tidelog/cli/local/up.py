@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
 from tidelog.cli.local.detached import detach, pid_file
-from tidelog.cli.local.page import PageProcess
+from tidelog.cli.local.page import PageProcess, http_ports
 from tidelog.cli.options import Settings, flag
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.units import with_units
@@ -77,9 +77,9 @@ def up(
     root = directory.expanduser().resolve()
     count = brokers or max(known_brokers(root), default=DEFAULT_BROKERS)
     if demo and no_page:
-        raise CommandFailed("--demo is on the page; leave out --no-page and TIDELOG_NO_PAGE.")
+        raise InvalidCommandLine("--demo is on the page; leave out --no-page and TIDELOG_NO_PAGE.")
     if demo and count < DEFAULT_BROKERS:
-        raise CommandFailed(f"--demo needs at least {DEFAULT_BROKERS} brokers.")
+        raise InvalidCommandLine(f"--demo needs at least {DEFAULT_BROKERS} brokers.")
     if detached:
         words = ["--brokers", str(count), "--dir", str(root), "--port", str(port)]
         words += [word for each in assignments for word in ("--set", each)]
@@ -92,6 +92,8 @@ def up(
     with lock_directory(root), pid_file(root):
         words = ["--demo"] if demo else []
         page = None if no_page else PageProcess(root, page_port, _report, words=words)
+        if page is not None:
+            settings |= http_ports(cluster.brokers, settings)
         _run(cluster, settings, directory, page, opens=demo)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.options import flag
 from tidelog.cli.tables import count, print_table
 
@@ -78,7 +78,7 @@ def time_ms(text: str | None, option: str) -> int | None:
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             f"{option} is {text!r}; allowed: a time such as 2026-05-01 or 2026-05-01T12:00:00Z."
         ) from None
     return int((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.failure import CommandFailed, ProblemFound
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine, ProblemFound
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.pipeline.run import (
     Master,
@@ -69,9 +69,9 @@ def audit(
     Example: tidelog pipeline audit orders --archive /data/orders
     """
     if not topics and archive is None:
-        raise CommandFailed("Name a topic, or an archive with --archive.")
+        raise InvalidCommandLine("Name a topic, or an archive with --archive.")
     if directories and archive is not None:
-        raise CommandFailed("--archive compares with the brokers, so it excludes --dir.")
+        raise InvalidCommandLine("--archive compares with the brokers, so it excludes --dir.")
     asked = None if directories else bootstrap
     with spark_session("audit", master, remote, conf, bootstrap=asked) as spark:
         from tidelog.spark.pipelines import Audit, Verify

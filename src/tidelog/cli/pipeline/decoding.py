@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.pipeline.run import pairs
 
 Format = Annotated[
@@ -87,12 +87,12 @@ def decoding(
         settings = RegistrySettings.of(registry, pairs(registry_options, "--registry-option"))
         if subject is None and schema is None:
             if "," in topics:
-                raise CommandFailed(
+                raise InvalidCommandLine(
                     "Several topics have several subjects: name one with --subject or --schema."
                 )
             subject = f"{topics}-value"
     elif registry_options:
-        raise CommandFailed("--registry-option needs --registry.")
+        raise InvalidCommandLine("--registry-option needs --registry.")
     more: dict[str, Any] = {
         "registry": settings, "subject": subject or "", "ids": tuple(schema_ids), "message": message or "",
     }  # fmt: skip
@@ -105,4 +105,4 @@ def _refuse_without_format(given: dict[str, Any]) -> None:
     """Values stay bytes without a format, so these options would say nothing."""
     for option, value in given.items():
         if value:
-            raise CommandFailed(f"{option} says how to decode values, and needs --format.")
+            raise InvalidCommandLine(f"{option} says how to decode values, and needs --format.")

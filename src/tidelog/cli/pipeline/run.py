@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.client import client_settings
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.pipeline.errors import explained
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def pairs(given: list[str], option: str) -> dict[str, str]:
     for word in given:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise CommandFailed(f"{option} {word} is not of the form KEY=VALUE.")
+            raise InvalidCommandLine(f"{option} {word} is not of the form KEY=VALUE.")
         found[key.strip()] = value
     return found
 
@@ -86,7 +86,7 @@ def spark_session(
     the brokers it needs, if any.
     """
     if master is not None and remote is not None:
-        raise CommandFailed("--master and --remote exclude each other.")
+        raise InvalidCommandLine("--master and --remote exclude each other.")
     if bootstrap is not None and remote is None:
         # Before Spark takes its time to start; a Connect server may reach brokers that we do not.
         client_settings(bootstrap)

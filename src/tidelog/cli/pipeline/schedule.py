@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import flag
 from tidelog.cli.pipeline.units import Job, ScheduleError, cron_line, parse_when, service, timer
 
@@ -64,7 +64,7 @@ def schedule(
             return
         files = {f"{job.name}.service": service(job), f"{job.name}.timer": timer(job, when)}
     except ScheduleError as error:
-        raise CommandFailed(str(error)) from None
+        raise InvalidCommandLine(str(error)) from None
     _deliver(files, directory)
     if directory is not None:
         print(_what_to_do(job, directory))
@@ -76,9 +76,11 @@ def _check_command(context: typer.Context, words: list[str]) -> None:
     known = {} if group is None else getattr(group, "commands", {})
     allowed = [one for one in known if one not in NOT_SCHEDULED]
     if words[0] not in allowed:
-        raise CommandFailed(f"There is nothing to schedule in {words[0]!r}; there are {', '.join(allowed)}.")
+        raise InvalidCommandLine(
+            f"There is nothing to schedule in {words[0]!r}; there are {', '.join(allowed)}."
+        )
     if any(word == "--every" or word.startswith("--every=") for word in words):
-        raise CommandFailed("A scheduled command must end, so it takes no --every.")
+        raise InvalidCommandLine("A scheduled command must end, so it takes no --every.")
     known[words[0]].make_context(f"tidelog pipeline {words[0]}", list(words[1:]))
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.pipeline.run import pairs
 
 TableFormat = Annotated[
@@ -47,7 +47,7 @@ PartitionBy = Annotated[
 
 def chosen_format(table_format: str | None, *, delta: bool) -> str:
     if delta and table_format not in (None, "delta"):
-        raise CommandFailed(f"--delta and --table-format {table_format} exclude each other.")
+        raise InvalidCommandLine(f"--delta and --table-format {table_format} exclude each other.")
     return "delta" if delta else table_format or "parquet"
 
 

@@ -1,8 +1,9 @@
 """The two ways to an answer: from needs, or from the settings of another system."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.plan import report
 from tidelog.cli.plan.costing import HOW, Known
 from tidelog.config.modes import ISR
@@ -57,6 +58,7 @@ def from_system(
     translated = _translate(system, options)
     there = brokers or max(3, translated.terms.replicas)
     mine, same = _compare(translated, there, separate)
+    translated = translated._replace(notes=(*translated.notes, *_gained(mine)))
     told = report.of_translation(translated, mine, same, context.rates, there, context.costs)
     proved = (mine,) if same is None else (mine, same)
     return Answer(f"Plan: from {system}", told, proved, there, (same or mine).terms)
@@ -70,20 +72,20 @@ def check(needs: Needs) -> None:
         ("data", "--survive-data"),
     ):
         if getattr(needs, name) >= needs.brokers:
-            raise CommandFailed(
+            raise InvalidCommandLine(
                 f"{words} {getattr(needs, name)} with {needs.brokers} brokers: at least one has to be left."
             )
     if needs.replicas_max > needs.brokers:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             f"--replicas-max {needs.replicas_max} is more than the {needs.brokers} brokers: each holds one "
             "replica at most."
         )
     if needs.racks > needs.brokers:
-        raise CommandFailed(f"--racks {needs.racks} is more than the {needs.brokers} brokers.")
+        raise InvalidCommandLine(f"--racks {needs.racks} is more than the {needs.brokers} brokers.")
     if needs.racks_lost and not needs.racks:
-        raise CommandFailed("--survive-racks needs --racks: over how many racks are the brokers spread?")
+        raise InvalidCommandLine("--survive-racks needs --racks: over how many racks are the brokers spread?")
     if needs.racks_lost and needs.racks_lost >= needs.racks:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             f"--survive-racks {needs.racks_lost} with {count(needs.racks, 'rack')}: at least one has to be "
             "left."
         )
@@ -100,22 +102,36 @@ def _translate(system: str, options: dict[str, str]) -> Translated:
         if system in SYSTEMS:
             return SYSTEMS[system](options)
     except ValueError as error:
-        raise CommandFailed(f"--from {system}: {error}") from None
-    raise CommandFailed(f"There is no system {system!r}; known are {', '.join([KAFKA, *SYSTEMS])}.")
+        raise InvalidCommandLine(f"--from {system}: {error}") from None
+    raise InvalidCommandLine(f"There is no system {system!r}; known are {', '.join([KAFKA, *SYSTEMS])}.")
+
+
+def _gained(there: Candidate) -> Iterator[str]:
+    """What Kafka's own brokers do not promise with these settings."""
+    here = assess(there.terms._replace(kafka=False), there.where)
+    if here.reads > there.reads:
+        yield (
+            f"In Tidelog, reads go on with {here.reads} dead brokers: replicas serve readers without the "
+            "controllers."
+        )
+    if here.writes > there.writes:
+        yield f"In Tidelog, writes go on with {here.writes} dead brokers."
 
 
 def _compare(translated: Translated, brokers: int, separate: bool) -> tuple[Candidate, Candidate | None]:
     """The settings, and the isr settings with the same promises, if they are not isr themselves."""
     terms = translated.terms
     if terms.replicas > brokers:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             f"{terms.replicas} replicas need {terms.replicas} brokers, and there are {brokers}: each holds "
             "one replica at most."
         )
     if terms.replicas > REPLICAS_MAX:
-        raise CommandFailed(f"{terms.replicas} replicas: fault sets are computed for up to {REPLICAS_MAX}.")
+        raise InvalidCommandLine(
+            f"{terms.replicas} replicas: fault sets are computed for up to {REPLICAS_MAX}."
+        )
     if terms.acks not in ("0", "1", "all"):
-        raise CommandFailed(f"acks is {terms.acks!r}; it is 0, 1 or all.")
+        raise InvalidCommandLine(f"acks is {terms.acks!r}; it is 0, 1 or all.")
     where = Needs(brokers, separate_controllers=separate).placement(terms.replicas)
     mine = assess(terms, where)
     if terms.mode == ISR:

@@ -9,7 +9,7 @@ import typer
 
 from tidelog.cli.client import connect_admin
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.plan import costing, display, live, options, report
 from tidelog.cli.plan.answering import Answer, Context, from_needs, from_system
@@ -98,7 +98,7 @@ def plan(
 
 def _refuse_needs(*given: object) -> None:
     if any(each is not None and each is not False for each in given):
-        raise CommandFailed(
+        raise InvalidCommandLine(
             "--from says what these settings promise; --survive-…, --power, --racks, --order, --mode, "
             "--replicas-max, --p99-ms and --mb-per-s are needs. Give one or the other."
         )
@@ -131,7 +131,7 @@ def _output(found: report.Report, title: str, json: bool, to: Path | None, proof
 
 def _refuse_without_system(*given: object) -> None:
     if any(given):
-        raise CommandFailed(
+        raise InvalidCommandLine(
             "--replicas, --min-isr, --acks, --unclean, --queues, --file and --set describe another system; "
             "name it with --from."
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.plan.settings import topic_settings
 from tidelog.planner.faults import default_controllers, listed
 from tidelog.planner.needs import Candidate
@@ -146,7 +146,7 @@ def _jobs(candidates: Sequence[Candidate], brokers: int, jars: Path | None) -> "
     theirs = KafkaTarget(jars)
     same = [each for each in candidates if each.terms.mode in theirs.modes]
     if not same:
-        raise CommandFailed("--jars: Apache Kafka has no mode but isr; add --mode isr.")
+        raise InvalidCommandLine("--jars: Apache Kafka has no mode but isr; add --mode isr.")
     phases = expanded(experiment_of(same, brokers))
     can = [each for each in phases if all(step.fault in theirs.faults for step in each.timeline)]
     return [*jobs, *(Job(theirs, each, f"{COMMAND} --jars DIR") for each in can)]

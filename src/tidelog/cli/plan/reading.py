@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.planner.years import SOURCES, Rates
 
 
@@ -13,7 +13,7 @@ def brokers_in(text: str) -> frozenset[int]:
     try:
         return frozenset(int(each) for each in text.split(",") if each.strip())
     except ValueError:
-        raise CommandFailed(f"{text!r} is not a list of broker numbers such as 2,3.") from None
+        raise InvalidCommandLine(f"{text!r} is not a list of broker numbers such as 2,3.") from None
 
 
 RATE_MAX = 1e6
@@ -29,15 +29,15 @@ def rates_with(assignments: Sequence[str]) -> Rates:
     for each in assignments:
         name, _, value = each.partition("=")
         if name not in SOURCES:
-            raise CommandFailed(f"There is no rate {name!r}; known are {', '.join(SOURCES)}.")
+            raise InvalidCommandLine(f"There is no rate {name!r}; known are {', '.join(SOURCES)}.")
         try:
             number = float(value)
         except ValueError:
-            raise CommandFailed(f"--rate {each}: {value!r} is not a number.") from None
+            raise InvalidCommandLine(f"--rate {each}: {value!r} is not a number.") from None
         if not isfinite(number) or number < 0 or (number == 0 and name.endswith("_h")):
-            raise CommandFailed(f"--rate {each}: the value must be a positive number.")
+            raise InvalidCommandLine(f"--rate {each}: the value must be a positive number.")
         if number > RATE_MAX or (name.endswith("_h") and number < HOURS_MIN):
-            raise CommandFailed(f"--rate {each}: the value must be {_range(name)}.")
+            raise InvalidCommandLine(f"--rate {each}: the value must be {_range(name)}.")
         rates = Rates(**{**rates._asdict(), name: number})
     return rates
 
@@ -70,6 +70,6 @@ def options_of(
     for each in assignments:
         name, sign, value = each.partition("=")
         if not sign:
-            raise CommandFailed(f"--set {each}: expected KEY=VALUE.")
+            raise InvalidCommandLine(f"--set {each}: expected KEY=VALUE.")
         found[name.strip()] = value.strip()
     return found | {name: str(value) for name, value in named.items() if value is not None}

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import Json
 from tidelog.cli.profile import store
 from tidelog.cli.tables import print_json, print_table
@@ -26,10 +26,12 @@ def add(
 
     Example: tidelog profile add staging --bootstrap kafka1:9092,kafka2:9092
     """
+    if not name.strip():
+        raise InvalidCommandLine("A profile needs a name.")
     try:
         parse_bootstrap(bootstrap)
     except ValueError as error:
-        raise CommandFailed(f"--bootstrap: {error}.") from None
+        raise InvalidCommandLine(f"--bootstrap: {error}.") from None
     state = store.read()
     state["profiles"][name] = bootstrap
     store.write(state)

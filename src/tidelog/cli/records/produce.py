@@ -14,7 +14,7 @@ from tidelog.cli.client import client_settings, explain, find_topic
 from tidelog.cli.cluster.controllers import require_controllers
 from tidelog.cli.cluster.health import causes, survey
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
 from tidelog.cli.records.text import BadRecord, Header, Record, parse_json, parse_plain
 from tidelog.cli.settings import parse_assignments
@@ -113,9 +113,11 @@ def produce(
     Example: printf 'alice:hello\\nbob:hi\\n' | tidelog produce chat --key-separator :
     """
     if json and key_separator is not None:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             "--key-separator is for plain lines; with --json the key is a field of the object."
         )
+    if timeout <= 0:
+        raise InvalidCommandLine("--timeout must be longer than 0 s.")
     separator = key_separator.encode() if key_separator else None
     parse: Callable[[bytes], Record] = parse_json if json else lambda line: parse_plain(line, separator)
     _check_topic(bootstrap, topic, create=create)

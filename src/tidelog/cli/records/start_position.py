@@ -4,7 +4,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, refusal
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.records.text import parse_instant
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def parse_start(text: str) -> StartPosition:
             )
         return StartPosition(Kind.TIME, parse_instant(text.strip()))
     except ValueError:
-        raise CommandFailed(
+        raise InvalidCommandLine(
             f"--from takes earliest, latest, an offset (100), a count from the end (-10), an ISO time "
             f"(2026-01-31T12:00) or milliseconds (@1700000000000), not '{text}'."
         ) from None

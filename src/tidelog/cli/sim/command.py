@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import flag
 from tidelog.cli.sim.explore import explore as explore_scope
 
@@ -199,7 +199,7 @@ def _modes(wanted: str | None) -> tuple[str, ...]:
     if wanted is None:
         return MODES
     if wanted not in MODES:
-        raise CommandFailed(f"Unknown mode {wanted!r}; the modes are {', '.join(MODES)}.")
+        raise InvalidCommandLine(f"Unknown mode {wanted!r}; the modes are {', '.join(MODES)}.")
     return (wanted,)
 
 
@@ -209,7 +209,7 @@ def _tell(name: str) -> None:
     if name == "all":
         print("\n".join(STORIES))
     elif name not in STORIES:
-        raise CommandFailed(f"Unknown story {name!r}; `tidelog sim --story all` lists them.")
+        raise InvalidCommandLine(f"Unknown story {name!r}; `tidelog sim --story all` lists them.")
     else:
         print("\n".join(tell(name)))
 

@@ -3,7 +3,7 @@
 import json
 import time
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 
 
 def explore(name: str, depth: int | None) -> None:
@@ -15,7 +15,7 @@ def explore(name: str, depth: int | None) -> None:
             print(f"{each}: {scope.about}")
         return
     if name not in SCOPES:
-        raise CommandFailed(f"Unknown scope {name!r}; `tidelog sim --explore all` lists them.")
+        raise InvalidCommandLine(f"Unknown scope {name!r}; `tidelog sim --explore all` lists them.")
     began = time.process_time()
     found = SCOPES[name].search(depth_max=depth)
     if found.problem:

@@ -9,7 +9,7 @@ from tidelog.cli.client import connect_admin
 from tidelog.cli.cluster.controllers import check_controllers
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.consent import consent
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, TopicName, Yes, flag
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count, print_json, print_table
@@ -193,7 +193,7 @@ def alter(
     """
     settings = with_mode(with_units(parse_assignments(assignments)), mode, copies)
     if not settings and not unset and partitions is None:
-        raise CommandFailed("Nothing to change: pass --set, --unset, --mode, --copies or --partitions.")
+        raise InvalidCommandLine("Nothing to change: pass --set, --unset, --mode, --copies or --partitions.")
     check_controllers(bootstrap)
     admin = connect_admin(bootstrap)
     if mode is not None:

@@ -10,6 +10,7 @@ import typer
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.tables import count, print_table
 from tidelog.cli.topic import admin as topic_admin
+from tidelog.cli.units import Duration
 from tidelog.config.modes import MODES, WITHOUT_MEANING
 from tidelog.config.topic import REPLICATION_MODE
 
@@ -41,9 +42,9 @@ Timeout = Annotated[
     float,
     typer.Option(
         "--timeout",
-        metavar="SECONDS",
-        min=0,
-        help="With --mode: how long to wait for all partitions to change.",
+        metavar="TIME",
+        parser=Duration(),
+        help="With --mode: how long to wait for all partitions to change, such as 90s.",
     ),
 ]
 

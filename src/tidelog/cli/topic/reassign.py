@@ -11,7 +11,7 @@ from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import TOPIC_RESOURCE, Cluster, Name, Outcome
 from tidelog.cli.cluster.controllers import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.topic import admin as topic_admin
@@ -68,13 +68,13 @@ def reassign(
     Example: tidelog topic reassign orders --to 2,3,4 --yes --watch
     """
     if throttle is not None and not (execute and watch):
-        raise CommandFailed(
+        raise InvalidCommandLine(
             "--throttle needs --yes and --watch: the limit is removed when the reassignment is complete."
         )
     if bool(topics) == every:
-        raise CommandFailed("Name the topics to move, or pass --all.")
+        raise InvalidCommandLine("Name the topics to move, or pass --all.")
     if throttle is not None and throttle < 1:
-        raise CommandFailed("--throttle must be at least 1 byte per second.")
+        raise InvalidCommandLine("--throttle must be at least 1 byte per second.")
     with ClusterClient(bootstrap) as client:
         require_controllers(client)
         cluster = cluster_admin.look(client)
@@ -114,7 +114,7 @@ def _racks(cluster: Cluster, to: str | None) -> dict[int, str | None]:
     brokers = {}
     for word in to.split(","):
         if not word.strip().isdecimal():
-            raise CommandFailed(f"--to takes broker ids like 1,2,3, but got '{to}'.")
+            raise InvalidCommandLine(f"--to takes broker ids like 1,2,3, but got '{to}'.")
         broker = int(word)
         brokers[broker] = cluster.broker(broker).rack
     return brokers

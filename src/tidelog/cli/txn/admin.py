@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tidelog.cli.cluster.admin import unless_fenced
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.reach import Address
 from tidelog.cli.txn.client import TxnClient
 from tidelog.errors import ErrorCode
@@ -64,7 +64,7 @@ def _label(state: str) -> str:
     for label in STATES:
         if label.lower() == state.lower():
             return label
-    raise CommandFailed(f"--state takes {', '.join(STATES[:-1])} and {STATES[-1]}, not '{state}'.")
+    raise InvalidCommandLine(f"--state takes {', '.join(STATES[:-1])} and {STATES[-1]}, not '{state}'.")
 
 
 def describe(client: TxnClient, transactional_id: str) -> dict[str, Any]:

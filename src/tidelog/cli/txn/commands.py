@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.txn import admin as txn_admin
 from tidelog.cli.txn.client import TxnClient
+from tidelog.cli.units import Duration
 from tidelog.planner.faults import brokers_named
 
 app = typer.Typer(no_args_is_help=True, help="List, describe and abort transactions.")
@@ -27,7 +28,10 @@ def list_(
     longer_than: Annotated[
         float | None,
         typer.Option(
-            "--longer-than", metavar="SECONDS", min=0, help="Only transactions that began longer ago."
+            "--longer-than",
+            metavar="TIME",
+            parser=Duration(),
+            help="Only transactions that began longer ago, such as 90s.",
         ),
     ] = None,
     json: Json = False,
@@ -37,7 +41,7 @@ def list_(
 
     Ongoing means an open transaction: read_committed consumers wait for it.
 
-    Example: tidelog txn list --state Ongoing --longer-than 60
+    Example: tidelog txn list --state Ongoing --longer-than 1m
     """
     with TxnClient(bootstrap) as client:
         rows, unheard = txn_admin.list_transactions(client, states, longer_than)
@@ -142,4 +146,4 @@ def abort(
             producer_id = txn_admin.abort_by_place(client, topic, partition, start_offset)
         print(f"Aborted the transaction of producer {producer_id} in {topic}-{partition}.")
     else:
-        raise CommandFailed("Pass either an ID, or --topic, --partition and --start-offset together.")
+        raise InvalidCommandLine("Pass either an ID, or --topic, --partition and --start-offset together.")

@@ -8,7 +8,7 @@ There are no callbacks from inside :meth:`Channel.send`.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from tidelog.protocol.wire import INT32
@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 AddressOf = Callable[[int], Address | None]
+Open = Callable[[asyncio.BufferedProtocol, int, str, int], Awaitable[None]]
+"""Connects a protocol to an address of a node, and returns when the connection can be used."""
 
 BACKOFF_MS = 20  # before the first reconnect; doubles up to BACKOFF_MAX_MS
 BACKOFF_MAX_MS = 500
@@ -49,6 +51,7 @@ class Surroundings(NamedTuple):
     presence: Presence
     address_of: AddressOf
     max_bytes: int  # of a response
+    open: Open  # connects to an address of a node
     new_login: NewLogin | None = None  # None: nodes do not log in to each other.
 
 
@@ -136,7 +139,7 @@ class Channel:
         connection = PeerConnection(self, self._services, around.max_bytes, login)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await around.loop.create_connection(lambda: connection, host, port)
+                await around.open(connection, self.peer, host, port)
                 await connection.opened()
         except (OSError, TimeoutError) as error:
             self._opening = None

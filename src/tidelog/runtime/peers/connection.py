@@ -9,6 +9,7 @@ from tidelog.errors import InvalidRequest
 from tidelog.runtime.peers.node_login import NodeLogin
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
+from tidelog.runtime.tls.sender import sender_for
 from tidelog.runtime.traffic import Reads
 from tidelog.security.sasl import LoginRefused
 from tidelog.services import Services
@@ -61,7 +62,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._sender = Sender(self._transport, self._services, lambda: None, self.close, Reads())
+        self._sender = sender_for(self._transport, self._services, lambda: None, self.close, Reads())
         self._sender.keep_alive()
         if self._login is None:
             self._is_open = True

@@ -64,4 +64,4 @@ def test_places_that_cannot_be_written_are_told_before_the_run(run: Run, tmp_pat
     code, out, err = run(words=("--report", str(file / "x.html")))
     assert (code, out) == (1, "") and err.startswith(f"tidelog: The report {file}/x.html cannot be written: ")
     code, _, err = run(words=("--report", str(tmp_path)))
-    assert code == 1 and "is no name of a report" in err
+    assert code == 2 and "is no name of a report" in err

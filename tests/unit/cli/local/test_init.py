@@ -33,10 +33,21 @@ def test_nothing_is_overwritten_without_consent(tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.parametrize(
     ("words", "reason"),
-    [(["--address", "nowhere"], "--address"), (["--voters", "nonsense"], "controller.quorum.voters")],
+    [
+        (["--address", "nowhere"], "--address"),
+        (["--voters", "nonsense"], "controller.quorum.voters"),
+        (["--address", "a:9092", "--voters", "1@b:9092"], "they must be the same"),
+    ],
 )
 def test_wrong_values(
     words: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["broker", "init", "--dir", str(tmp_path), *words]) == 1
+    assert main(["broker", "init", "--dir", str(tmp_path / "new"), *words]) == 2
     assert reason in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_directory_with_quotes_in_its_name(tmp_path: Path) -> None:
+    assert main(["broker", "init", "--dir", str(tmp_path), "--data", 'my "new" disk']) == 0
+    config = BrokerConfig.parse(read_broker_settings(tmp_path / "broker.toml"))
+    assert config.log_dir.endswith('my "new" disk')

@@ -31,5 +31,5 @@ def test_it_says_how_to_start_a_line_of_cron(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_an_interval_that_cron_lacks_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["pipeline", "schedule", "--every", "7 minutes", "--cron", *COMMAND]) == 1
+    assert run(["pipeline", "schedule", "--every", "7 minutes", "--cron", *COMMAND]) == 2
     assert "without --cron, a systemd timer allows any time." in capsys.readouterr().err

@@ -135,12 +135,12 @@ def test_the_command_writes_units(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--every", "5m", "--", "indicators", "x"], 1, "There is nothing to schedule in 'indicators'"),
-        (["--every", "5m", "--", *ARCHIVE, "--every", "1 minute"], 1, "takes no --every"),
+        (["--every", "5m", "--", "indicators", "x"], 2, "There is nothing to schedule in 'indicators'"),
+        (["--every", "5m", "--", *ARCHIVE, "--every", "1 minute"], 2, "takes no --every"),
         (["--every", "5m", "--", "archive", "orders", "--too", "x"], 2, "--too"),
         (["--every", "5m", "--", "archive", "orders"], 2, "--to"),
-        (["--cron", "--every", "7m", "--", *ARCHIVE], 1, "cron cannot"),
-        (["--", *ARCHIVE], 1, "Give --every"),
+        (["--cron", "--every", "7m", "--", *ARCHIVE], 2, "cron cannot"),
+        (["--", *ARCHIVE], 2, "Give --every"),
     ],
 )
 def test_mistakes_show_before_the_first_run(

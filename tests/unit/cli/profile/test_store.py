@@ -38,9 +38,11 @@ def test_a_removed_profile_is_not_used(capsys: pytest.CaptureFixture[str]) -> No
     assert "There is no profile 'one'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["use", "none"], ["add", "bad", "--bootstrap", "nowhere"]])
-def test_wrong_names_and_addresses(words: list[str]) -> None:
-    assert main(["profile", *words]) == 1
+@pytest.mark.parametrize(
+    ("words", "code"), [(["use", "none"], 1), (["add", "bad", "--bootstrap", "nowhere"], 2)]
+)
+def test_wrong_names_and_addresses(words: list[str], code: int) -> None:
+    assert main(["profile", *words]) == code
 
 
 def test_a_broken_file_is_named(home: Path) -> None:

@@ -202,6 +202,42 @@ SAMPLES: dict[int, dict[str, Any]] = {
     20: {"topics": [{"name": "a"}, {"name": "b"}], "topic_names": ["a", "b"], "timeout": 0},
     33: {"resources": [{"resource_type": 2, "resource_name": "a", "configs": []}]},
     37: {"topics": [{"name": "a", "count": 3}], "timeout": 0},
+    30: {
+        "creations": [
+            {
+                "resource_type": 2,
+                "resource_name": "a",
+                "resource_pattern_type": 3,
+                "principal": "User:a",
+                "host": "*",
+                "operation": 3,
+                "permission_type": 3,
+            }
+        ]
+    },
+    31: {
+        "filters": [
+            {
+                "resource_type_filter": 2,
+                "resource_name_filter": "a",
+                "pattern_type_filter": 3,
+                "principal_filter": None,
+                "host_filter": None,
+                "operation": 1,
+                "permission_type": 1,
+            }
+        ]
+    },
+    49: {
+        "entries": [
+            {
+                "entity": [{"entity_type": "user", "entity_name": None}],
+                "ops": [{"key": "request_percentage", "value": 1.0, "remove": False}],
+            }
+        ],
+        "validate_only": False,
+    },
+    51: {"deletions": [{"name": "a", "mechanism": 1}], "upsertions": []},
     43: {"election_type": 0, "topic_partitions": None, "timeout": 0},
     44: {"resources": [{"resource_type": 2, "resource_name": "a", "configs": []}]},
     45: {"topics": [], "timeout": 0},

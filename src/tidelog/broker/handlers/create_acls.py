@@ -1,0 +1,59 @@
+"""CreateAcls, versions 1 to 3: adds access rules. Those that exist already are acknowledged, too."""
+
+from functools import partial
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.security import check_authorizer, refused_with
+from tidelog.broker.requests.submission import submit_each
+from tidelog.controller import security
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
+from tidelog.errors import InvalidRequest, TidelogError
+from tidelog.protocol.messages import Fields
+from tidelog.security.acls import Acl, new_acl
+
+DECIDED_TOGETHER = 200
+CREATED_MAX = 10_000  # rules in one request, as in Kafka
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    checked = [_checked(broker, creation, len(request.creations)) for creation in request.creations]
+    wanted = [acl for acl in checked if isinstance(acl, Acl)]
+    chunks = [wanted[start : start + DECIDED_TOGETHER] for start in range(0, len(wanted), DECIDED_TOGETHER)]
+
+    def respond(refusals: list[TidelogError | None]) -> Fields:
+        failed = {
+            acl: refusal
+            for chunk, refusal in zip(chunks, refusals, strict=True)
+            for acl in chunk
+            if refusal is not None
+        }
+        return {
+            "results": [refused_with(failed.get(each) if isinstance(each, Acl) else each) for each in checked]
+        }
+
+    return submit_each(broker, [partial(_add, chunk) for chunk in chunks], respond)
+
+
+def _add(acls: list[Acl], image: ClusterImage) -> list[MetadataRecord]:
+    return security.add_acls(image.security, acls)
+
+
+def _checked(broker: Broker, creation: Any, count: int) -> Acl | TidelogError:
+    try:
+        check_authorizer(broker)
+        if count > CREATED_MAX:
+            raise InvalidRequest(f"one request may create {CREATED_MAX:,} rules, not {count:,}")
+        return new_acl(
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.principal,
+            creation.host,
+            creation.operation,
+            creation.permission_type,
+        )
+    except TidelogError as refusal:
+        return refusal
