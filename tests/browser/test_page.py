@@ -91,14 +91,8 @@ def test_json_is_indented_without_another_meaning(browser: Browser, cluster: Clu
     browser.choose(".messages-tools select", "2")
     browser.sees(".messages tbody", "numbers")
     browser.click(".messages .opener")
-    lines = [
-        "{",
-        '  "id": 9007199254740993,',
-        '  "id": 1.10,',
-        '  "list": [],',
-        '  "in": {',
-        '    "a \\" {": [',
-    ]
+    lines = ["{", '  "id": 9007199254740993,', '  "id": 1.10,', '  "list": [],', '  "in": {']
+    lines.append('    "a \\" {": [')
     lines += ["      true,", "      null", "    ]", "  }", "}"]
     browser.sees(".detail", "\n".join(lines))
 

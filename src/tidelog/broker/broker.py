@@ -14,6 +14,7 @@ from tidelog.broker.transactions.admission import Admission
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.store import MetadataStore
+from tidelog.security.quotas import Quotas
 from tidelog.services import Services, ignore
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ class Broker:
         compute: Compute | None = None,
         lost_brokers: AbstractSet[int] = frozenset(),
         on_config: Callable[[BrokerConfig], None] = ignore,
+        on_quotas: Callable[[], None] = ignore,
     ) -> None:
         """``links`` makes the links to other brokers and to this broker's own handlers. ``compute`` runs
         CPU-bound work; by default ``services.offload``. ``lost_brokers`` are the brokers whose connections
@@ -54,9 +56,11 @@ class Broker:
         self.lost_brokers = lost_brokers
         self.reachable = Reachable(services)
         self._on_config = on_config
+        self._on_quotas = on_quotas
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, unguessable_ids(services.new_uuid().bytes)
         )
+        self.quotas = Quotas()
         self.coordinators = Coordinators(self, self.producer_ids)
         self.admission = Admission(self, self.coordinators.transactions, self.coordinators.of)
 
@@ -82,5 +86,7 @@ class Broker:
             self._dynamic = dynamic
             self.config = self.config.with_dynamic(*dynamic)
             self._on_config(self.config)
+        if self.quotas.follow(image.security.quotas):
+            self._on_quotas()
         self.partitions.follow(image, self.config)
         self.partitions.when_open(self.coordinators.follow)
