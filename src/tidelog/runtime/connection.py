@@ -37,6 +37,7 @@ from tidelog.runtime.peers import names
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
+from tidelog.runtime.tls.sender import sender_for
 from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
 from tidelog.security.principal import ANONYMOUS
 
@@ -172,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.ip = str(address[0]) if address else "?"
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
-        self._sender = Sender(
+        self._sender = sender_for(
             self._transport, self._server.broker.services, self._resume_if_possible, self._broken,
             self._server.reads,
         )  # fmt: skip

@@ -12,13 +12,14 @@ from tidelog.config import BrokerConfig, Listener
 from tidelog.runtime import sweeping
 from tidelog.runtime.acceptor import Acceptor
 from tidelog.runtime.connection import UNNAMED, Connection
-from tidelog.runtime.connection_limits import ConnectionLimits
+from tidelog.runtime.connection_limits import ConnectionLimits, Place
 from tidelog.runtime.descriptors import NO_LIMIT
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
 from tidelog.runtime.metering import Metering
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.services import LoopServices, give_way
+from tidelog.runtime.tls.serving import TlsListener
 from tidelog.runtime.traffic import Reads, RequestTimes
 
 logger = logging.getLogger(__name__)
@@ -129,11 +130,18 @@ class Server:
         self.max_request_bytes = config.socket_request_max_bytes
         self.max_unanswered = config.queued_max_requests_per_connection
 
-    async def listen(self, bound: socket.socket, listener: Listener = UNNAMED) -> None:
-        """Serve on a bound socket."""
+    async def listen(
+        self, bound: socket.socket, listener: Listener = UNNAMED, tls: TlsListener | None = None
+    ) -> None:
+        """Serve on a bound socket. ``tls``: of a listener with TLS."""
         config = self.broker.config
+
+        def make(place: Place) -> asyncio.BaseProtocol:
+            connection = Connection(self, listener, place)
+            return connection if tls is None else tls.layer_for(connection)
+
         acceptor = Acceptor(
-            self.loop, bound, self.limits, lambda place: Connection(self, listener, place),
+            self.loop, bound, self.limits, make,
             config.connections_max_idle_ms, self._delay_ms_of(listener),
             for_nodes=self._is_for_nodes(listener),
         )  # fmt: skip
