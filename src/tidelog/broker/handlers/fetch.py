@@ -13,6 +13,7 @@ from tidelog.broker.clients.fetch_sessions import FetchSession, Remembered
 from tidelog.broker.clients.leader_hints import LEADER_ERRORS, leader_hint
 from tidelog.broker.clients.nearer_replica import nearer_replica
 from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.requests.access import Access, access_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.index_build import Unindexed
@@ -28,6 +29,7 @@ from tidelog.protocol.fetch import (
     Records,
 )
 from tidelog.protocol.produce import NodeAddress, TopicKey
+from tidelog.security.acls import Operation
 from tidelog.services import Timer
 
 logger = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class PendingFetch:
     """One fetch request until its response is sent."""
 
     __slots__ = (
+        "_access",
         "_broker",
         "_context",
         "_done",
@@ -93,6 +96,8 @@ class PendingFetch:
         give_up: GiveUp,
     ) -> None:
         self._broker = broker
+        # The partitions of a session are checked with every fetch, because the rules may have changed.
+        self._access = None if broker.access is None else access_of(broker, context)
         self._give_up = give_up
         self._request = request
         self._session = session
@@ -205,6 +210,8 @@ class PendingFetch:
     def _read_partition(
         self, key: TopicKey, wanted: FetchPartition, budget: int, unread: Unread, *, at_least_one_batch: bool
     ) -> FetchPartitionResponse:
+        if self._access is not None and not self._may_read(self._access, key):
+            return FetchPartitionResponse(wanted.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, -1, -1)
         partition, error = self._broker.partitions.find(key, wanted.partition)
         if partition is None:
             return self._refusal(key, wanted.partition, error)
@@ -232,6 +239,10 @@ class PendingFetch:
             if isinstance(refusal, DamagedSegment):
                 partition.driver.damage.found(refusal.offset, refusal.message)
             return response
+
+    def _may_read(self, access: Access, key: TopicKey) -> bool:
+        name = key if isinstance(key, str) else self._broker.image.topic_names.get(key)
+        return name is None or access.topic(Operation.READ, name)
 
     def _records_of(
         self, partition: Partition, wanted: FetchPartition, budget: int, unread: Unread, at_least_one: bool
