@@ -391,12 +391,12 @@ class Connection(asyncio.BufferedProtocol):
         if messages.is_flexible(api_key, version):
             position = skip_tags(request, position)
         self.kinds |= kind_of(api_key)
+        by_node = gate is not None and self._is_node(gate, client_id)
         context = RequestContext(
             api_key, version, correlation_id, client_id, self.peer, self.kinds, None,
-            self.principal, self.listener.name,
+            self.principal, self.listener.name, by_node,
         )  # fmt: skip
         server.requests += 1
-        by_node = gate is not None and self._is_node(gate, client_id)
         if not by_node and not server.ready:
             # Still starting. Treated like a refused connection, without a log line: clients try the next
             # broker, or this one again.
@@ -452,7 +452,7 @@ class Connection(asyncio.BufferedProtocol):
         context = _new_context(
             (
                 produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None,
-                self.principal, self.listener.name,
+                self.principal, self.listener.name, False,
             )
         )  # fmt: skip
         self._server.produce.handle_repeated(

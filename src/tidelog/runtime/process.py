@@ -28,7 +28,9 @@ from tidelog.config import BrokerConfig, Listener, Raw, SecurityProtocol
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import descriptors, logs
+from tidelog.runtime.addresses import Addresses, advertised_addresses
 from tidelog.runtime.assembly import Assembly
+from tidelog.runtime.audit_log import audit_log
 from tidelog.runtime.descriptors import Descriptors
 from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.notify import READY, STOPPING, notify
@@ -123,11 +125,12 @@ class BrokerProcess:
             if listener.protocol is not SecurityProtocol.PLAINTEXT:
                 raise TidelogError(f"{listener}: {listener.protocol.name} is not served yet")
         sockets = [_bind(listener, config) for listener in config.listeners]
-        advertised = _advertised(config, sockets)
+        advertised = advertised_addresses(config, sockets)
         turned_away: list[str] = []
         assembly = Assembly(
-            config, self._path, directory, disk, services, loop, advertised[0],
+            config, self._path, directory, disk, services, loop, Addresses.of(config, advertised),
             lambda reason: _turn_away(turned_away, reason, stop), self._room.connections,
+            audit_log(config, self._directory),
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
         names = PartitionNames(lambda: node.metadata.image.topic_names)
@@ -273,16 +276,3 @@ def _bind(listener: Listener, config: BrokerConfig) -> socket.socket:
         bound.close()
         raise TidelogError(f"cannot listen on {listener}: {error.strerror}") from None
     return bound
-
-
-def _advertised(config: BrokerConfig, sockets: list[socket.socket]) -> list[Listener]:
-    """The advertised address: the configured one, with the actual port and host."""
-    ports = {
-        listener.name: bound.getsockname()[1]
-        for listener, bound in zip(config.listeners, sockets, strict=True)
-    }
-    advertised = []
-    for listener in config.advertised_listeners:
-        host = socket.gethostname() if listener.every_interface else listener.host
-        advertised.append(listener.at(host=host, port=listener.port or ports[listener.name]))
-    return advertised

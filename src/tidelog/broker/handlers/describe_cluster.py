@@ -6,6 +6,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.metadata import controller_of
 from tidelog.broker.requests.access import operations_for
 from tidelog.broker.requests.request import RequestContext
+from tidelog.controller.endpoints import endpoint_for
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.security.acls import CLUSTER_NAME, ResourceType
@@ -39,12 +40,13 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
         "brokers": [
             {
                 "broker_id": node.broker_id,
-                "host": node.host,
-                "port": node.port,
+                "host": endpoint.host,
+                "port": endpoint.port,
                 "rack": node.rack,
                 "is_fenced": node.fenced,
             }
             for node in image.brokers.values()
             if not node.fenced or getattr(request, "include_fenced_brokers", False)
+            if (endpoint := endpoint_for(image, broker.broker_id, node, context.listener)) is not None
         ],
     }

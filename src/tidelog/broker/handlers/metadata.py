@@ -16,9 +16,11 @@ from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.future import Gather
 from tidelog.broker.links.to_controller import create_topic
 from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.submission import PARTITIONS_MAX
 from tidelog.broker.requests.topic_rights import TopicRights
 from tidelog.broker.slices import LateResponse, respond_in_slices
 from tidelog.controller import topics
+from tidelog.controller.endpoints import endpoint_for
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader, stand_in
 from tidelog.controller.topics import INTERNAL_TOPICS, NewTopic
@@ -53,30 +55,27 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     may_create = (
         getattr(request, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
     )
-    refused: dict[str, ErrorCode] = {}
+    refused = rights.refused_creations(missing) if may_create else {}
     if may_create:
-        refused |= dict.fromkeys(
-            (name for name in missing if not rights.may_create(name)), ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        )
         missing = [name for name in missing if name not in refused]
     creates = bool(missing and may_create)
     reads = not only_produces(context.kinds)
+
+    def respond() -> Outcome:
+        return _response(broker, wanted, context.listener, refused, rights, reads=reads)
+
     if not creates and (wanted == [] or len(broker.image.brokers) < 2):
-        return _response(broker, wanted, refused, rights, reads=reads)
+        return respond()
     response = LateResponse(_rows(broker, wanted, len(missing) if creates else 0))
     if not creates:
-        when_successors_are_known(
-            broker,
-            lambda: _found(broker, wanted),
-            lambda: response.work_out(lambda: _response(broker, wanted, refused, rights, reads=reads)),
-        )
+        when_successors_are_known(broker, lambda: _found(broker, wanted), lambda: response.work_out(respond))
         return response
+    if len(missing) * broker.config.num_partitions > PARTITIONS_MAX:
+        # As for CreateTopics: one request must not fill the disks of the cluster.
+        refused |= dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)
+        missing = []
     gather = Gather(len(missing))
-    gather.future.then(
-        lambda _: broker.partitions.when_open(
-            lambda: response.work_out(lambda: _response(broker, wanted, refused, rights, reads=reads))
-        )
-    )
+    gather.future.then(lambda _: broker.partitions.when_open(lambda: response.work_out(respond)))
     for name in missing:
         _create(broker, name, refused, gather)
     return response
@@ -134,6 +133,7 @@ def _create(broker: Broker, name: str, refused: dict[str, ErrorCode], gather: Ga
 def _response(
     broker: Broker,
     wanted: Sequence[Wanted] | None,
+    listener: str,
     refused: dict[str, ErrorCode],
     rights: TopicRights,
     *,
@@ -141,7 +141,7 @@ def _response(
 ) -> Outcome:
     """All of it from one image, also where that takes several slices."""
     image = broker.image
-    fields = _cluster(broker, image)
+    fields = _cluster(broker, image, listener)
     lost, undecided = frozenset(broker.lost_brokers), bool(broker.partitions.orphaning)
     absent = Absent(lost, undecided, _outdated(broker))
 
@@ -180,11 +180,12 @@ def _outdated(broker: Broker) -> AbstractSet[int]:
     return {broker.broker_id} if table.may_be_fenced and table.has_failed_logs else frozenset()
 
 
-def _cluster(broker: Broker, image: ClusterImage) -> dict[str, Any]:
+def _cluster(broker: Broker, image: ClusterImage, listener: str) -> dict[str, Any]:
     return {
         "brokers": [
-            {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
+            {"node_id": node.broker_id, "host": endpoint.host, "port": endpoint.port, "rack": node.rack}
             for node in broker.reachable.brokers(image)
+            if (endpoint := endpoint_for(image, broker.broker_id, node, listener)) is not None
         ],
         "cluster_id": image.cluster_id,
         "controller_id": _taker_of_changes(broker),

@@ -46,11 +46,13 @@ class TopicRights:
     def sees(self, name: str) -> bool:
         return sees_topic(self._access, name)
 
-    def may_create(self, name: str) -> bool:
+    def refused_creations(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+        """The topics that the client may not create."""
         access = self._access
         if access is None or access.sees(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
-            return True
-        return access.topic(Operation.CREATE, name)
+            return {}
+        denied = (name for name in names if not access.topic(Operation.CREATE, name))
+        return dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def of_topic(self, name: str) -> Fields:
         """What the client may do with the topic, if it has asked for that."""
