@@ -94,6 +94,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     option("--seed", type=int, default=1, help="of faults and archive-drill: which events, when and where")
     option("--format", choices=tables.FORMATS, default="parquet", help="of archive-drill: the table format")
     option("--standalone", action="store_true", help="of archive-drill: on two executors, which are killed")
+    option("--raw", action="store_true", help="of archive-drill: values are archived as they are")
     option("--seconds", type=float, help="per measurement at most (default 3, quick 1)")
     option("--volume", type=int, default=400, metavar="MB", help="per measurement at most (default 400)")
     option("--warm", type=float, help="least seconds of warm-up load per server (default 15, quick 3)")
@@ -126,6 +127,7 @@ def options_from(arguments: argparse.Namespace) -> Options:
         seed=arguments.seed,
         table_format=arguments.format,
         standalone=arguments.standalone,
+        raw=arguments.raw,
         rows=arguments.rows,
         value_bytes=arguments.value_bytes,
         queries=tuple(arguments.queries.split(",")) if arguments.queries else (),

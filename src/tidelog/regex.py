@@ -42,6 +42,12 @@ def matches(pattern: str, name: str) -> bool:
     return _compiled(pattern).fullmatch(name) is not None
 
 
+def groups_of(pattern: str, text: str) -> tuple[str | None, ...] | None:
+    """What its groups match, if the text matches completely."""
+    found = _compiled(pattern).fullmatch(text)
+    return None if found is None else found.groups()
+
+
 class Matches:
     """Names that were matched before they are needed: a name takes some milliseconds with the worst
     expressions, and there may be thousands of names.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Protocol, TypeVar
 
-from tidelog.broker.clients.fetch_sessions import FetchSessions
+from tidelog.broker.clients.fetch_sessions import FetchSessions, unguessable_ids
 from tidelog.broker.clients.reachable import Reachable
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.coordinators.producer_ids import ProducerIds
@@ -16,6 +16,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.store import MetadataStore
 from tidelog.security.access import AccessTable
 from tidelog.security.audit import Audit, Line
+from tidelog.security.quotas import Quotas
 from tidelog.services import Services, ignore
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class Broker:
         compute: Compute | None = None,
         lost_brokers: AbstractSet[int] = frozenset(),
         on_config: Callable[[BrokerConfig], None] = ignore,
+        on_quotas: Callable[[], None] = ignore,
         audit: Callable[[Line], None] | None = None,
     ) -> None:
         """``links`` makes the links to other brokers and to this broker's own handlers. ``compute`` runs
@@ -60,9 +62,11 @@ class Broker:
         self.access = _access_table(config)
         self.audit = None if audit is None else Audit(audit, services.now_ms)
         self._on_config = on_config
+        self._on_quotas = on_quotas
         self.fetch_sessions = FetchSessions(
-            config.max_incremental_fetch_session_cache_slots, lambda: services.new_uuid().int
+            config.max_incremental_fetch_session_cache_slots, unguessable_ids(services.new_uuid().bytes)
         )
+        self.quotas = Quotas()
         self.coordinators = Coordinators(self, self.producer_ids)
         self.admission = Admission(self, self.coordinators.transactions, self.coordinators.of)
 
@@ -90,6 +94,8 @@ class Broker:
             self._dynamic = dynamic
             self.config = self.config.with_dynamic(*dynamic)
             self._on_config(self.config)
+        if self.quotas.follow(image.security.quotas):
+            self._on_quotas()
         self.partitions.follow(image, self.config)
         self.partitions.when_open(self.coordinators.follow)
 

@@ -31,6 +31,7 @@ from tidelog.runtime.peers.peers import WirePeers
 from tidelog.runtime.peers.relay import Relay
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices
+from tidelog.runtime.tls.node import NodeTls
 from tidelog.security.audit import Line
 
 
@@ -48,6 +49,7 @@ class Assembly:
         addresses: Addresses,
         turn_away: Callable[[str], None],
         room: int,
+        tls: NodeTls,
         audit: Callable[[Line], None] | None = None,
     ) -> None:
         """``turn_away`` is called with the reason when the cluster refuses this node permanently. ``room``:
@@ -66,6 +68,7 @@ class Assembly:
             config.socket_request_max_bytes,
             self._addresses_of,
             self._refused_by,
+            tls.links(self._listener_at).open,
         )
         self._logging_level = config.logging_level
         at = addresses.controller
@@ -94,7 +97,7 @@ class Assembly:
         metadata = self.node.metadata
         self.broker = Broker(
             config, metadata, self.node.partitions, services, self._links, services.compute,
-            self.node.lost_peers, self._configure, audit,
+            self.node.lost_peers, self._configure, self._quotas_changed, audit,
         )  # fmt: skip
         relay = Relay(
             self.broker,
@@ -115,6 +118,9 @@ class Assembly:
             self._logging_level = config.logging_level
             logging.getLogger().setLevel(config.logging_level.upper())
         self.server.configure(config)
+
+    def _quotas_changed(self) -> None:
+        self.server.quotas_changed()
 
     def _refused_by(self, peer: int) -> None:
         self.node.membership.refused(f"node {peer} belongs to another cluster than the data in {self._data}")
@@ -151,6 +157,23 @@ class Assembly:
         named = self._config.controller_quorum_voters
         known += [(each.host, each.port) for each in named if each.node_id == node_id]
         return list(dict.fromkeys(known))
+
+    def _listener_at(self, node_id: int, address: Address) -> str:
+        """The listener that an address belongs to. That of a voter is the controllers' listener, unless it is
+        also where brokers connect to it.
+        """
+        peers = self._config.inter_broker_listener.name
+        broker = self.node.metadata.image.brokers.get(node_id)
+        if broker is not None and (broker.host, broker.port) == address:
+            return peers
+        if any(each.node_id == node_id for each in self._config.node_addresses):
+            return peers
+        inner = self._config.controller_listener_names
+        voter = self.node.metadata.voters.latest.get(node_id)
+        named = [(each.host, each.port) for each in self._config.controller_quorum_voters]
+        if inner and (address in named or (voter is not None and (voter.host, voter.port) == address)):
+            return inner[0]
+        return peers
 
     def stop(self) -> None:
         self.node.stop()

@@ -28,14 +28,16 @@ from tidelog.config import Listener
 from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
-from tidelog.runtime import handling, sweeping
+from tidelog.runtime import handling, metering, sweeping
 from tidelog.runtime.connection_limits import Place
 from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
+from tidelog.runtime.metering import Meter
 from tidelog.runtime.peers import names
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
+from tidelog.runtime.tls.sender import sender_for
 from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
 from tidelog.security.principal import ANONYMOUS
 
@@ -95,6 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         "_huge",
         "_loose",
         "_memory",
+        "_muted",
         "_opening",
         "_plain_until",
         "_produce_shape",
@@ -113,6 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         "kinds",
         "last_active",
         "listener",
+        "meter",
         "node",
         "peer",
         "place",
@@ -149,6 +153,8 @@ class Connection(asyncio.BufferedProtocol):
         self._opening = 0  # how many threads are working on the last request
         self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
+        self.meter: Meter | None = None  # of what the client uses, if it has a quota
+        self._muted: asyncio.TimerHandle | None = None  # until the client may send again
         self._stopped_reading = False
         self._ended = False  # the client has half-closed the connection, but may still read
         self._busy = False  # requests are being started; their responses are sent together afterwards
@@ -167,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.ip = str(address[0]) if address else "?"
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
-        self._sender = Sender(
+        self._sender = sender_for(
             self._transport, self._server.broker.services, self._resume_if_possible, self._broken,
             self._server.reads,
         )  # fmt: skip
@@ -181,6 +187,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.close()
         self._transport = None
+        if self._muted is not None:
+            self._muted.cancel()
         if not self._opening:
             self._release_memory()  # Otherwise a thread still uses it, and it is released later.
         for slot in (*self.slots, *self._loose):
@@ -288,7 +296,10 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 request = receiver.next() if self._held_back is None else self._take_held_back()
                 if request is not None:
-                    self._dispatch(request)
+                    if self._server.metered:
+                        metering.dispatch(self, request)
+                    else:
+                        self.dispatch(request)
                 elif not receiver.needed_bytes:
                     break
                 else:
@@ -301,7 +312,7 @@ class Connection(asyncio.BufferedProtocol):
     def _must_wait(self) -> bool:
         if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
-        if self._awaited or self._opening or len(self._ready) >= READY_MAX:
+        if self._awaited or self._opening or self._muted is not None or len(self._ready) >= READY_MAX:
             return True
         return self._sender is not None and self._sender.blocked
 
@@ -341,7 +352,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- handling -------------------------------------------------------------------------------------------
 
-    def _dispatch(self, request: memoryview) -> None:
+    def dispatch(self, request: memoryview) -> Slot | None:
+        """Handle a request. Returns its place among the responses; None if it is held back or has none."""
         slot = None
         try:
             slot = self._handle(request)
@@ -356,6 +368,7 @@ class Connection(asyncio.BufferedProtocol):
             self._release_memory()
             if slot is not None and slot.parts is not None:
                 self._receiver.give_back(request)
+        return slot
 
     def _handle(self, request: memoryview) -> Slot | None:
         api_key, version, correlation_id, client_size = handling.HEADER.unpack_from(request, 0)
@@ -405,6 +418,8 @@ class Connection(asyncio.BufferedProtocol):
         if not by_node and self.place is not None and self.place.refusal:
             self.close(self.place.refusal)
             return None
+        if server.metered and not by_node:
+            self.meter = server.metering.meter_of(self.meter, self.principal, client_id)
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
@@ -420,7 +435,8 @@ class Connection(asyncio.BufferedProtocol):
                 slot.times = server.times.follower_fetches
                 self._wait(slot, gate.fetch(request, position, context, send))
             else:
-                self._wait(slot, server.fetch.handle(request, position, context, send, self.close))
+                most = None if self.meter is None else self.meter.use.fetch_bytes_max
+                self._wait(slot, server.fetch.handle(request, position, context, send, self.close, most))
         elif gate is not None and gate.wants(api_key, version, known=known, by_node=by_node):
             # Another node's request for the controller is not forwarded, because the node itself chooses the
             # next controller to ask.
@@ -459,6 +475,27 @@ class Connection(asyncio.BufferedProtocol):
             shape, records, context, lambda response: self._finish(slot, response), self
         )
         return slot
+
+    def forget_client(self) -> None:
+        """Its quotas have changed: the next request is looked at as if it were the first."""
+        self.meter = None
+        self._produce_shape = None
+
+    def mute(self, wait_ms: int) -> None:
+        """Take no requests for a while. What is left of an earlier wait is not added."""
+        if self._closed:
+            return
+        loop = self._server.loop
+        until = loop.time() + wait_ms / 1000
+        if self._muted is not None:
+            until = max(until, self._muted.when())
+            self._muted.cancel()
+        self._muted = loop.call_at(until, self._unmute)
+        self._stop_reading()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._resume_if_possible()
 
     def hold(self) -> None:
         """Start no further request until ``resume``: the last one takes long, and keeps its memory."""
@@ -522,7 +559,7 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_has_come = True
         self._busy = True
         try:
-            self._dispatch(request)
+            self.dispatch(request)
         finally:
             self._busy = False
         self._flush_responses()
@@ -639,9 +676,10 @@ class Connection(asyncio.BufferedProtocol):
         ready, self._ready = self._ready, []
         if slots and slots[0].parts is not None:
             now_s = self._server.loop.time()
+            meter = self.meter
             while slots and slots[0].parts is not None:
                 slot = slots.popleft()
-                ready += slot.parts or ()
+                ready += slot.parts or () if meter is None else self._metered(meter, slot)
                 slot.times.add(now_s - slot.begun_s)
         if self._sender is not None and ready:
             try:
@@ -652,6 +690,12 @@ class Connection(asyncio.BufferedProtocol):
                 self.close("responses failed with an internal error")
         if self._ended and self.idle:
             self.end()
+
+    def _metered(self, meter: Meter, slot: Slot) -> Sequence[Part | bytes]:
+        parts, wait_ms = meter.answered(slot, slot.parts or ())
+        if wait_ms:
+            self.mute(wait_ms)
+        return parts
 
     def pause_writing(self) -> None:
         if self._sender is not None:

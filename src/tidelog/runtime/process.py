@@ -24,7 +24,7 @@ import uvloop
 
 from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
-from tidelog.config import BrokerConfig, Listener, Raw, SecurityProtocol
+from tidelog.config import BrokerConfig, Listener, Raw
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import descriptors, logs
@@ -39,7 +39,8 @@ from tidelog.runtime.peers.exchanges import load_exchanges
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import give_way
 from tidelog.runtime.surroundings import surroundings
-from tidelog.services import ignore
+from tidelog.runtime.tls.node import NodeTls
+from tidelog.services import Services, ignore
 
 if TYPE_CHECKING:
     from tidelog.runtime.metrics import (
@@ -122,14 +123,15 @@ class BrokerProcess:
         # Bound and listening before registration, because the port must be known and other nodes must be able
         # to connect.
         for listener in config.listeners:
-            if listener.protocol is not SecurityProtocol.PLAINTEXT:
+            if listener.protocol.uses_sasl:
                 raise TidelogError(f"{listener}: {listener.protocol.name} is not served yet")
+        tls = NodeTls(config, self._directory, loop)
         sockets = [_bind(listener, config) for listener in config.listeners]
         advertised = advertised_addresses(config, sockets)
         turned_away: list[str] = []
         assembly = Assembly(
             config, self._path, directory, disk, services, loop, Addresses.of(config, advertised),
-            lambda reason: _turn_away(turned_away, reason, stop), self._room.connections,
+            lambda reason: _turn_away(turned_away, reason, stop), self._room.connections, tls,
             audit_log(config, self._directory),
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
@@ -137,10 +139,13 @@ class BrokerProcess:
         for handler in logging.getLogger().handlers:
             handler.addFilter(names)
         for listener, bound in zip(config.listeners, sockets, strict=True):
-            await server.listen(bound, listener)
+            await server.listen(bound, listener, tls.listener(listener))
+        loop.add_signal_handler(signal.SIGHUP, _reload, tls, services)
+        tls.watch(services)
         node.start()
         if not await _until_ready(node, loop, stop):
             assembly.stop()
+            tls.close()
             services.close()
             directory.close()
             return _exit_code(config, turned_away)
@@ -180,6 +185,7 @@ class BrokerProcess:
             metrics.close()
         await server.stop(STOP_GRACE_S)
         assembly.stop()
+        tls.close()
         services.close()
         directory.close(housekeeping.high_watermarks(), run_all=_run_in_threads)
         logger.info("stopped")
@@ -200,6 +206,15 @@ class BrokerProcess:
 
 def _log_hangup() -> None:
     logger.info("SIGHUP is ignored; SIGTERM stops the broker")
+
+
+def _reload(tls: NodeTls, services: Services) -> None:
+    """SIGHUP: read the certificates again."""
+    if tls.certificates is None:
+        _log_hangup()
+    else:
+        logger.info("SIGHUP: looking for changed certificates")
+        tls.reload(services)
 
 
 def _turn_away(reasons: list[str], reason: str, stop: asyncio.Event) -> None:

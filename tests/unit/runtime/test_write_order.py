@@ -72,7 +72,7 @@ class World:
         self._later: list[Callable[[], None]] = []
         self._number = 0
         server = SimpleNamespace(
-            max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
+            max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self._later.append),
             broker=SimpleNamespace(services=None),
@@ -80,7 +80,7 @@ class World:
             produce=SimpleNamespace(handle=lambda request, at, context, send, asker: self._take(0, send)),
             encode=None, compute=None,
             fetch=SimpleNamespace(
-                handle=lambda request, position, context, send, give_up: self._take(1, lambda _: send([b"f"]))
+                handle=lambda request, at, context, send, *_: self._take(1, lambda _: send([b"f"]))
             ),
         )  # fmt: skip
         self.connection = Connection(cast(Any, server))

@@ -47,10 +47,17 @@ class FetchHandler:
         self._broker = broker
 
     def handle(
-        self, frame: memoryview, position: int, context: RequestContext, send: Send, give_up: GiveUp
+        self,
+        frame: memoryview,
+        position: int,
+        context: RequestContext,
+        send: Send,
+        give_up: GiveUp,
+        bytes_max: int | None = None,
     ) -> "PendingFetch | None":
         """Send the response through ``send``. The returned fetch must be cancelled if the consumer
         disconnects first. ``give_up`` is called if an internal error leaves no response to send.
+        ``bytes_max``: what the quota of the consumer leaves for one response.
         """
         request = fetch.decode(frame, position, context.version)
         owner = context.principal, context.peer.rpartition(":")[0]
@@ -62,6 +69,8 @@ class FetchHandler:
                 ).finish()
             )
             return None
+        if bytes_max is not None and bytes_max < request.max_bytes:
+            request = request._replace(max_bytes=bytes_max)
         pending = PendingFetch(self._broker, request, session, context, send, give_up)
         pending.start()
         return pending

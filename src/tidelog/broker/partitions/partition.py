@@ -223,8 +223,11 @@ class Partition:
         """Whether it is certain, without asking, that no other broker leads this partition now. A broker
         with a session may have been fenced if its connections closed. Then another member may lead, without
         which nothing is committed here; but it may have committed more. So may one that the controllers have
-        appointed after the end of a sealed log.
+        appointed after the end of a sealed log, and one that the voters have elected while this process was
+        frozen.
         """
+        if self.driver.voter.may_be_replaced:
+            return False
         doubted = self._alone() or not self._is_certain()
         is_sealed = self.replica.sealed_end_offset is not None
         return not (doubted and (self.driver.successors.may_be or is_sealed))
@@ -238,7 +241,9 @@ class Partition:
         elif self.leads_for_certain:
             then(True)
         elif not self.driver.successors.may_be:
-            then(False)  # After the end of a sealed log no follower can tell: see ``leads_for_certain``.
+            # After the end of a sealed log no follower can tell, and voters that were silent for a while may
+            # have another leader: see ``leads_for_certain``.
+            then(False)
         else:
             by_hand = self._alone() and self._may_be_decided()
             self.driver.successors.when_all_follow(then, by_hand=by_hand)

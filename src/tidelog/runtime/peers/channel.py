@@ -8,7 +8,7 @@ There are no callbacks from inside :meth:`Channel.send`.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from tidelog.protocol.wire import INT32
@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 AddressOf = Callable[[int], Address | None]
+Open = Callable[[asyncio.BufferedProtocol, int, str, int], Awaitable[None]]
+"""Connects a protocol to an address of a node, and returns when the connection can be used."""
 
 BACKOFF_MS = 20  # before the first reconnect; doubles up to BACKOFF_MAX_MS
 BACKOFF_MAX_MS = 500
@@ -48,6 +50,7 @@ class Surroundings(NamedTuple):
     presence: Presence
     address_of: AddressOf
     max_bytes: int  # of a response
+    open: Open  # connects to an address of a node
 
 
 class Channel:
@@ -132,7 +135,7 @@ class Channel:
         connection = PeerConnection(self, self._services, self._around.max_bytes)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await self._around.loop.create_connection(lambda: connection, host, port)
+                await self._around.open(connection, self.peer, host, port)
         except (OSError, TimeoutError) as error:
             self._opening = None
             if not connection.abandon("opening it took too long"):

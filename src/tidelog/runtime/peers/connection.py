@@ -8,6 +8,7 @@ from tidelog.broker.requests.request import HangUp
 from tidelog.errors import InvalidRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
+from tidelog.runtime.tls.sender import sender_for
 from tidelog.runtime.traffic import Reads
 from tidelog.services import Services
 
@@ -50,7 +51,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._sender = Sender(self._transport, self._services, lambda: None, self.close, Reads())
+        self._sender = sender_for(self._transport, self._services, lambda: None, self.close, Reads())
         self._sender.keep_alive()
         self._owner.connected(self)
 

@@ -30,7 +30,7 @@ from tidelog.replication.messages import (
     VoteRequested,
 )
 from tidelog.runtime.peers import names
-from tidelog.runtime.peers.channel import BACKOFF_MS, Address, AddressOf, Channel, Surroundings
+from tidelog.runtime.peers.channel import BACKOFF_MS, Address, AddressOf, Channel, Open, Surroundings
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.runtime.peers.inbound import Inbound
@@ -63,16 +63,21 @@ class WirePeers:
         max_bytes: int,
         addresses_of: Callable[[int], Sequence[Address]] | None = None,
         on_foreign: Callable[[int], None] = ignore,
+        open_connection: Open | None = None,
     ) -> None:
         """``address_of``: the next address to try. ``addresses_of``: all possible addresses of a node, to
         verify that it listens at none. ``max_bytes``: the size of the largest possible batch. ``on_foreign``
-        is called with nodes that belong to another cluster.
+        is called with nodes that belong to another cluster. ``open_connection``: without it, connections are
+        plain.
         """
         self._me = me
         self._services = services
         self._cluster_id = cluster_id
         self.presence = Presence(services, self._found, self._lost)
-        self._around = Surroundings(loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES)
+        self._around = Surroundings(
+            loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES,
+            open_connection or self._open_plain,
+        )  # fmt: skip
         self._channels: dict[tuple[int, str], Channel] = {}
         self._asker_of = ""  # the cluster id in the cached headers
         self._askers: dict[int, follower_fetch.FetchHeader] = {}  # cached headers of fetches, by receiver
@@ -114,6 +119,9 @@ class WirePeers:
         check = self._around.loop.create_task(self._confirm_death(peer))
         self._death_checks.add(check)
         check.add_done_callback(self._death_checks.discard)
+
+    async def _open_plain(self, protocol: asyncio.BufferedProtocol, peer: int, host: str, port: int) -> None:
+        await self._around.loop.create_connection(lambda: protocol, host, port)
 
     def _one_address(self, peer: int) -> Sequence[Address]:
         address = self._around.address_of(peer)

@@ -22,6 +22,7 @@ from tidelog.sim.stories import (
     deaf_brokers,
     deceived,
     deceived_leaders,
+    deciding_again,
     deleted_records,
     disks,
     durability,
@@ -93,6 +94,7 @@ STORIES: dict[str, Told] = (
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
     | _named("damaged_controller", damaged_controllers.STORIES)
     | _named("damaged_leader", damaged_leaders.STORIES)
+    | _named("deciding_again", deciding_again.STORIES)
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)
     | _named(

@@ -354,7 +354,9 @@ def thawed_voter_lacks_what_was_read() -> ReaderStory:
     story.thaw("A")
     story.until(lambda: bool(heard), "the response")
     expect(heard[0].error, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return story
+    story.tell(f"fetch behind the end of A, which has just thawed: {heard[0].error.name}")
+    story.heal()
+    return story.end_whole("A")
 
 
 def emptied_follower_lacks_what_was_read() -> ReaderStory:
@@ -407,6 +409,7 @@ STORIES: list[Callable[[], ReaderStory]] = [
     settings_that_a_backup_has_not_heard_of,
     replaced_leader_lacks_what_was_read,
     replaced_leader_lacks_an_epoch,
+    thawed_voter_lacks_what_was_read,
     emptied_follower_lacks_what_was_read,
     primary_that_is_no_leader_any_more,
 ]
