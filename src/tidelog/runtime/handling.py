@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tidelog.broker.broker import Broker
 from tidelog.broker.future import Future
 from tidelog.broker.guards.changes import changes_of, note_changes
-from tidelog.broker.guards.parts import Merge, Refused
+from tidelog.broker.guards.parts import Forbidden, Merge
 from tidelog.broker.guards.table import admit
 from tidelog.broker.links.to_controller import is_for_next_controller
 from tidelog.broker.registry import SERVED
@@ -182,7 +182,7 @@ class _PlainRequest:
             self._changes = changes_of(decoded, context)
         if broker.access is not None:
             admitted = admit(broker, decoded, context)
-            if isinstance(admitted, Refused):
+            if isinstance(admitted, Forbidden):
                 return admitted.fields
             decoded, self._merge = admitted
         return SERVED[context.api_key].handler(broker, decoded, context)  # type: ignore[misc]

@@ -19,7 +19,7 @@ from interop.wire import API_KEYS, build, parse_response
 from tidelog.broker.broker import Broker
 from tidelog.broker.delivery import local_links
 from tidelog.broker.future import Future
-from tidelog.broker.guards.parts import Refused
+from tidelog.broker.guards.parts import Forbidden
 from tidelog.broker.guards.table import admit
 from tidelog.broker.handlers.fetch import FetchHandler, PendingFetch
 from tidelog.broker.handlers.produce import ProduceHandler
@@ -232,7 +232,7 @@ class FakeBroker:
     def _guarded(self, handler: Any, request: Any, context: RequestContext) -> Any:
         """As the server calls a handler."""
         admitted = admit(self.broker, request, context)
-        if isinstance(admitted, Refused):
+        if isinstance(admitted, Forbidden):
             return admitted.fields
         outcome = handler(self.broker, admitted.request, context)
         merge = admitted.merge

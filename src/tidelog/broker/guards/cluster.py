@@ -10,9 +10,9 @@ from tidelog.broker.guards.parts import (
     MESSAGES,
     TOPIC_DENIED,
     Admitted,
-    Asked,
+    Forbidden,
     Guard,
-    Refused,
+    GuardedRequest,
     error,
     refuse,
 )
@@ -26,7 +26,7 @@ from tidelog.security.acls import CLUSTER_NAME, Operation, ResourceType
 def cluster(operation: Operation, *others: Operation) -> Guard:
     """One of the operations is needed. The response has one error for everything."""
 
-    def guard(asked: Asked) -> Admitted | Refused:
+    def guard(asked: GuardedRequest) -> Admitted | Forbidden:
         return Admitted(asked.request) if _may(asked, operation, *others) else refuse(CLUSTER_DENIED)
 
     return guard
@@ -35,15 +35,15 @@ def cluster(operation: Operation, *others: Operation) -> Guard:
 def cluster_for_each(operation: Operation, api_key: int) -> Guard:
     """The same for responses with an error for each part of the request."""
 
-    def guard(asked: Asked) -> Admitted | Refused:
+    def guard(asked: GuardedRequest) -> Admitted | Forbidden:
         if _may(asked, operation):
             return Admitted(asked.request)
-        return Refused(RELAYED[api_key](asked.request, CLUSTER_DENIED, MESSAGES[CLUSTER_DENIED]))
+        return Forbidden(RELAYED[api_key](asked.request, CLUSTER_DENIED, MESSAGES[CLUSTER_DENIED]))
 
     return guard
 
 
-def _may(asked: Asked, *operations: Operation) -> bool:
+def _may(asked: GuardedRequest, *operations: Operation) -> bool:
     """Only the last refusal is told in the audit log."""
 
     *first, last = operations
@@ -52,17 +52,17 @@ def _may(asked: Asked, *operations: Operation) -> bool:
     return asked.access.cluster(last)
 
 
-def quotas_shown(asked: Asked) -> Admitted | Refused:
+def quotas_shown(asked: GuardedRequest) -> Admitted | Forbidden:
     if asked.access.cluster(Operation.DESCRIBE_CONFIGS):
         return Admitted(asked.request)
-    return Refused({**error(CLUSTER_DENIED), "entries": None})
+    return Forbidden({**error(CLUSTER_DENIED), "entries": None})
 
 
-def markers(asked: Asked) -> Admitted | Refused:
+def markers(asked: GuardedRequest) -> Admitted | Forbidden:
     """WriteTxnMarkers, by administrators. Brokers are not asked."""
     if _may(asked, Operation.ALTER, Operation.CLUSTER_ACTION):
         return Admitted(asked.request)
-    return Refused(
+    return Forbidden(
         {
             "markers": [
                 {
@@ -90,7 +90,7 @@ def markers(asked: Asked) -> Admitted | Refused:
 def resources(operation: Operation, answered: str) -> Guard:
     """Settings of topics, groups and the cluster."""
 
-    def guard(asked: Asked) -> Admitted | Refused:
+    def guard(asked: GuardedRequest) -> Admitted | Forbidden:
         allowed: list[Any] = []
         denied: list[Fields] = []
         for resource in asked.request.resources:
@@ -103,14 +103,14 @@ def resources(operation: Operation, answered: str) -> Guard:
         if not denied:
             return Admitted(asked.request)
         if not allowed:
-            return Refused({answered: denied})
+            return Forbidden({answered: denied})
         request = replace(asked.request, resources=tuple(allowed))
         return Admitted(request, lambda fields: {**fields, answered: [*fields[answered], *denied]})
 
     return guard
 
 
-def _refusal_of(asked: Asked, operation: Operation, resource: Any) -> ErrorCode | None:
+def _refusal_of(asked: GuardedRequest, operation: Operation, resource: Any) -> ErrorCode | None:
     """Of a broker, its loggers and everything else, the settings are the cluster's."""
     checks: dict[int, tuple[Callable[[Operation, str], bool], ErrorCode]] = {
         TOPIC: (asked.access.topic, TOPIC_DENIED),

@@ -11,9 +11,9 @@ from tidelog.broker.guards.parts import (
     TOPIC_DENIED,
     TRANSACTIONAL_ID_DENIED,
     Admitted,
-    Asked,
+    Forbidden,
     Guard,
-    Refused,
+    GuardedRequest,
     TopicShape,
     error,
     refuse,
@@ -33,7 +33,7 @@ _NO_OFFSET = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": 
 def group(operation: Operation) -> Guard:
     """For requests that name one group, with one error in the response."""
 
-    def guard(asked: Asked) -> Admitted | Refused:
+    def guard(asked: GuardedRequest) -> Admitted | Forbidden:
         if asked.access.group(operation, asked.request.group_id):
             return Admitted(asked.request)
         return refuse(GROUP_DENIED)
@@ -41,19 +41,19 @@ def group(operation: Operation) -> Guard:
     return guard
 
 
-def heartbeat(asked: Asked) -> Admitted | Refused:
+def heartbeat(asked: GuardedRequest) -> Admitted | Forbidden:
     """Of consumer groups. Names of topics must be the client's; of those that a regular expression matches,
     the handler leaves out the others.
     """
     if not asked.access.group(Operation.READ, asked.request.group_id):
-        return Refused({**error(GROUP_DENIED), "member_id": None})
+        return Forbidden({**error(GROUP_DENIED), "member_id": None})
     names = dict.fromkeys(asked.request.subscribed_topic_names or ())
     if all(asked.access.topic(Operation.DESCRIBE, name) for name in names):
         return Admitted(asked.request)
-    return Refused({**error(TOPIC_DENIED), "member_id": None})
+    return Forbidden({**error(TOPIC_DENIED), "member_id": None})
 
 
-def consumer_groups_described(asked: Asked) -> Admitted:
+def consumer_groups_described(asked: GuardedRequest) -> Admitted:
     """A group that reads a topic which the client may not describe is not described either."""
     access = asked.access
 
@@ -82,15 +82,15 @@ def consumer_groups_described(asked: Asked) -> Admitted:
 def both(first: Guard, second: Guard) -> Guard:
     """The second sees what the first has left."""
 
-    def guard(asked: Asked) -> Admitted | Refused:
+    def guard(asked: GuardedRequest) -> Admitted | Forbidden:
         one = first(asked)
-        if isinstance(one, Refused):
+        if isinstance(one, Forbidden):
             return one
         other = second(asked._replace(request=one.request))
         if one.merge is None:
             return other
-        if isinstance(other, Refused):
-            return Refused(one.merge(other.fields))
+        if isinstance(other, Forbidden):
+            return Forbidden(one.merge(other.fields))
         outer, inner = one.merge, other.merge
         merge = outer if inner is None else (lambda fields: outer(inner(fields)))
         return Admitted(other.request, merge)
@@ -101,7 +101,7 @@ def both(first: Guard, second: Guard) -> Guard:
 # --- coordinators -------------------------------------------------------------------------------------------
 
 
-def coordinator(asked: Asked) -> Admitted | Refused:
+def coordinator(asked: GuardedRequest) -> Admitted | Forbidden:
     request = asked.request
     key_type = getattr(request, "key_type", GROUP)
     keys = getattr(request, "coordinator_keys", None)
@@ -115,17 +115,17 @@ def coordinator(asked: Asked) -> Admitted | Refused:
     if not denied:
         return Admitted(request)
     if keys is None:
-        return Refused(denied[0])
+        return Forbidden(denied[0])
     left = tuple(key for key in keys if may_find[key])
     if not left:
-        return Refused({"coordinators": denied})
+        return Forbidden({"coordinators": denied})
     return Admitted(
         replace(request, coordinator_keys=left),
         lambda fields: {**fields, "coordinators": [*fields["coordinators"], *denied]},
     )
 
 
-def _right_to_find(asked: Asked, key_type: int) -> tuple[Callable[[str], bool], ErrorCode]:
+def _right_to_find(asked: GuardedRequest, key_type: int) -> tuple[Callable[[str], bool], ErrorCode]:
     access = asked.access
     if key_type == GROUP:
         return lambda key: access.group(Operation.DESCRIBE, key), GROUP_DENIED
@@ -137,36 +137,36 @@ def _right_to_find(asked: Asked, key_type: int) -> tuple[Callable[[str], bool], 
 # --- offsets ------------------------------------------------------------------------------------------------
 
 
-def commit(asked: Asked) -> Admitted | Refused:
+def commit(asked: GuardedRequest) -> Admitted | Forbidden:
     if not asked.access.group(Operation.READ, asked.request.group_id):
         return _refuse_commits(asked, GROUP_DENIED)
     allowed, denied = split(asked, Operation.READ, asked.request.topics)
     return with_topics(asked, allowed, [_COMMITS.refuse(topic, TOPIC_DENIED) for topic in denied])
 
 
-def commit_in_transaction(asked: Asked) -> Admitted | Refused:
+def commit_in_transaction(asked: GuardedRequest) -> Admitted | Forbidden:
     if not asked.access.transactional_id(Operation.WRITE, asked.request.transactional_id):
         return _refuse_commits(asked, TRANSACTIONAL_ID_DENIED)
     return commit(asked)
 
 
-def _refuse_commits(asked: Asked, code: ErrorCode) -> Refused:
-    return Refused({"topics": [_COMMITS.refuse(topic, code) for topic in asked.request.topics]})
+def _refuse_commits(asked: GuardedRequest, code: ErrorCode) -> Forbidden:
+    return Forbidden({"topics": [_COMMITS.refuse(topic, code) for topic in asked.request.topics]})
 
 
-def delete_offsets(asked: Asked) -> Admitted | Refused:
+def delete_offsets(asked: GuardedRequest) -> Admitted | Forbidden:
     if not asked.access.group(Operation.DELETE, asked.request.group_id):
-        return Refused({**error(GROUP_DENIED), "topics": []})
+        return Forbidden({**error(GROUP_DENIED), "topics": []})
     allowed, denied = split(asked, Operation.READ, asked.request.topics)
     return with_topics(asked, allowed, [_COMMITS.refuse(topic, TOPIC_DENIED) for topic in denied])
 
 
-def fetch_offsets(asked: Asked) -> Admitted | Refused:
+def fetch_offsets(asked: GuardedRequest) -> Admitted | Forbidden:
     """Of one group, in old versions, or of several."""
     groups = getattr(asked.request, "groups", None)
     if groups is None:
         one = _offsets_of(asked, asked.request)
-        return Refused(one) if isinstance(one, dict) else Admitted(one[0], one[1])
+        return Forbidden(one) if isinstance(one, dict) else Admitted(one[0], one[1])
     left: list[Any] = []
     merges: list[Callable[[Fields], Fields] | None] = []
     denied: list[Fields] = []
@@ -178,7 +178,7 @@ def fetch_offsets(asked: Asked) -> Admitted | Refused:
             left.append(judged[0])
             merges.append(judged[1])
     if not left and denied:
-        return Refused({"groups": denied})
+        return Forbidden({"groups": denied})
 
     def merge(fields: Fields) -> Fields:
         rows = [
@@ -193,7 +193,7 @@ def fetch_offsets(asked: Asked) -> Admitted | Refused:
 _Judged = dict[str, Any] | tuple[Any, Callable[[Fields], Fields] | None]
 
 
-def _offsets_of(asked: Asked, wanted: Any) -> _Judged:
+def _offsets_of(asked: GuardedRequest, wanted: Any) -> _Judged:
     """What is left of the request for one group, with the change of its response; or the whole response."""
     access = asked.access
     if not access.group(Operation.DESCRIBE, wanted.group_id):
@@ -221,7 +221,7 @@ def _offsets_of(asked: Asked, wanted: Any) -> _Judged:
     )
 
 
-def _refuse_offsets(asked: Asked, wanted: Any) -> dict[str, Any]:
+def _refuse_offsets(asked: GuardedRequest, wanted: Any) -> dict[str, Any]:
     topics: list[Fields] = []
     if asked.version < 2:  # Its response has errors only per partition.
         topics = [_OFFSETS.refuse(topic, GROUP_DENIED, **_NO_OFFSET) for topic in wanted.topics]

@@ -35,11 +35,11 @@ class Admitted(NamedTuple):
     merge: Merge | None = None  # adds the refused parts to the response
 
 
-class Refused(NamedTuple):
+class Forbidden(NamedTuple):
     fields: Fields  # the whole response
 
 
-class Asked(NamedTuple):
+class GuardedRequest(NamedTuple):
     """A request with what a guard needs to judge it."""
 
     request: Any
@@ -48,19 +48,19 @@ class Asked(NamedTuple):
     version: int
 
 
-Guard = Callable[[Asked], Admitted | Refused]
+Guard = Callable[[GuardedRequest], Admitted | Forbidden]
 
 
 def error(code: ErrorCode) -> Fields:
     return {"error_code": code, "error_message": MESSAGES[code]}
 
 
-def refuse(code: ErrorCode) -> Refused:
+def refuse(code: ErrorCode) -> Forbidden:
     """For responses with one error for everything."""
-    return Refused(error(code))
+    return Forbidden(error(code))
 
 
-def name_of_topic(asked: Asked, topic: Any) -> str | None:
+def name_of_topic(asked: GuardedRequest, topic: Any) -> str | None:
     """The name of a topic that is identified by name or id; None for an unknown id, which the handler
     refuses.
     """
@@ -72,7 +72,7 @@ def name_of_topic(asked: Asked, topic: Any) -> str | None:
     return name
 
 
-def split(asked: Asked, operation: Operation, topics: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+def split(asked: GuardedRequest, operation: Operation, topics: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     """Topics that the client may use for this, and the others."""
     allowed: list[Any] = []
     denied: list[Any] = []
@@ -83,12 +83,12 @@ def split(asked: Asked, operation: Operation, topics: Iterable[Any]) -> tuple[li
     return allowed, denied
 
 
-def with_topics(asked: Asked, allowed: list[Any], denied: list[Fields]) -> Admitted | Refused:
+def with_topics(asked: GuardedRequest, allowed: list[Any], denied: list[Fields]) -> Admitted | Forbidden:
     """The request with the allowed topics; the rows of the others follow in the response."""
     if not denied:
         return Admitted(asked.request)
     if not allowed:
-        return Refused({"topics": denied})
+        return Forbidden({"topics": denied})
     request = replace(asked.request, topics=tuple(allowed))
     return Admitted(request, lambda fields: {**fields, "topics": [*fields["topics"], *denied]})
 
@@ -113,7 +113,7 @@ class TopicShape(NamedTuple):
 def each_topic(operation: Operation, shape: TopicShape) -> Guard:
     """For APIs with errors for each partition of each topic."""
 
-    def guard(asked: Asked) -> Admitted | Refused:
+    def guard(asked: GuardedRequest) -> Admitted | Forbidden:
         allowed, denied = split(asked, operation, asked.request.topics)
         return with_topics(asked, allowed, [shape.refuse(topic, TOPIC_DENIED) for topic in denied])
 
@@ -128,7 +128,7 @@ def each_name(
 ) -> Guard:
     """For APIs that name resources in a list of strings."""
 
-    def guard(asked: Asked) -> Admitted | Refused:
+    def guard(asked: GuardedRequest) -> Admitted | Forbidden:
         names = list(dict.fromkeys(getattr(asked.request, field)))
         may_use = {name: may(asked.access, name) for name in names}
         denied = [refusal(name) for name in names if not may_use[name]]
@@ -136,13 +136,13 @@ def each_name(
             return Admitted(asked.request)
         allowed = tuple(name for name in getattr(asked.request, field) if may_use[name])
         if not allowed:
-            return Refused({"error_code": ErrorCode.NONE, answered: denied})
+            return Forbidden({"error_code": ErrorCode.NONE, answered: denied})
         request = replace(asked.request, **{field: allowed})
         return Admitted(request, lambda fields: {**fields, answered: [*fields.get(answered, ()), *denied]})
 
     return guard
 
 
-def free(asked: Asked) -> Admitted:
+def free(asked: GuardedRequest) -> Admitted:
     """An API for everybody, or one whose handler asks for itself."""
     return Admitted(asked.request)

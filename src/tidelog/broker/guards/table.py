@@ -9,9 +9,9 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.guards import cluster, groups, topics, transactions
 from tidelog.broker.guards.parts import (
     Admitted,
-    Asked,
+    Forbidden,
     Guard,
-    Refused,
+    GuardedRequest,
     TopicShape,
     each_name,
     each_topic,
@@ -113,10 +113,10 @@ GUARDS: Mapping[int, Guard] = {
 }
 
 
-def admit(broker: Broker, request: Any, context: RequestContext) -> Admitted | Refused:
+def admit(broker: Broker, request: Any, context: RequestContext) -> Admitted | Forbidden:
     """What is left of a request under the access rules. An API without a guard is refused whole."""
     access = access_of(broker, context)
     if access is None:
         return Admitted(request)
     guard = GUARDS.get(context.api_key, cluster.cluster(Operation.CLUSTER_ACTION))
-    return guard(Asked(request, access, broker.image, context.version))
+    return guard(GuardedRequest(request, access, broker.image, context.version))

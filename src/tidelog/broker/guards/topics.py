@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from tidelog.broker.guards.parts import TOPIC_DENIED, Admitted, Asked, Refused, error
+from tidelog.broker.guards.parts import TOPIC_DENIED, Admitted, Forbidden, GuardedRequest, error
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 
-def create(asked: Asked) -> Admitted | Refused:
+def create(asked: GuardedRequest) -> Admitted | Forbidden:
     """CREATE on the cluster, or on each topic. Without DESCRIBE_CONFIGS the response has no settings."""
     access = asked.access
     everywhere = access.sees(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -25,7 +25,7 @@ def create(asked: Asked) -> Admitted | Refused:
     ]
     allowed = tuple(topic for topic in asked.request.topics if may_create[topic.name])
     if denied and not allowed:
-        return Refused({"topics": denied})
+        return Forbidden({"topics": denied})
 
     def merge(fields: Fields) -> Fields:
         rows = [
@@ -47,7 +47,7 @@ _WITHOUT_SETTINGS: Fields = {
 }
 
 
-def delete(asked: Asked) -> Admitted | Refused:
+def delete(asked: GuardedRequest) -> Admitted | Forbidden:
     """A client that may not describe a topic does not learn its name from its id, or the other way round."""
     if hasattr(asked.request, "topic_names"):
         names = asked.request.topic_names
@@ -63,11 +63,11 @@ def delete(asked: Asked) -> Admitted | Refused:
     if not denied:
         return Admitted(asked.request)
     if not kept:
-        return Refused({"responses": denied})
+        return Forbidden({"responses": denied})
     return Admitted(request, lambda fields: {**fields, "responses": [*fields["responses"], *denied]})
 
 
-def _refusal(asked: Asked, name: str | None, topic_id: UUID | None) -> Fields | None:
+def _refusal(asked: GuardedRequest, name: str | None, topic_id: UUID | None) -> Fields | None:
     known = asked.image.topic_names.get(topic_id) if name is None and topic_id is not None else name
     if known is None or asked.access.topic(Operation.DELETE, known):
         return None
@@ -77,7 +77,7 @@ def _refusal(asked: Asked, name: str | None, topic_id: UUID | None) -> Fields | 
     return {"name": shown, "topic_id": topic_id, **error(TOPIC_DENIED)}
 
 
-def add_partitions(asked: Asked) -> Admitted | Refused:
+def add_partitions(asked: GuardedRequest) -> Admitted | Forbidden:
     names = dict.fromkeys(topic.name for topic in asked.request.topics)
     may_alter = {name: asked.access.topic(Operation.ALTER, name) for name in names}
     denied = [{"name": name, **error(TOPIC_DENIED)} for name, may in may_alter.items() if not may]
@@ -85,6 +85,6 @@ def add_partitions(asked: Asked) -> Admitted | Refused:
         return Admitted(asked.request)
     allowed: tuple[Any, ...] = tuple(topic for topic in asked.request.topics if may_alter[topic.name])
     if not allowed:
-        return Refused({"results": denied})
+        return Forbidden({"results": denied})
     request = replace(asked.request, topics=allowed)
     return Admitted(request, lambda fields: {**fields, "results": [*fields["results"], *denied]})

@@ -9,8 +9,8 @@ from tidelog.broker.guards.parts import (
     TOPIC_DENIED,
     TRANSACTIONAL_ID_DENIED,
     Admitted,
-    Asked,
-    Refused,
+    Forbidden,
+    GuardedRequest,
     refuse,
 )
 from tidelog.errors import ErrorCode
@@ -20,7 +20,7 @@ from tidelog.security.acls import CLUSTER_NAME, Operation, ResourceType
 BATCHED_FROM = 4  # version of AddPartitionsToTxn that only brokers send
 
 
-def producer_id(asked: Asked) -> Admitted | Refused:
+def producer_id(asked: GuardedRequest) -> Admitted | Forbidden:
     """For a transactional id: WRITE on it. Without one: IDEMPOTENT_WRITE, or WRITE on some topic."""
     access, transactional_id = asked.access, asked.request.transactional_id
     if transactional_id is not None:
@@ -35,20 +35,20 @@ def producer_id(asked: Asked) -> Admitted | Refused:
     return refuse(CLUSTER_DENIED)
 
 
-def transaction(asked: Asked) -> Admitted | Refused:
+def transaction(asked: GuardedRequest) -> Admitted | Forbidden:
     if asked.access.transactional_id(Operation.WRITE, asked.request.transactional_id):
         return Admitted(asked.request)
     return refuse(TRANSACTIONAL_ID_DENIED)
 
 
-def add_offsets(asked: Asked) -> Admitted | Refused:
+def add_offsets(asked: GuardedRequest) -> Admitted | Forbidden:
     of_id = transaction(asked)
-    if isinstance(of_id, Refused) or asked.access.group(Operation.READ, asked.request.group_id):
+    if isinstance(of_id, Forbidden) or asked.access.group(Operation.READ, asked.request.group_id):
         return of_id
     return refuse(GROUP_DENIED)
 
 
-def add_partitions(asked: Asked) -> Admitted | Refused:
+def add_partitions(asked: GuardedRequest) -> Admitted | Forbidden:
     """All or none: a transaction that lacks a partition could not be committed whole."""
     request, access = asked.request, asked.access
     if asked.version >= BATCHED_FROM:
@@ -64,8 +64,8 @@ def add_partitions(asked: Asked) -> Admitted | Refused:
     return _refuse_all(topics, codes)
 
 
-def _refuse_all(topics: Iterable[Any], codes: dict[str, ErrorCode]) -> Refused:
-    return Refused(
+def _refuse_all(topics: Iterable[Any], codes: dict[str, ErrorCode]) -> Forbidden:
+    return Forbidden(
         {
             "results_by_topic_v3_and_below": [
                 {
@@ -81,7 +81,7 @@ def _refuse_all(topics: Iterable[Any], codes: dict[str, ErrorCode]) -> Refused:
     )
 
 
-def described(asked: Asked) -> Admitted:
+def described(asked: GuardedRequest) -> Admitted:
     """The topics of a transaction that the client may not describe are left out."""
     access = asked.access
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidelog.broker.guards.parts import CODES, Refused
+from tidelog.broker.guards.parts import CODES, Forbidden
 from tidelog.broker.guards.table import GUARDS, admit
 from tidelog.broker.registry import SERVED
 from tidelog.controller.records import TopicCreated
@@ -55,7 +55,7 @@ def outcome(broker: FakeBroker, key: int, version: int) -> tuple[Any, set[int]]:
     """What is left of the sample request, and the refusals in its response."""
     decoded = messages.decode(key, version, memoryview(request_body(key, version, PLAIN_REQUESTS[key])), 0)
     admitted = admit(broker.broker, decoded, broker.context(key, version))
-    if isinstance(admitted, Refused):
+    if isinstance(admitted, Forbidden):
         return None, set(codes_in(admitted.fields))
     answer = Blank()
     if key == OFFSET_FETCH:
