@@ -217,7 +217,8 @@ class FakeBroker:
             answer.complete(parse_response(frame[4:], api, version, 7))
 
         request = build(load_request_schema(key, version), values)
-        outcome = self._guarded(handler, request, self.context(key, version))
+        context = self.context(key, version)._replace(by_node=api == "write_txn_markers")
+        outcome = self._guarded(handler, request, context)
         if isinstance(outcome, Future):
             outcome.then(encode)
         else:

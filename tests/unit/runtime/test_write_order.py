@@ -30,6 +30,8 @@ READS = {
     "describe_delegation_token",
     # Between nodes, which recognise answers by their number.
     "allocate_producer_ids",
+    # Handled where connections log in.
+    "sasl_handshake", "sasl_authenticate",
 }  # fmt: skip
 
 
