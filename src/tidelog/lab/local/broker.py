@@ -198,6 +198,8 @@ class Broker:
             "node.id": 1,
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.data_directory),
+            # A host of a network of the lab's own: nobody else reaches it.
+            **({} if self.host == "127.0.0.1" else {"allow.insecure.listeners": True}),
             **self.settings,
         }
         # JSON's strings, numbers, booleans and arrays are valid TOML. Quoted keys keep Kafka's dots.
