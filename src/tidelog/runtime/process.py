@@ -25,6 +25,7 @@ import uvloop
 from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw
+from tidelog.config.listener_rules import insecure_listeners, refuse_insecure_listeners
 from tidelog.config.node_listeners import authenticates_nodes
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
@@ -71,6 +72,13 @@ def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
     """Run until stopped; returns the exit code. ``directory`` is that of the config file."""
     config = BrokerConfig.parse(values)
     logs.set_up(config.logging_level, config.logging_format)
+    try:
+        refuse_insecure_listeners(config)
+    except TidelogError as error:
+        logger.error("the broker cannot start: %s", error.message)
+        return 1
+    for listener in insecure_listeners(config):
+        logger.warning("everybody who reaches %s can use the cluster: it has no authentication", listener)
     room = descriptors.claim(config)
     _tune_interpreter()
     os.umask(PRIVATE_UMASK)
