@@ -44,7 +44,7 @@ def matches(pattern: str, name: str) -> bool:
 
 def groups_of(pattern: str, text: str) -> tuple[str | None, ...] | None:
     """What its groups match, if the text matches completely."""
-    found = _compiled(pattern).fullmatch(text)
+    found = _compiled(pattern, True).fullmatch(text)
     return None if found is None else found.groups()
 
 
@@ -69,11 +69,11 @@ class Matches:
 
 
 @lru_cache(_COMPILED_KEPT)
-def _compiled(pattern: str) -> Any:
+def _compiled(pattern: str, captures: bool = False) -> Any:
     options = re2.Options()
     options.max_mem = _MEMORY_MAX
     options.log_errors = False
-    options.never_capture = True
+    options.never_capture = not captures
     return re2.compile(pattern, options)
 
 

@@ -1,7 +1,7 @@
 """How many connections there may be, in all and from one address.
 
-Owns the counts; knows no sockets. A connection gets a :class:`ConnectionPlace` before anything else is made for it, and
-the place is given back when it has ended.
+Owns the counts; knows no sockets. A connection gets a :class:`ConnectionPlace` before anything else is made
+for it, and the place is given back when it has ended.
 
 Clients must not lock out the other nodes of the cluster: a broker that cannot be reached by its followers and
 controllers is fenced. So some connections are accepted beyond the limits, and each of these must be a node's:

@@ -11,6 +11,7 @@ from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig, Listener
 from tidelog.runtime import sweeping
 from tidelog.runtime.acceptor import Acceptor
+from tidelog.runtime.authentication import Pace
 from tidelog.runtime.connection import UNNAMED, Connection
 from tidelog.runtime.connection_limits import ConnectionLimits, ConnectionPlace
 from tidelog.runtime.descriptors import NO_LIMIT
@@ -25,6 +26,8 @@ from tidelog.runtime.traffic import Reads, RequestTimes
 logger = logging.getLogger(__name__)
 
 SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
+LOGIN_WITHIN_MS = 10_000
+FAILURE_PAUSE_MS = 100
 
 
 class RequestMemory:
@@ -112,6 +115,7 @@ class Server:
         self._listeners: list[Acceptor] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
+        self.login_pace = Pace(loop, LOGIN_WITHIN_MS, FAILURE_PAUSE_MS)
         self.ready = False  # Whether clients are served; other nodes are served from the start.
         self.configure(broker.config)
 

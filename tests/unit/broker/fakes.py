@@ -209,9 +209,10 @@ class FakeBroker:
             answer.complete(parse_response(frame[4:], api, version, 7))
 
         request = build(load_request_schema(key, version), values)
-        outcome = handler(
-            self.broker, request, RequestContext(key, version, 7, "test", "peer", listener=self.listener)
+        context = RequestContext(
+            key, version, 7, "test", "peer", listener=self.listener, by_node=api == "write_txn_markers"
         )
+        outcome = handler(self.broker, request, context)
         if isinstance(outcome, Future):
             outcome.then(encode)
         else:
