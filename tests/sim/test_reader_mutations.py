@@ -82,7 +82,7 @@ def believe_settings_that_may_be_old(patch: pytest.MonkeyPatch) -> None:
 def know_every_position(patch: pytest.MonkeyPatch) -> None:
     """What is beyond the end of any log does not exist."""
 
-    def check_position(self: Partition, offset: int) -> None:
+    def check_position(self: Partition, offset: int, *, confirmed: bool = False) -> None:
         if offset > self.log.end_offset and not self.stands_in:
             raise OffsetOutOfRange("outside of the log")
 
@@ -116,7 +116,7 @@ def followers_know_of_the_end_of_a_seal(patch: pytest.MonkeyPatch) -> None:
 
 def know_every_epoch(patch: pytest.MonkeyPatch) -> None:
     """Records of later epochs do not exist."""
-    patch.setattr(Partition, "may_lack", lambda self, epoch: False)
+    patch.setattr(Partition, "check_later_epoch", lambda self, epoch, *, confirmed=False: None)
 
 
 def trust_voters_that_were_silent(patch: pytest.MonkeyPatch) -> None:

@@ -19,15 +19,15 @@ from tidelog.config.kinds import Raw
 from tidelog.config.listener_rules import check_listeners, protocol_of, with_protocols
 from tidelog.config.listeners import Listener, SecurityProtocol
 from tidelog.config.per_listener import ListenerValues, Scoped, name_of, scoped
+from tidelog.config.sasl_table import SaslTable
 from tidelog.config.table import HIDDEN, Setting, refuse, refuse_unknown, settings_of, shown
-from tidelog.config.tls_table import TlsTable
 from tidelog.config.toml import read_toml
 from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, defaults_from
 from tidelog.errors import InvalidConfig
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BrokerConfig(TlsTable):
+class BrokerConfig(SaslTable):
     """Typed values of all broker settings. Make one with ``parse`` or ``load``."""
 
     static_values: Mapping[str, str] = field(default_factory=dict)

@@ -43,6 +43,7 @@ from tidelog.sim.stories import (
     late_reports,
     lost_orders,
     misplaced_writes,
+    moved_leaders,
     moved_voters,
     old_mail,
     only_copies,
@@ -118,6 +119,7 @@ STORIES: dict[str, Told] = (
     | _named("only_copy", only_copies.STORIES)
     | _named("late_report", late_reports.STORIES)
     | _named("lost_order", lost_orders.STORIES)
+    | _named("moved_leader", moved_leaders.STORIES)
     | _named("moved_voters", moved_voters.STORIES)
     | _named("old_mail", old_mail.STORIES)
     | _named("stand_in", stand_ins.STORIES)

@@ -13,6 +13,7 @@ from tidelog.sim.telling import STEP_MS, expect
 
 LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 2, 23
 LATEST = -1
+PATIENCE_MS = 2000  # longer than a leader waits for its followers
 CHECKPOINTED_MS = 3500  # within which every broker has written its checkpoints
 
 
@@ -71,6 +72,7 @@ class ReaderStory(DurabilityStory):
             node,
             ReadCall(client.client_id, client.next_number(), TOPIC, 0, offset, -1, epoch, 1),
             heard.append,
+            patience_ms=PATIENCE_MS,
         )
         self.until(lambda: len(heard) == 1, "the response to the fetch")
         wanted = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch}
@@ -79,6 +81,7 @@ class ReaderStory(DurabilityStory):
             node,
             RequestCall(client.client_id, client.next_number(), OFFSET_FOR_LEADER_EPOCH, body),
             heard.append,
+            patience_ms=PATIENCE_MS,
         )
         self.until(lambda: len(heard) == 2, "the end of the epoch")
         [answer] = heard[1].body.topics[0].partitions
