@@ -32,6 +32,7 @@ from tidelog.log.directory import DataDirectory
 from tidelog.runtime import descriptors, logs
 from tidelog.runtime.addresses import Addresses, advertised_addresses
 from tidelog.runtime.assembly import Assembly
+from tidelog.runtime.audit_log import audit_log
 from tidelog.runtime.descriptors import Descriptors
 from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.notify import READY, STOPPING, notify
@@ -142,7 +143,7 @@ class BrokerProcess:
         assembly = Assembly(
             config, self._path, directory, disk, services, loop, Addresses.of(config, advertised),
             lambda reason: _turn_away(turned_away, reason, stop), self._room.connections, tls,
-            self._cluster_secret(),
+            self._cluster_secret(), audit_log(config, self._directory),
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
         names = PartitionNames(lambda: node.metadata.image.topic_names)
