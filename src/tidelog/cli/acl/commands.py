@@ -143,10 +143,8 @@ def remove(
     whom = None if principal is None else _principal(principal)
     if resource is None and whom is None:
         raise InvalidCommandLine("Say whose rules with --principal, or of which resource.")
-    filters = [
-        _filter(resource, whom, host, each, resource and resource[2])
-        for each in [_operation(word) for word in operations] or [None]
-    ]
+    wanted: list[Operation | None] = [_operation(word) for word in operations]
+    filters = [_filter(resource, whom, host, each, resource and resource[2]) for each in wanted or [None]]
     with ClusterClient(bootstrap) as client:
         found = [client.ask(None, DESCRIBE_ACLS, each) for each in filters]
         for each in found:
