@@ -26,6 +26,14 @@ def resident_bytes(broker: Broker) -> int:
     raise AssertionError("no VmRSS")
 
 
+def connected(broker: Broker, port: int) -> bool:
+    """Whether the broker has a connection with this port of a client."""
+    ours = int(broker.bootstrap.rpartition(":")[2])
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ends = [(row[1].rpartition(":")[2], row[2].rpartition(":")[2]) for row in rows if row[3] == "01"]
+    return (f"{ours:04X}", f"{port:04X}") in ends
+
+
 def answered(wire: Wire) -> bool:
     try:
         return bool(wire.versions())
@@ -43,6 +51,20 @@ class TestIdle:
         with Wire(broker.bootstrap) as wire:
             wire.send_bytes(struct.pack(">i", 100) + b"\x00" * 10)
             assert wire.wait_until_closed() == b""
+
+    @pytest.mark.not_kafka
+    @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such option")
+    def test_a_client_that_never_reads_its_responses_is_let_go(self, broker: Broker) -> None:
+        """Its connection is not idle: it has responses to take. Those of a silent reader stay for ever."""
+        with Wire(broker.bootstrap) as wire, Wire(broker.bootstrap) as lazy:
+            calls.create_topic(wire, "t", configs={"max_message_bytes": 2_000_000})
+            for _ in range(10):
+                calls.produce(wire, "t", bytes(batch(b"x" * 1_000_000)))
+            lazy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            ask_without_reading(lazy, "t", times=10)
+            port = lazy.socket.getsockname()[1]
+            assert connected(broker, port)
+            calls.eventually(lambda: not connected(broker, port), "the broker closes it")
 
     @pytest.mark.not_kafka  # which lets it go and leaves it to the client to connect again
     def test_a_client_that_waits_for_its_answer_is_not_silent(self, broker: Broker) -> None:
@@ -66,17 +88,42 @@ class TestConnections:
 
     @pytest.mark.tidelog_settings({"max.connections.per.ip": 3})
     def test_no_more_than_allowed_from_one_address(self, broker: Broker) -> None:
-        def room_for_one_more() -> bool:
-            with Wire(broker.bootstrap) as wire:
-                return answered(wire)
-
         with ExitStack() as stack:
             wires = [stack.enter_context(Wire(broker.bootstrap)) for _ in range(3)]
             assert all(answered(wire) for wire in wires)
-            assert not room_for_one_more()
+            assert not room_for_one_more(broker)
             assert all(answered(wire) for wire in wires)
             wires[0].socket.close()
-            calls.eventually(room_for_one_more, "a closed connection makes room for another")
+            calls.eventually(lambda: room_for_one_more(broker), "a closed connection makes room for another")
+
+
+@pytest.mark.not_kafka
+class TestOpenFiles:
+    def test_connections_leave_files_for_the_logs(self, tmp_path: Path) -> None:
+        """More connections than the process has descriptors: the writes of those that came first go on."""
+        broker = Broker(tmp_path, prefix=["prlimit", "--nofile=600:600"])
+        broker.start()
+        try:
+            with ExitStack() as stack:
+                first = stack.enter_context(Wire(broker.bootstrap))
+                assert answered(first)
+                for _ in range(700):
+                    stack.enter_context(Wire(broker.bootstrap))
+                refused = "the limit of open files leaves room for"
+                calls.eventually(lambda: refused in broker.log_text(), "it refuses some")
+                calls.create_topic(first, "t", 60)
+                for partition in range(60):
+                    answer = calls.produce(first, "t", bytes(batch(b"v")), partition=partition)
+                    assert answer.error_code is ErrorCode.none
+            calls.eventually(lambda: room_for_one_more(broker), "closed connections make room")
+            assert "Too many open files" not in broker.log_text()
+        finally:
+            broker.kill()
+
+
+def room_for_one_more(broker: Broker) -> bool:
+    with Wire(broker.bootstrap) as wire:
+        return answered(wire)
 
 
 class TestMemory:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -159,6 +160,26 @@ def test_figures_of_the_process_reset_nothing(address: tuple[str, str]) -> None:
     found = json.loads(urllib.request.urlopen(f"{address[1]}/process", timeout=10).read())
     assert found.keys() == {"cpu_seconds", "memory_bytes", "requests", "connections", "loop_lag_seconds"}
     assert 10_000_000 < found["memory_bytes"] < 1_000_000_000
+
+
+def test_the_past_is_told_from_any_offset_on(address: tuple[str, str]) -> None:
+    bootstrap, http = address
+    with Wire(bootstrap) as wire:
+        calls.create_topic(wire, "past")
+    found = json.loads(urllib.request.urlopen(f"{http}/past", timeout=10).read())
+    kinds = [record["type"] for *_, records in found["decisions"] for record in records]
+    assert kinds[0] == "broker-registered"
+    offset, at_ms, _, (created,) = next(
+        decision for decision in found["decisions"] if decision[3][0].get("name") == "past"
+    )
+    assert abs(at_ms - time.time() * 1000) < 600_000
+    assert created["assignments"] == [[1]]
+    assert found["whole"]
+    later = json.loads(urllib.request.urlopen(f"{http}/past?from={offset}", timeout=10).read())
+    assert later["decisions"][0][0] == offset
+    for begin in (found["next"] + 1000, 10**18):
+        nothing = json.loads(urllib.request.urlopen(f"{http}/past?from={begin}", timeout=10).read())
+        assert nothing["decisions"] == []
 
 
 @pytest.mark.parametrize("path", ["health", "ready", "live"])

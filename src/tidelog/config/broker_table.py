@@ -234,6 +234,14 @@ class BrokerTable:
     num_partitions: int = row(
         Whole(1), 1, "Number of partitions of a topic that is created without one.", dynamic=True
     )
+    cluster_partitions_max: int = row(
+        Whole(1),
+        200_000,
+        "Partitions that the topics of the cluster may have together, without those of internal topics; "
+        "requests for more are refused with POLICY_VIOLATION.",
+        dynamic=True,
+        ours=True,
+    )
     default_replication_factor: int = row(
         Whole(1, 32767),
         3,

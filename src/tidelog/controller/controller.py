@@ -15,6 +15,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import UNSET
+
 from tidelog.config import BrokerConfig
 from tidelog.controller import brokers, cluster_settings, leader_assignment, leadership, logs, promises
 from tidelog.controller.availability import NEWCOMER, UNHEARD, BrokerAvailability
@@ -522,4 +524,5 @@ def _registration(image: ClusterImage, ask: RegisterAsk) -> BrokerRegistered:
         image.last_broker_epoch + 1,
         fenced=True,
         directory=ask.directory,
+        endpoints=list(ask.endpoints) or UNSET,
     )

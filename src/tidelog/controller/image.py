@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from tidelog.config.modes import DEFAULT
+from tidelog.controller.endpoints import Endpoint
 from tidelog.controller.records import (
     AclAdded,
     AclRemoved,
@@ -49,6 +50,9 @@ class BrokerImage(msgspec.Struct, frozen=True):
     directory: UUID | None = None  # of its data
     leaving: bool = False  # is shutting down: leads only what no other broker can lead
     session_lasts: bool = False  # fenced because its connections closed: it may still act on its session
+    endpoints: tuple[
+        Endpoint, ...
+    ] = ()  # for clients, by listener; empty: only ``host`` and ``port`` are known
 
 
 class PartitionImage(msgspec.Struct, frozen=True):
@@ -244,10 +248,13 @@ class ImageDraft:
 
     def _change_broker(self, record: BrokerRegistered | BrokerFencingChanged | BrokerUnregistered) -> None:
         match record:
-            case BrokerRegistered(broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory):
+            case BrokerRegistered(
+                broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory, endpoints
+            ):
                 self.brokers[broker_id] = BrokerImage(
-                    broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory
-                )
+                    broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory,
+                    endpoints=tuple(endpoints or ()),
+                )  # fmt: skip
                 self.last_broker_epoch = max(self.last_broker_epoch, broker_epoch)
                 self.gone.pop(broker_id, None)
             case BrokerFencingChanged(broker_id, fenced, leaving, session_lasts):

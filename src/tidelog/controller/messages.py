@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.controller.cluster_settings import Values
+from tidelog.controller.endpoints import Endpoint
 from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.promises import ConfirmedPromise
 from tidelog.errors import ErrorCode
@@ -23,6 +24,7 @@ class RegisterAsk(NamedTuple):
     # The latest registration epoch of this broker that the sender knows; 0: none. None: sent by an earlier
     # version, which does not say.
     known_epoch: int | None = None
+    endpoints: tuple[Endpoint, ...] = ()  # for clients, by listener
 
 
 class RegisterGot(NamedTuple):

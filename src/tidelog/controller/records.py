@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from tidelog.config.modes import DEFAULT
+from tidelog.controller.endpoints import Endpoint
 from tidelog.errors import StorageError
 from tidelog.security.quota_entities import QuotaEntity
 
@@ -27,6 +28,8 @@ class BrokerRegistered(msgspec.Struct, frozen=True, tag="broker-registered"):
     broker_epoch: int = 0
     fenced: bool = False
     directory: UUID | None = None  # of its data
+    # for clients, by listener; not there: ``host`` and ``port`` are for all
+    endpoints: list[Endpoint] | msgspec.UnsetType = msgspec.UNSET
 
 
 class BrokerFencingChanged(msgspec.Struct, frozen=True, tag="broker-fencing-changed"):

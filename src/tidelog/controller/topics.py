@@ -21,6 +21,7 @@ from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogErro
 logger = logging.getLogger(__name__)
 
 MAX_NAME_LENGTH = 249  # leaves room for "-<partition>" and suffixes in a 255-byte directory name
+NO_LIMIT = 1 << 62
 MAX_PARTITIONS = 100_000  # of one topic; a typo should not fill the disk with directories
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -101,6 +102,7 @@ def create(
         raise TidelogError(f"topic {new.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
     _check_collision(image, new.name)
     configs = _with_mode(new, config)
+    _check_room(image, new, config)
     assignments = _place(image, new, config, mode_of(configs), draft)
     for warning in check_topic_overrides(configs, len(assignments[0])):
         logger.warning("topic %s: %s", new.name, warning)
@@ -215,13 +217,32 @@ def _check_partition_count(partitions: int) -> None:
         )
 
 
+def _check_room(image: ClusterImage, new: NewTopic, config: BrokerConfig) -> None:
+    # Groups and transactions need their topics, and clients do not choose how large those are.
+    if new.name not in INTERNAL_TOPICS:
+        wanted = config.num_partitions if new.partitions == -1 else new.partitions
+        _check_cluster(image, len(new.assignments) or wanted, config.cluster_partitions_max)
+
+
+def _check_cluster(image: ClusterImage, added: int, most: int) -> None:
+    """Each partition costs memory and files on its brokers, and time in every failover."""
+    present = sum(len(each.partitions) for name, each in image.topics.items() if name not in INTERNAL_TOPICS)
+    if added > most - present:
+        raise TidelogError(
+            f"the cluster would have {present + added:,} partitions; cluster.partitions.max is {most:,}",
+            ErrorCode.POLICY_VIOLATION,
+        )
+
+
 def add_partitions(
     image: ClusterImage,
     name: str,
     total: int,
     assignments: Sequence[Sequence[int]] | None,
     draft: Draft | None = None,
+    cluster_max: int = NO_LIMIT,
 ) -> PartitionsAdded:
+    """``cluster_max``: how many partitions the cluster may have."""
     topic = require(image, name)
     if name in INTERNAL_TOPICS:
         # The partition of a group or transactional id follows from the number of partitions.
@@ -236,6 +257,7 @@ def add_partitions(
             ErrorCode.INVALID_PARTITIONS,
         )
     _check_partition_count(total)
+    _check_cluster(image, total - existing, cluster_max)
     placed = _place_more(image, topic, total - existing, assignments, draft)
     mode = mode_of(topic.configs)
     return PartitionsAdded(topic.topic_id, placed, _away(image, placed), mode, away_counts(mode))

@@ -50,6 +50,7 @@ class BrokerWatch:
     def __init__(self, board: Board, broker: int, address: Address) -> None:
         self.address = address
         self.meter = Meter()
+        self.http_port = 0  # as its settings say; 0: none, or not known yet
         self._board = board
         self._broker = broker
         work = (self._pulse(), self._ends(), self._replicas(), self._figures())
@@ -109,17 +110,18 @@ class BrokerWatch:
 
     async def _figures(self) -> None:
         """Where the broker has an HTTP port, which its settings tell."""
-        port, port_until_s = 0, 0.0
+        port_until_s = 0.0
         counters: process.Counters | None = None
         while True:
             if self._answers:
                 try:
                     if time.monotonic() >= port_until_s:
-                        port = await self._board.in_thread(self._http_port)
+                        self.http_port = await self._board.in_thread(self._http_port)
                         port_until_s = time.monotonic() + HTTP_PORT_S
-                    if port:
-                        host = self.address[0]
-                        found = await self._board.in_thread(process.read, host, port, PULSE_TIMEOUT_S)
+                    if self.http_port:
+                        found = await self._board.in_thread(
+                            process.read, self.address[0], self.http_port, PULSE_TIMEOUT_S
+                        )
                         figures, counters = process.figures(found, counters, time.monotonic())
                         self._board.facts.figures[self._broker] = figures
                         self._board.changed()

@@ -4,7 +4,8 @@ It works with every cluster that speaks the Kafka protocol, and knows nothing fr
 started. Partitions to which the same happened at once share an event.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from tidelog.client.topic_partitions import PartitionSeen
@@ -113,14 +114,22 @@ _Same = tuple[str, tuple[int, ...], tuple[int, ...]]
 def _partitions(
     topic: str, before: tuple[PartitionSeen, ...], after: tuple[PartitionSeen, ...], gone: frozenset[int]
 ) -> Iterator[Event]:
+    pairs = ((index, old, new) for index, (old, new) in enumerate(zip(before, after, strict=False)))
+    yield from partitions_changed(topic, pairs, len(after), gone)
+    if len(after) > len(before):
+        yield Event("topic", "ok", f"Topic {topic} has {len(after)} partitions now.", (), topic)
+
+
+def partitions_changed(
+    topic: str, pairs: Iterable[tuple[int, PartitionSeen, PartitionSeen]], count: int, gone: AbstractSet[int]
+) -> Iterator[Event]:
+    """``pairs``: partitions before and after. ``count``: of the topic's partitions."""
     found: dict[_Same, list[int]] = {}
-    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+    for index, old, new in pairs:
         for same in _of_partition(old, new):
             found.setdefault(same, []).append(index)
     for same, indexes in found.items():
-        yield _event(topic, same, _named(indexes, len(after)), gone)
-    if len(after) > len(before):
-        yield Event("topic", "ok", f"Topic {topic} has {len(after)} partitions now.", (), topic)
+        yield from _events(topic, same, named(indexes, count), gone)
 
 
 def _of_partition(old: PartitionSeen, new: PartitionSeen) -> Iterator[_Same]:
@@ -129,24 +138,33 @@ def _of_partition(old: PartitionSeen, new: PartitionSeen) -> Iterator[_Same]:
     elif old.epoch != new.epoch and new.leader != NO_LEADER and old.in_sync == new.in_sync:
         yield "epoch", (old.leader,), (new.leader,)
     if left := tuple(sorted({*old.in_sync} - {*new.in_sync})):
-        yield "left", left, ()
+        # In another epoch, members may have to show anew that they keep up.
+        yield "left" if old.epoch == new.epoch else "left with its epoch", left, ()
     if joined := tuple(sorted({*new.in_sync} - {*old.in_sync})):
         yield "joined", joined, ()
     if set(old.replicas) != set(new.replicas):
         yield "replicas", tuple(old.replicas), tuple(new.replicas)
 
 
-def _event(topic: str, same: _Same, where: str, gone: frozenset[int]) -> Event:
+def _events(topic: str, same: _Same, where: str, gone: AbstractSet[int]) -> Iterator[Event]:
+    kind, left, _ = same
+    if not kind.startswith("left"):
+        yield _event(topic, same, where, gone)
+        return
+    late = "which did not keep up" if kind == "left" else "until it has caught up with the leader"
+    for brokers, why in ((set(left) & gone, "which is down"), (set(left) - gone, late)):
+        if brokers:
+            text = f"The in-sync set of {topic}{where} lost broker {listed(sorted(brokers))}, {why}."
+            yield Event("sync", "warn", text, tuple(sorted(brokers)), topic)
+
+
+def _event(topic: str, same: _Same, where: str, gone: AbstractSet[int]) -> Event:
     kind, old, new = same
     name = f"{topic}{where}"
     if kind == "leader":
         return _leader_event(topic, name, old[0], new[0], gone)
     if kind == "epoch":
         return Event("leader", "ok", f"Broker {new[0]} was elected again for {name}.", new, topic)
-    if kind == "left":
-        why = "which is down" if set(old) <= gone else "which did not keep up"
-        text = f"The in-sync set of {name} lost broker {listed(old)}, {why}."
-        return Event("sync", "warn", text, old, topic)
     if kind == "joined":
         text = f"Broker {listed(old)} caught up and is in the in-sync set of {name} again."
         return Event("sync", "ok", text, old, topic)
@@ -154,7 +172,7 @@ def _event(topic: str, same: _Same, where: str, gone: frozenset[int]) -> Event:
     return Event("topic", "ok", text, tuple({*old, *new}), topic)
 
 
-def _leader_event(topic: str, name: str, old: int, new: int, gone: frozenset[int]) -> Event:
+def _leader_event(topic: str, name: str, old: int, new: int, gone: AbstractSet[int]) -> Event:
     if new == NO_LEADER:
         why = (
             f": broker {old} is down, and no replica may take over"
@@ -170,7 +188,7 @@ def _leader_event(topic: str, name: str, old: int, new: int, gone: frozenset[int
     )
 
 
-def _named(indexes: list[int], partitions: int) -> str:
+def named(indexes: list[int], partitions: int) -> str:
     """``-0``, ``-0, -3`` or a count."""
     if len(indexes) == 1:
         return f"-{indexes[0]}"

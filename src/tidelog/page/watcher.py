@@ -24,6 +24,8 @@ from tidelog.page.broker_watch import BrokerWatch
 from tidelog.page.facts import ClusterSeen, Facts, Pulse, Quorum, Settings, with_absent
 from tidelog.page.failover import Failover
 from tidelog.page.pace import BURST_PAUSE_S, BURST_S, PULSE_S, now_ms, pause_s, words_of
+from tidelog.page.past import Told
+from tidelog.page.past_watch import Endpoint, PastWatch
 from tidelog.page.rates import Histories
 from tidelog.page.state import Builder, State, changes, state_of
 from tidelog.planner.terms import DECIDING
@@ -72,6 +74,7 @@ class Watcher:
         self.spawn(self._watch_settings())
         self.spawn(self._publish())
         self.spawn(self._sample())
+        self.spawn(PastWatch(self).run())
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -126,6 +129,21 @@ class Watcher:
             self.events.append(row)
             self._fresh_events.append(row)
             self._dirty.set()
+
+    def remember(self, told: list[Told]) -> None:
+        """What happened before the page was started, oldest first. Their numbers are negative."""
+        kept = told[max(len(told) - EVENTS_MAX + len(self.events), 0) :]
+        rows = [each.event.row(number - len(kept), each.at_ms) for number, each in enumerate(kept)]
+        if rows:
+            self.events.extendleft(reversed(rows))
+            self._send({"past": rows})
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            (broker, watch.address[0], watch.http_port)
+            for broker, watch in sorted(self._brokers.items())
+            if watch.http_port and broker not in self.facts.silent()
+        ]
 
     def pulse(self, broker: int, answers: bool, reason: str = "") -> None:
         before = self.facts.pulses.get(broker)

@@ -14,7 +14,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import NodePorts
-from tidelog.config import BrokerConfig, Listener
+from tidelog.config import BrokerConfig
 from tidelog.controller import cluster_settings
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage
@@ -22,6 +22,7 @@ from tidelog.controller.messages import RegisterAsk
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.voters import Voter
 from tidelog.runtime import boot
+from tidelog.runtime.addresses import Addresses
 from tidelog.runtime.disk import Disk
 from tidelog.runtime.peers.channel import Address
 from tidelog.runtime.peers.gate import Gate
@@ -43,10 +44,13 @@ class Assembly:
         disk: Disk,
         services: LoopServices,
         loop: asyncio.AbstractEventLoop,
-        address: Listener,
+        addresses: Addresses,
         turn_away: Callable[[str], None],
+        room: int,
     ) -> None:
-        """``turn_away`` is called with the reason when the cluster refuses this node permanently."""
+        """``turn_away`` is called with the reason when the cluster refuses this node permanently. ``room``:
+        for how many connections the process has descriptors.
+        """
         self._config = config
         self._data = data
         directory.same_boot = boot.stayed_on(data)
@@ -62,10 +66,11 @@ class Assembly:
             self._refused_by,
         )
         self._logging_level = config.logging_level
-        me = Voter(config.node_id, directory.directory_id, address.host, address.port)
+        at = addresses.controller
+        me = Voter(config.node_id, directory.directory_id, at.host, at.port)
         self.node = Node(
             config,
-            self._registration(directory, services.new_uuid(), address),
+            self._registration(directory, services.new_uuid(), addresses),
             MetadataSettings.of(config, me),
             directory.open_metadata_log(services.now_ms()),
             disk,
@@ -96,7 +101,7 @@ class Assembly:
             lambda: self.node.controller.active,
             services.compute,
         )
-        self.server = Server(self.broker, loop, Gate(self.peers.inbound, relay), services)
+        self.server = Server(self.broker, loop, Gate(self.peers.inbound, relay), services, room)
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.broker.metadata_changed(image)
@@ -115,12 +120,12 @@ class Assembly:
     def _links(self, broker: Broker) -> WireLinks:
         return WireLinks(broker, self.peers, lambda: broker.store.leader)
 
-    def _registration(self, directory: DataDirectory, incarnation: UUID, address: Listener) -> RegisterAsk:
+    def _registration(self, directory: DataDirectory, incarnation: UUID, addresses: Addresses) -> RegisterAsk:
         forgot = boot.machine_was_off(self._data, was_clean=directory.was_clean, is_new=directory.is_new)
         config = self._config
         return RegisterAsk(
-            config.node_id, incarnation, address.host, address.port, config.broker_rack, forgot,
-            directory.directory_id, cluster_settings.values_of(config),
+            config.node_id, incarnation, addresses.peers.host, addresses.peers.port, config.broker_rack,
+            forgot, directory.directory_id, cluster_settings.values_of(config), endpoints=addresses.endpoints,
         )  # fmt: skip
 
     def _address_of(self, node_id: int) -> Address | None:

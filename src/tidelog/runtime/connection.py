@@ -28,7 +28,8 @@ from tidelog.config import Listener
 from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
-from tidelog.runtime import handling
+from tidelog.runtime import handling, sweeping
+from tidelog.runtime.connection_limits import Place
 from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.peers import names
@@ -106,21 +107,29 @@ class Connection(asyncio.BufferedProtocol):
         "_turn_has_come",
         "_write_kind",
         "held_bytes",
+        "incomplete",
+        "incomplete_since_s",
         "ip",
         "kinds",
         "last_active",
         "listener",
         "node",
         "peer",
+        "place",
         "principal",
         "short_of_memory",
         "slots",
     )
 
-    def __init__(self, server: "Server", listener: Listener = UNNAMED) -> None:
-        """``listener``: the one that the connection came in by."""
+    def __init__(self, server: "Server", listener: Listener = UNNAMED, place: Place | None = None) -> None:
+        """``listener``: the one that the connection came in by. ``place``: its share of the limits, which the
+        server takes back.
+        """
         self._server = server
         self.listener = listener
+        self.place = place
+        self.incomplete = sweeping.NONE  # for the server's look at slow requests
+        self.incomplete_since_s = 0.0
         self.principal = ANONYMOUS
         self._receiver = Receiver(server.max_request_bytes)
         self._memory = server.client_memory
@@ -216,6 +225,23 @@ class Connection(asyncio.BufferedProtocol):
     def in_the_middle(self) -> bool:
         """Whether a request has begun and is incomplete."""
         return self._receiver.in_the_middle
+
+    @property
+    def waits(self) -> bool:
+        """Whether the broker takes no bytes from it at the moment."""
+        return self._stopped_reading
+
+    def is_quiet(self) -> None:
+        """No bytes have come for a while."""
+        self._receiver.drop_spare()
+
+    @property
+    def request_number(self) -> int:
+        return self._receiver.number
+
+    @property
+    def announced_bytes(self) -> int:
+        return self._receiver.announced_bytes
 
     # --- requests in ----------------------------------------------------------------------------------------
 
@@ -375,6 +401,9 @@ class Connection(asyncio.BufferedProtocol):
             # Still starting. Treated like a refused connection, without a log line: clients try the next
             # broker, or this one again.
             self.end()
+            return None
+        if not by_node and self.place is not None and self.place.refusal:
+            self.close(self.place.refusal)
             return None
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
@@ -544,6 +573,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.node not in (None, parties[0]):
             raise HangUp(f"node {self.node} says that it is node {parties[0]}")
         if self.node is None:
+            self._take_place_of_node()
             gate.connected(*parties)
             self.node = parties[0]
             self._release_memory()
@@ -552,6 +582,11 @@ class Connection(asyncio.BufferedProtocol):
             if self._sender is not None:
                 self._sender.keep_alive()
         return True
+
+    def _take_place_of_node(self) -> None:
+        refusal = self._server.limits.becomes_node(self.place) if self.place is not None else ""
+        if refusal:
+            raise HangUp(refusal)
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> None:
         if api_key == messages.API_VERSIONS_KEY:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from prometheus_client import generate_latest
 from prometheus_client.core import (
@@ -30,6 +30,7 @@ from tidelog.runtime.group_lines import of_groups
 from tidelog.runtime.lag import Histogram, LagMeter
 from tidelog.runtime.leader_changes import LeaderChanges
 from tidelog.runtime.metric_text import about as _about
+from tidelog.runtime.past import given_up, past
 from tidelog.runtime.server import Server
 
 logger = logging.getLogger(__name__)
@@ -141,6 +142,10 @@ class BrokerCollector(Collector):
             "From the last sign of a lost leader until this broker led in its place.",
             found.durations,
         )
+
+    async def past(self, begin: int) -> dict[str, Any]:
+        """Decisions of the controllers, and what they have cost on this broker; for ``tidelog page``."""
+        return await past(self._node, begin) | {"given_up": given_up(self._node)}
 
     def process(self) -> dict[str, float]:
         """A few figures of the process, for ``tidelog page``: cheap, and nothing is reset by reading them."""
@@ -268,6 +273,7 @@ class MetricsServer:
     /ready     it has a session and has opened its partitions; the probe whose failure means no traffic
     /health    it has a session, knows an active controller and can write all of its logs; for people
     /process   a few figures of the process as JSON; for ``tidelog page``
+    /past      what the metadata log says has happened, as JSON; for ``tidelog page``
     ========== ==============================================================================================
     """
 
@@ -311,6 +317,10 @@ class MetricsServer:
             async with self._scrape:
                 text = generate_latest(self._registry) + await self._collector.of_partitions()
             return _response("200 OK", text, "text/plain; version=0.0.4; charset=utf-8")
+        if path == b"/past":
+            async with self._scrape:
+                found = await self._collector.past(_number(words[1].partition(b"?from=")[2]))
+            return _response("200 OK", json.dumps(found).encode(), "application/json")
         if path == b"/process":
             figures = json.dumps(self._collector.process()).encode()
             return _response("200 OK", figures, "application/json")
@@ -321,7 +331,11 @@ class MetricsServer:
             return _verdict(list(condition.unready()))
         if path == b"/health":
             return _verdict(list(condition.problems()))
-        return _response("404 Not Found", b"there is /metrics, /health, /ready, /live and /process\n")
+        return _response("404 Not Found", b"there is /metrics, /health, /ready, /live, /process and /past\n")
+
+
+def _number(text: bytes) -> int:
+    return int(text) if text.isdigit() and len(text) < 20 else -1
 
 
 def _verdict(problems: Sequence[str]) -> bytes:

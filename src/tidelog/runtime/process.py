@@ -12,7 +12,6 @@ import gc
 import importlib
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -28,8 +27,10 @@ from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw, SecurityProtocol
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
-from tidelog.runtime import logs
+from tidelog.runtime import descriptors, logs
+from tidelog.runtime.addresses import Addresses, advertised_addresses
 from tidelog.runtime.assembly import Assembly
+from tidelog.runtime.descriptors import Descriptors
 from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.notify import READY, STOPPING, notify
 from tidelog.runtime.partition_names import PartitionNames
@@ -59,18 +60,17 @@ SWITCH_INTERVAL_S = 0.001
 # third is everything: it is collected after 50 million.
 COLLECTOR_THRESHOLDS = (1_500, 4, 6_500)
 PRIVATE_UMASK = 0o077  # Whatever the process writes is for its own account only.
-SPARE_DESCRIPTORS = 512  # for connections' files, libraries and other files of the process
 
 
 def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
     """Run until stopped; returns the exit code. ``directory`` is that of the config file."""
     config = BrokerConfig.parse(values)
     logs.set_up(config.logging_level, config.logging_format)
-    _raise_file_limit(config)
+    room = descriptors.claim(config)
     _tune_interpreter()
     os.umask(PRIVATE_UMASK)
     pid_file = directory / "broker.pid"
-    process = BrokerProcess(config, directory)
+    process = BrokerProcess(config, directory, room)
     try:
         return uvloop.run(process.run(pid_file))
     except TidelogError as error:
@@ -80,16 +80,6 @@ def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
         with contextlib.suppress(OSError):
             if pid_file.read_text().strip() == str(os.getpid()):
                 pid_file.unlink()
-
-
-def _raise_file_limit(config: BrokerConfig) -> None:
-    """Raise the limit of open files to what the settings may need, up to the system's hard limit."""
-    wanted = config.log_open_files_max + SPARE_DESCRIPTORS + min(config.max_connections, 1 << 16)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft < target:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
 def _tune_interpreter() -> None:
@@ -103,8 +93,9 @@ def _tune_interpreter() -> None:
 
 
 class BrokerProcess:
-    def __init__(self, config: BrokerConfig, directory: Path) -> None:
+    def __init__(self, config: BrokerConfig, directory: Path, room: Descriptors) -> None:
         self._config = config
+        self._room = room
         self._path = directory / config.log_dir
         self._directory = directory
 
@@ -124,7 +115,7 @@ class BrokerProcess:
             node_id=config.node_id,
             cluster_id=config.cluster_id,
             now_ms=services.now_ms(),
-            handles_max=config.log_open_files_max,
+            handles_max=self._room.logs,
             new_id=services.new_uuid,
         )
         # Bound and listening before registration, because the port must be known and other nodes must be able
@@ -133,11 +124,11 @@ class BrokerProcess:
             if listener.protocol is not SecurityProtocol.PLAINTEXT:
                 raise TidelogError(f"{listener}: {listener.protocol.name} is not served yet")
         sockets = [_bind(listener, config) for listener in config.listeners]
-        advertised = _advertised(config, sockets)
+        advertised = advertised_addresses(config, sockets)
         turned_away: list[str] = []
         assembly = Assembly(
-            config, self._path, directory, disk, services, loop, advertised[0],
-            lambda reason: _turn_away(turned_away, reason, stop),
+            config, self._path, directory, disk, services, loop, Addresses.of(config, advertised),
+            lambda reason: _turn_away(turned_away, reason, stop), self._room.connections,
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
         names = PartitionNames(lambda: node.metadata.image.topic_names)
@@ -283,16 +274,3 @@ def _bind(listener: Listener, config: BrokerConfig) -> socket.socket:
         bound.close()
         raise TidelogError(f"cannot listen on {listener}: {error.strerror}") from None
     return bound
-
-
-def _advertised(config: BrokerConfig, sockets: list[socket.socket]) -> list[Listener]:
-    """The advertised address: the configured one, with the actual port and host."""
-    ports = {
-        listener.name: bound.getsockname()[1]
-        for listener, bound in zip(config.listeners, sockets, strict=True)
-    }
-    advertised = []
-    for listener in config.advertised_listeners:
-        host = socket.gethostname() if listener.every_interface else listener.host
-        advertised.append(listener.at(host=host, port=listener.port or ports[listener.name]))
-    return advertised

@@ -2,10 +2,13 @@
 
 Small requests are copied from one scratch buffer. A large request is received directly into a buffer of its
 size, so that a large batch is never copied on its way to the log. That buffer is reused for the next large
-request if it is free, because clearing new memory costs as much as a checksum.
+request if it is free. New buffers are not cleared: that costs as much as a checksum, and a client that only
+announces a large request would use its memory. The system provides it as bytes arrive.
 """
 
+import ctypes
 import mmap
+from collections.abc import Callable
 from struct import Struct
 
 from tidelog.broker.requests.request import HangUp
@@ -22,6 +25,15 @@ _START = Struct(">ih")  # size, api key
 # First bytes of other protocols. Read as a size, each is larger than any request.
 _HTTP = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ")
 _TLS = b"\x16\x03"
+
+_make_bytearray: Callable[[None, int], bytearray] = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t
+)(("PyByteArray_FromStringAndSize", ctypes.pythonapi))
+
+
+def uncleared(size: int) -> bytearray:
+    """A buffer with any content. Only what was received into it may be read."""
+    return _make_bytearray(None, size)
 
 
 class Receiver:
@@ -40,11 +52,12 @@ class Receiver:
         "_start",
         "_view",
         "needed_bytes",
+        "number",
     )
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._scratch = bytearray(SCRATCH_BYTES)
+        self._scratch = uncleared(SCRATCH_BYTES)
         self._view = memoryview(self._scratch)
         self._start = 0  # of the bytes in the scratch buffer that are not consumed yet
         self._end = 0
@@ -52,6 +65,7 @@ class Receiver:
         self._filled = 0
         self._spare: bytearray | None = None
         self._bulk = False  # the last request was a large one
+        self.number = 0  # of the requests that were received completely
         self.needed_bytes = 0  # if not 0, the next request needs a separate buffer of this size
 
     def expect_no_records(self) -> None:
@@ -62,6 +76,11 @@ class Receiver:
     def in_the_middle(self) -> bool:
         """Whether a request has begun and is incomplete."""
         return self._frame is not None or self._end > self._start
+
+    @property
+    def announced_bytes(self) -> int:
+        """Size of the large request that is being received."""
+        return 0 if self._frame is None else len(self._frame)
 
     def buffer(self) -> memoryview:
         """The buffer for the next bytes."""
@@ -89,6 +108,7 @@ class Receiver:
             if self._filled < len(self._frame):
                 return None
             request, self._frame = self._frame, None
+            self.number += 1
             return request
         have = self._end - self._start
         if have < 4:
@@ -99,6 +119,7 @@ class Receiver:
             raise HangUp(self._what_else(size))
         if have >= 4 + size:
             self._bulk = False
+            self.number += 1
             begin = self._start + 4
             self._start = begin + size
             # Copied out: the next read overwrites scratch while this batch may still be in use.
@@ -158,7 +179,11 @@ class Receiver:
             return memoryview(spare)[:size]
         if size >= self.LAZY_FROM_BYTES:
             return memoryview(mmap.mmap(-1, size))
-        return memoryview(bytearray(size))
+        return memoryview(uncleared(size))
+
+    def drop_spare(self) -> None:
+        """The connection is quiet: others may need the memory."""
+        self._spare = None
 
     def give_back(self, request: memoryview) -> None:
         """This large request is no longer needed."""

@@ -3,14 +3,17 @@
 import asyncio
 import logging
 import socket
-from collections import Counter
 from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig, Listener
+from tidelog.runtime import sweeping
+from tidelog.runtime.acceptor import Acceptor
 from tidelog.runtime.connection import UNNAMED, Connection
+from tidelog.runtime.connection_limits import ConnectionLimits
+from tidelog.runtime.descriptors import NO_LIMIT
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
 from tidelog.runtime.peers.gate import Gate
@@ -19,9 +22,7 @@ from tidelog.runtime.traffic import Reads, RequestTimes
 
 logger = logging.getLogger(__name__)
 
-IDLE_CHECKS = 4  # per idle timeout
 SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
-STALLED_REQUEST_S = 30.0  # timeout for the next bytes of an incomplete request
 
 
 class RequestMemory:
@@ -83,8 +84,11 @@ class Server:
         loop: asyncio.AbstractEventLoop,
         gate: Gate | None = None,
         services: LoopServices | None = None,
+        room: int = NO_LIMIT,
     ) -> None:
-        """``services`` has the threads for long computations."""
+        """``services`` has the threads for long computations. ``room``: for how many connections the process
+        has descriptors.
+        """
         self.broker = broker
         self.gate = gate  # for requests of other nodes; None if there are none
         self.loop = loop
@@ -96,12 +100,12 @@ class Server:
         self.large = LargeRequests(broker.services)
         self.connections: set[Connection] = set()
         self.requests = 0  # number of requests since the process started
+        self.limits = ConnectionLimits(broker.config, room)
         self.times = RequestTimes()
         self.reads = Reads()
-        self._per_ip: Counter[str] = Counter()
         self.client_memory = RequestMemory(broker, loop)
         self.node_memory = RequestMemory(broker, loop)
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[Acceptor] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
         self.ready = False  # Whether clients are served; other nodes are served from the start.
@@ -113,17 +117,19 @@ class Server:
 
     def configure(self, config: BrokerConfig) -> None:
         """Copy limits that are read with every request to plain attributes."""
+        self.limits.config = config
         self.max_request_bytes = config.socket_request_max_bytes
         self.max_unanswered = config.queued_max_requests_per_connection
 
     async def listen(self, bound: socket.socket, listener: Listener = UNNAMED) -> None:
         """Serve on a bound socket."""
-        server = await self.loop.create_server(
-            lambda: Connection(self, listener),
-            sock=bound,
-            backlog=self.broker.config.socket_listen_backlog_size,
-        )
-        self._listeners.append(server)
+        config = self.broker.config
+        acceptor = Acceptor(
+            self.loop, bound, self.limits, lambda place: Connection(self, listener, place),
+            config.connections_max_idle_ms,
+        )  # fmt: skip
+        acceptor.start(config.socket_listen_backlog_size)
+        self._listeners.append(acceptor)
         if self._sweeper is None:
             self._sweep()
 
@@ -149,38 +155,22 @@ class Server:
     # --- limits ---------------------------------------------------------------------------------------------
 
     def admit(self, connection: Connection) -> str | None:
-        """Count a new connection; returns the reason if it is refused."""
+        """A new connection; returns the reason if it is refused."""
         self.connections.add(connection)
-        self._per_ip[connection.ip] += 1
-        config = self.broker.config
-        if self._stopping:
-            return "the broker is stopping"
-        if len(self.connections) > config.max_connections:
-            return f"max.connections ({config.max_connections}) is reached"
-        if self._per_ip[connection.ip] > config.max_connections_per_ip:
-            return f"max.connections.per.ip ({config.max_connections_per_ip}) is reached for {connection.ip}"
-        return None
+        return "the broker is stopping" if self._stopping else None
 
     def forget(self, connection: Connection) -> None:
-        if connection in self.connections:
-            self.connections.remove(connection)
-            self._per_ip[connection.ip] -= 1
-            if not self._per_ip[connection.ip]:
-                del self._per_ip[connection.ip]
+        self.connections.discard(connection)
+        if connection.place is not None:
+            self.limits.release(connection.place)
 
     def _sweep(self) -> None:
-        """Close connections that have been idle for too long. Those with an incomplete request are closed
-        much sooner, because they use memory for which others may wait.
-        """
-        idle_s = self.broker.config.connections_max_idle_ms / 1000
-        now = self.loop.time()
+        """Close connections that take too long (:mod:`~tidelog.runtime.sweeping`)."""
+        config, now = self.broker.config, self.loop.time()
         for connection in list(self.connections):
-            silent_s = now - connection.last_active
-            if connection.in_the_middle and connection.idle and silent_s > STALLED_REQUEST_S:
-                connection.close(f"an incomplete request got no bytes for {STALLED_REQUEST_S:.0f} s")
-            elif 0 < idle_s < silent_s and connection.idle and connection.node is None:
-                connection.close(
-                    f"idle for more than connections.max.idle.ms ({idle_s * 1000:.0f})", quiet=True
-                )
-        interval = min(STALLED_REQUEST_S, max(idle_s, 0.2) if idle_s > 0 else STALLED_REQUEST_S) / IDLE_CHECKS
-        self._sweeper = self.loop.call_later(interval, self._sweep)
+            reason = sweeping.why_close(connection, config, now)
+            if reason is not None:
+                connection.close(reason[0], quiet=reason[1])
+            elif now - connection.last_active > sweeping.STALLED_S:
+                connection.is_quiet()
+        self._sweeper = self.loop.call_later(sweeping.interval_s(config), self._sweep)

@@ -19,6 +19,7 @@ _WRITES = {
     "txn_offset_commit", "alter_configs", "create_partitions", "delete_groups", "elect_leaders",
     "incremental_alter_configs", "alter_partition_reassignments", "offset_delete", "unregister_broker",
     "consumer_group_heartbeat", "add_raft_voter", "remove_raft_voter", "update_raft_voter",
+    "create_acls", "delete_acls", "alter_client_quotas", "alter_user_scram_credentials",
 }  # fmt: skip
 """Requests whose changes a later request may read. Not JoinGroup and SyncGroup, which wait for other members
 and return everything that they change.

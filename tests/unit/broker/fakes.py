@@ -175,6 +175,7 @@ class FakeBroker:
             ClusterPorts(lambda: self.store.image, lambda: 1, lambda ask: None),
         )  # fmt: skip
         self.alone = False  # Without a session.
+        self.listener = ""  # that its clients come in by
         ports = TablePorts(alone=lambda: self.alone)
         self.partitions = PartitionTable(self.host, self.directory, self.services, quorum, ports)
         self.broker = Broker(
@@ -208,7 +209,9 @@ class FakeBroker:
             answer.complete(parse_response(frame[4:], api, version, 7))
 
         request = build(load_request_schema(key, version), values)
-        outcome = handler(self.broker, request, RequestContext(key, version, 7, "test", "peer"))
+        outcome = handler(
+            self.broker, request, RequestContext(key, version, 7, "test", "peer", listener=self.listener)
+        )
         if isinstance(outcome, Future):
             outcome.then(encode)
         else:
@@ -261,7 +264,7 @@ class FakeBroker:
         def send(frame: bytes | bytearray | None) -> None:
             sent.append(None if frame is None else parse_response(bytes(frame[4:]), "produce", version, 7))
 
-        context = RequestContext(0, version, 7, "test", "peer")
+        context = RequestContext(0, version, 7, "test", "peer", listener=self.listener)
         self.producing.handle(memoryview(bytearray(body)), 0, context, send)
         return sent
 
@@ -281,7 +284,7 @@ class FakeBroker:
         if version >= 7 and "session_id" not in values:
             values |= {"session_id": 0, "session_epoch": -1}
         found = Fetching(version)
-        context = RequestContext(1, version, 7, "test", "peer")
+        context = RequestContext(1, version, 7, "test", "peer", listener=self.listener)
         body = request_body(1, version, values)
         found.pending = self.fetching.handle(memoryview(body), 0, context, found.receive, found.give_up)
         return found

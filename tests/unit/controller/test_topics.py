@@ -18,8 +18,10 @@ DEFAULTS = BrokerConfig.parse({"num.partitions": 3, "default.replication.factor"
 NEW_ID = topic_id(99)
 
 
-def create(image: ClusterImage, name: str = "orders", **wish: Any) -> TopicCreated:
-    return topics.create(image, NewTopic(name, **wish), DEFAULTS, NEW_ID)
+def create(
+    image: ClusterImage, name: str = "orders", config: BrokerConfig = DEFAULTS, **wish: Any
+) -> TopicCreated:
+    return topics.create(image, NewTopic(name, **wish), config, NEW_ID)
 
 
 class TestNames:
@@ -98,6 +100,18 @@ class TestCreate:
     def test_manual_assignment(self) -> None:
         record = create(cluster(1, 2, 3), assignments={0: [3, 1], 1: [1, 2]})
         assert record.assignments == [[3, 1], [1, 2]]
+
+    def test_the_cluster_has_a_limit(self) -> None:
+        config = BrokerConfig.parse({"cluster.partitions.max": 3})
+        image = cluster(1, 2, records=[created("known", [1], [2])])
+        with pytest.raises(TidelogError, match=r"4 partitions; cluster\.partitions\.max is 3") as refusal:
+            create(image, config=config, partitions=2)
+        assert refusal.value.code is ErrorCode.POLICY_VIOLATION
+        create(image, config=config, partitions=1)
+        create(image, "__consumer_offsets", config, partitions=50)
+        with pytest.raises(TidelogError, match="4 partitions"):
+            topics.add_partitions(image, "known", 4, None, cluster_max=3)
+        topics.add_partitions(image, "known", 3, None, cluster_max=3)
 
     @pytest.mark.parametrize(
         ("wish", "code"),

@@ -71,3 +71,15 @@ def test_a_pulse_that_stops() -> None:
         "Broker 2 does not answer: it closed the connection."
     ]
     assert texts(pulse_changed(2, None, Pulse(False, "it is gone"))) == []
+
+
+def test_who_left_with_its_epoch_may_have_kept_up() -> None:
+    """A primary that returns counts its backups anew; one that is down was lost for another reason."""
+    before = cluster(partition(-1, ALL, (2, 3)))
+    after = cluster(partition(1, ALL, (1,))._replace(epoch=2))
+    assert texts(cluster_changed(before, after, frozenset({3}))) == [
+        "Broker 1 leads orders-0, which had no leader.",
+        "The in-sync set of orders-0 lost broker 3, which is down.",
+        "The in-sync set of orders-0 lost broker 2, until it has caught up with the leader.",
+        "Broker 1 caught up and is in the in-sync set of orders-0 again.",
+    ]

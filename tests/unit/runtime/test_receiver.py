@@ -1,6 +1,7 @@
 """How large a request may be."""
 
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +49,33 @@ def test_before_it_can_be_known_what_it_is() -> None:
     begin(receiver, struct.pack(">i", 100_001))
     with pytest.raises(HangUp):
         begin(receiver, struct.pack(">h", METADATA))
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+def test_six_bytes_do_not_use_the_memory_of_what_they_announce() -> None:
+    before = resident_bytes()
+    receivers = [Receiver(100 << 20) for _ in range(100)]
+    for receiver in receivers:
+        begin(receiver, struct.pack(">ih", Receiver.LAZY_FROM_BYTES - 1, produce.API_KEY))
+        assert receiver.begin_large() == 2
+        receiver.buffer()[:1] = b"x"
+        receiver.received(1)
+    assert len(receivers) * Receiver.LAZY_FROM_BYTES == 400 << 20
+    assert resident_bytes() - before < 40 << 20
+
+
+def test_the_buffer_of_a_quiet_connection_is_dropped() -> None:
+    receiver = Receiver(100 << 20)
+    begin(receiver, struct.pack(">ih", 100_000, produce.API_KEY))
+    receiver.begin_large()
+    receiver.received(len(receiver.buffer()))
+    request = receiver.next()
+    assert request is not None
+    receiver.give_back(request)
+    assert receiver._spare is request.obj
+    receiver.drop_spare()
+    assert receiver._spare is None

@@ -4,6 +4,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.broker.links.ports import BrokerPorts
+from tidelog.controller.endpoints import endpoint_for
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
 from tidelog.protocol.produce import NodeAddress, TopicKey
@@ -16,9 +17,10 @@ class LeaderHint(NamedTuple):
     epoch: int
 
 
-def leader_hint(broker: BrokerPorts, key: TopicKey, index: int) -> LeaderHint | None:
+def leader_hint(broker: BrokerPorts, key: TopicKey, index: int, listener: str = "") -> LeaderHint | None:
     """The leader according to this broker's metadata. None if the metadata names this broker, which is then
     out of date. None as well for a broker that was just lost: the client would treat it as the new leader.
+    ``listener``: the one that the client came in by.
     """
     image = broker.image
     topic = image.topic_by_id(key) if isinstance(key, UUID) else image.topics.get(key)
@@ -28,5 +30,8 @@ def leader_hint(broker: BrokerPorts, key: TopicKey, index: int) -> LeaderHint | 
     leader = image.brokers.get(acting_leader(partition))
     if leader is None or leader.broker_id == broker.broker_id or leader.broker_id in broker.lost_brokers:
         return None
-    node = NodeAddress(leader.broker_id, leader.host, leader.port, leader.rack)
+    endpoint = endpoint_for(image, broker.broker_id, leader, listener)
+    if endpoint is None:
+        return None
+    node = NodeAddress(leader.broker_id, endpoint.host, endpoint.port, leader.rack)
     return LeaderHint(node, partition.leader_epoch)

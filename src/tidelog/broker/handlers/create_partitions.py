@@ -58,4 +58,5 @@ def _decide(broker: Broker, topic: Any, drafts: list[Draft]) -> Decide:
     assignments = None if topic.assignments is None else [list(item.broker_ids) for item in topic.assignments]
     large = 0 if assignments else _new_partitions(broker, topic)
     draft = draft_if_large(large, lambda: topics.draft_growth(broker.image, topic.name, topic.count), drafts)
-    return lambda image: [topics.add_partitions(image, topic.name, topic.count, assignments, draft)]
+    most = broker.config.cluster_partitions_max
+    return lambda image: [topics.add_partitions(image, topic.name, topic.count, assignments, draft, most)]

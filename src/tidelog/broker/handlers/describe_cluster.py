@@ -5,6 +5,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.metadata import controller_of
 from tidelog.broker.requests.request import RequestContext
+from tidelog.controller.endpoints import endpoint_for
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 
@@ -32,12 +33,13 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
         "brokers": [
             {
                 "broker_id": node.broker_id,
-                "host": node.host,
-                "port": node.port,
+                "host": endpoint.host,
+                "port": endpoint.port,
                 "rack": node.rack,
                 "is_fenced": node.fenced,
             }
             for node in image.brokers.values()
             if not node.fenced or getattr(request, "include_fenced_brokers", False)
+            if (endpoint := endpoint_for(image, broker.broker_id, node, context.listener)) is not None
         ],
     }

@@ -263,7 +263,9 @@ class PendingFetch:
 
     def _refusal(self, key: TopicKey, index: int, error: ErrorCode) -> FetchPartitionResponse:
         response = FetchPartitionResponse(index, error, -1, -1, -1)
-        hint = leader_hint(self._broker, key, index) if error in LEADER_ERRORS else None
+        hint = (
+            leader_hint(self._broker, key, index, self._context.listener) if error in LEADER_ERRORS else None
+        )
         if hint is None:
             return response
         self._leaders[hint.node.node_id] = hint.node

@@ -12,6 +12,7 @@ from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import LateResponse, respond_in_slices
+from tidelog.controller.endpoints import endpoint_for
 from tidelog.controller.image import BrokerImage, TopicImage
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
@@ -37,7 +38,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
         def find_each() -> Iterator[None]:
             for key in keys:
-                found.append(_find(broker, key_type, key, refusal))
+                found.append(_find(broker, key_type, key, context.listener, refusal))
                 yield
 
         def made() -> Fields:
@@ -72,13 +73,13 @@ def _respond_when_led(
     when_successors_are_known(broker, internal, lambda: respond(None))
 
 
-def _find(broker: Broker, key_type: int, key: str, refusal: TidelogError | None) -> Fields:
+def _find(broker: Broker, key_type: int, key: str, listener: str, refusal: TidelogError | None) -> Fields:
     try:
         if refusal is not None:
             raise refusal
         if key_type == GROUP:
             check_group_id(key)
-        return _found(broker, TOPICS[key_type], key)
+        return _found(broker, TOPICS[key_type], key, listener)
     except TidelogError as error:
         return {
             "key": key,
@@ -90,11 +91,14 @@ def _find(broker: Broker, key_type: int, key: str, refusal: TidelogError | None)
         }
 
 
-def _found(broker: Broker, topic: str, key: str) -> Fields:
+def _found(broker: Broker, topic: str, key: str, listener: str) -> Fields:
     coordinator = broker.coordinators.of(topic)
     index = None if coordinator is None else coordinator.partition_of(key)
     leader = None if index is None else _available_leader(broker, topic, index)
-    if leader is None:
+    endpoint = None
+    if leader is not None:
+        endpoint = endpoint_for(broker.image, broker.broker_id, leader, listener)
+    if leader is None or endpoint is None:
         raise TidelogError(
             f"the partition of {topic} for this key has no leader",
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -102,8 +106,8 @@ def _found(broker: Broker, topic: str, key: str) -> Fields:
     return {
         "key": key,
         "node_id": leader.broker_id,
-        "host": leader.host,
-        "port": leader.port,
+        "host": endpoint.host,
+        "port": endpoint.port,
         "error_code": ErrorCode.NONE,
         "error_message": None,
     }

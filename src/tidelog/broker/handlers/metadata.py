@@ -16,8 +16,10 @@ from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.future import Gather
 from tidelog.broker.links.to_controller import create_topic
 from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.submission import PARTITIONS_MAX
 from tidelog.broker.slices import LateResponse, respond_in_slices
 from tidelog.controller import topics
+from tidelog.controller.endpoints import endpoint_for
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader, stand_in
 from tidelog.controller.topics import INTERNAL_TOPICS, NewTopic
@@ -54,20 +56,25 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     creates = bool(missing and may_create)
     reads = not only_produces(context.kinds)
     if not creates and (wanted == [] or len(broker.image.brokers) < 2):
-        return _response(broker, wanted, reads=reads)
+        return _response(broker, wanted, context.listener, reads=reads)
     response = LateResponse(_rows(broker, wanted, len(missing) if creates else 0))
     if not creates:
         when_successors_are_known(
             broker,
             lambda: _found(broker, wanted),
-            lambda: response.work_out(lambda: _response(broker, wanted, reads=reads)),
+            lambda: response.work_out(lambda: _response(broker, wanted, context.listener, reads=reads)),
         )
         return response
-    gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
+    if len(missing) * broker.config.num_partitions > PARTITIONS_MAX:
+        # As for CreateTopics: one request must not fill the disks of the cluster.
+        refused, missing = dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION), []
+    gather = Gather(len(missing))
     gather.future.then(
         lambda _: broker.partitions.when_open(
-            lambda: response.work_out(lambda: _response(broker, wanted, refused, reads=reads))
+            lambda: response.work_out(
+                lambda: _response(broker, wanted, context.listener, refused, reads=reads)
+            )
         )
     )
     for name in missing:
@@ -127,13 +134,14 @@ def _create(broker: Broker, name: str, refused: dict[str, ErrorCode], gather: Ga
 def _response(
     broker: Broker,
     wanted: Sequence[Wanted] | None,
+    listener: str,
     refused: dict[str, ErrorCode] | None = None,
     *,
     reads: bool,
 ) -> Outcome:
     """All of it from one image, also where that takes several slices."""
     image = broker.image
-    fields = _cluster(broker, image)
+    fields = _cluster(broker, image, listener)
     lost, undecided = frozenset(broker.lost_brokers), bool(broker.partitions.orphaning)
     absent = Absent(lost, undecided, _outdated(broker))
 
@@ -161,11 +169,12 @@ def _outdated(broker: Broker) -> AbstractSet[int]:
     return {broker.broker_id} if table.may_be_fenced and table.has_failed_logs else frozenset()
 
 
-def _cluster(broker: Broker, image: ClusterImage) -> dict[str, Any]:
+def _cluster(broker: Broker, image: ClusterImage, listener: str) -> dict[str, Any]:
     return {
         "brokers": [
-            {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
+            {"node_id": node.broker_id, "host": endpoint.host, "port": endpoint.port, "rack": node.rack}
             for node in broker.reachable.brokers(image)
+            if (endpoint := endpoint_for(image, broker.broker_id, node, listener)) is not None
         ],
         "cluster_id": image.cluster_id,
         "controller_id": _taker_of_changes(broker),

@@ -31,7 +31,7 @@ class ProduceResponses:
     def send(self, context: RequestContext, send: Send, responses: TopicResponses) -> None:
         nodes: list[NodeAddress] = []
         if any(each.error in LEADER_ERRORS for _, results in responses for each in results):
-            responses, nodes = _with_hints(self._broker, responses)
+            responses, nodes = _with_hints(self._broker, responses, context.listener)
         send(produce.encode(context.version, context.correlation_id, responses, nodes))
 
     def template(self, version: int, key: TopicKey, index: int) -> PlainEncoder:
@@ -51,14 +51,16 @@ class ProduceResponses:
         ]
 
 
-def _with_hints(broker: BrokerPorts, responses: TopicResponses) -> tuple[TopicResponses, list[NodeAddress]]:
+def _with_hints(
+    broker: BrokerPorts, responses: TopicResponses, listener: str
+) -> tuple[TopicResponses, list[NodeAddress]]:
     """Add the current leader to NOT_LEADER errors, so that the client need not ask for it (KIP-951)."""
     hinted: TopicResponses = []
     nodes: dict[int, NodeAddress] = {}
     for key, results in responses:
         row = []
         for each in results:
-            hint = leader_hint(broker, key, each.partition) if each.error in LEADER_ERRORS else None
+            hint = leader_hint(broker, key, each.partition, listener) if each.error in LEADER_ERRORS else None
             if hint is not None:
                 nodes[hint.node.node_id] = hint.node
             row.append(each if hint is None else each._replace(leader=(hint.node.node_id, hint.epoch)))

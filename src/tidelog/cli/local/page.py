@@ -4,14 +4,33 @@ import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tidelog.cli.local.broker_settings import LocalBroker
 from tidelog.cli.page.commands import DEFAULT_PORT, HOST, LINE
 from tidelog.client.ports import is_free
 
 LOG = "page.log"
 STOP_TIMEOUT_S = 5.0
+HTTP_PORT = "http.port"
+AWAY = 10_000  # from the broker's port
+PORT_MAX = 65_535
+
+
+def http_ports(brokers: Sequence[LocalBroker], settings: Mapping[str, str]) -> dict[str, str]:
+    """Ports on which the page reads what the Kafka protocol does not tell, where nobody has chosen any."""
+    said = [broker.known_settings().get(HTTP_PORT) for broker in brokers]
+    known = [int(str(each or 0)) for each in said]
+    if HTTP_PORT in settings or all(known) or any(each is not None and not int(str(each)) for each in said):
+        return {}
+    first = known[0] or _http_port_beside(brokers[0].port)
+    new = [first + number for number, port in enumerate(known) if not port]
+    return {HTTP_PORT: str(first)} if all(is_free(HOST, port) for port in new) else {}
+
+
+def _http_port_beside(port: int) -> int:
+    return port + AWAY if port < PORT_MAX - 2 * AWAY else port - AWAY
 
 
 class PageProcess:

@@ -13,7 +13,7 @@ import typer
 from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
 from tidelog.cli.local.detached import detach, pid_file
-from tidelog.cli.local.page import PageProcess
+from tidelog.cli.local.page import PageProcess, http_ports
 from tidelog.cli.options import Settings, flag
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.units import with_units
@@ -92,6 +92,8 @@ def up(
     with lock_directory(root), pid_file(root):
         words = ["--demo"] if demo else []
         page = None if no_page else PageProcess(root, page_port, _report, words=words)
+        if page is not None:
+            settings |= http_ports(cluster.brokers, settings)
         _run(cluster, settings, directory, page, opens=demo)
 
 

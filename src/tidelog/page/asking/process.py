@@ -2,7 +2,7 @@
 
 import http.client
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.page.facts import Figures
 
@@ -19,16 +19,27 @@ class Counters(NamedTuple):
 
 
 def read(host: str, port: int, timeout_s: float) -> dict[str, float]:
+    found = get_json(host, port, PATH, timeout_s, ANSWER_BYTES_MAX)
+    try:
+        return {str(name): float(value) for name, value in found.items()}
+    except (ValueError, TypeError) as error:
+        raise ConnectionError(f"{host}:{port}{PATH} is not what a broker says: {error}") from None
+
+
+def get_json(host: str, port: int, path: str, timeout_s: float, bytes_max: int) -> dict[str, Any]:
+    """An object. Raises OSError."""
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
-        connection.request("GET", PATH)
+        connection.request("GET", path)
         response = connection.getresponse()
         if response.status != 200:
-            raise ConnectionError(f"{host}:{port}{PATH} answers with {response.status}")
-        found = json.loads(response.read(ANSWER_BYTES_MAX))
-        return {str(name): float(value) for name, value in found.items()}
-    except (http.client.HTTPException, ValueError, TypeError, AttributeError) as error:
-        raise ConnectionError(f"{host}:{port}{PATH} is not what a broker says: {error}") from None
+            raise ConnectionError(f"{host}:{port}{path} answers with {response.status}")
+        found = json.loads(response.read(bytes_max))
+        if not isinstance(found, dict):
+            raise ValueError("no object")
+        return found
+    except (http.client.HTTPException, ValueError, RecursionError) as error:
+        raise ConnectionError(f"{host}:{port}{path} is not what a broker says: {error}") from None
     finally:
         connection.close()
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from tidelog.broker.node.ports import Answered, Asked
+from tidelog.controller.endpoints import Endpoint
 from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import (
     HeartbeatAsk,
@@ -25,7 +26,7 @@ from tidelog.protocol.messages import Fields
 from tidelog.protocol.wire import Malformed
 from tidelog.runtime.peers.exchange import UNANSWERED, Exchange, by_topic
 
-PLAINTEXT = 0
+PEERS = "PLAINTEXT"  # Name of the first listener in a registration.
 # Values of leader_recovery_state. In Kafka it marks an unclean leader; here it has more meanings.
 ELECTED, SEALED = 1, 2
 LOST = UUID(int=1)  # Kafka's id for a directory that has failed
@@ -41,14 +42,13 @@ class RegistrationExchange(Exchange[Asked, Answered]):
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
         ask = cast(RegisterAsk, asks[0].ask)
-        listener = {
-            "name": "PLAINTEXT", "host": ask.host, "port": ask.port, "security_protocol": PLAINTEXT,
-        }  # fmt: skip
+        # The first is where other nodes connect to this one. It is there twice if clients use it, too.
+        peers = Endpoint(PEERS, ask.host, ask.port)
         return {
             "broker_id": ask.broker_id,
             "cluster_id": cluster_id,
             "incarnation_id": ask.incarnation,
-            "listeners": [listener],
+            "listeners": [_listener(each) for each in (peers, *ask.endpoints)],
             "features": [
                 {"name": name, "min_supported_version": value, "max_supported_version": value}
                 for name, value in ask.cluster_settings
@@ -61,7 +61,7 @@ class RegistrationExchange(Exchange[Asked, Answered]):
     def asks(self, request: Any) -> list[Asked]:
         if not request.listeners or request.incarnation_id is None:
             raise Malformed("a registration without an address or an incarnation")
-        listener = request.listeners[0]
+        listener, *others = request.listeners
         ask = RegisterAsk(
             request.broker_id,
             request.incarnation_id,
@@ -72,6 +72,7 @@ class RegistrationExchange(Exchange[Asked, Answered]):
             request.log_dirs[0] if request.log_dirs else None,
             tuple((feature.name, feature.max_supported_version) for feature in request.features),
             _known_epoch(request.previous_broker_epoch),
+            tuple(Endpoint(each.name, each.host, each.port, each.security_protocol) for each in others),
         )
         return [Asked(request.broker_id, ask)]
 
@@ -89,6 +90,15 @@ class RegistrationExchange(Exchange[Asked, Answered]):
     def token(self, message: Asked | Answered) -> Hashable:
         said = message.ask if isinstance(message, Asked) else message.got
         return cast(RegisterAsk | RegisterGot, said).incarnation
+
+
+def _listener(endpoint: Endpoint) -> Fields:
+    return {
+        "name": endpoint.name,
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "security_protocol": endpoint.protocol,
+    }
 
 
 def _memory_of(ask: RegisterAsk) -> int:

@@ -104,6 +104,13 @@ class TestAutoCreation:
         answer = broker.call("metadata", topics=topics, allow_auto_topic_creation=True)
         assert codes(answer.topics) == [("a", 0)]
 
+    def test_one_request_does_not_make_any_number_of_topics(self) -> None:
+        broker = FakeBroker(num_partitions=100)
+        topics = [{"name": f"t{number}"} for number in range(101)]
+        answer = broker.call("metadata", topics=topics, allow_auto_topic_creation=True)
+        assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+        assert broker.store.image.topics == {}
+
     def test_two_clients_at_once(self, broker: FakeBroker) -> None:
         """It is made once; whoever comes second may have to ask again."""
         broker.store.held = True

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.broker.node.ports import Answered, Asked, NodeMessage
+from tidelog.controller.endpoints import Endpoint
 from tidelog.controller.leader_assignment import InSyncProposal
 from tidelog.controller.messages import (
     ControllerAsk,
@@ -109,6 +110,22 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
         "refused registration": (
             Asked(me, RegisterAsk(me, TOPIC, "a.example", 1, "räck", True, DISK, (("a.setting", 2),))),
             Answered(other, RegisterGot(me, TOPIC, TAKEN, -1)),
+        ),
+        "registration with an address for each listener": (
+            Asked(
+                me,
+                RegisterAsk(
+                    me,
+                    DISK,
+                    "10.0.0.1",
+                    9093,
+                    None,
+                    False,
+                    None,
+                    endpoints=(Endpoint("INSIDE", "a", 9092), Endpoint("OUTSIDE", "b.example", 9094, 3)),
+                ),
+            ),
+            Answered(other, RegisterGot(me, DISK, ErrorCode.NONE, 77)),
         ),
         "registration of a process that knows of none": (
             Asked(me, RegisterAsk(me, DISK, "localhost", 9092, None, False, None, known_epoch=0)),

@@ -87,6 +87,11 @@ function take(message) {
     if (store.events.length > EVENTS_MAX) store.events.splice(0, store.events.length - EVENTS_MAX);
     changed("events");
   }
+  if (message.past) {
+    // What the metadata log says of the time before the page.
+    store.events = [...message.past, ...store.events].slice(-EVENTS_MAX);
+    changed("events");
+  }
   if (message.point !== undefined) {
     store.history.push(message.point);
     if (store.history.length > HISTORY_POINTS) store.history.shift();

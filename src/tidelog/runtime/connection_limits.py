@@ -1,0 +1,99 @@
+"""How many connections there may be, in all and from one address.
+
+Owns the counts; knows no sockets. A connection gets a :class:`Place` before anything else is made for it, and
+the place is given back when it has ended.
+
+Clients must not lock out the other nodes of the cluster: a broker that cannot be reached by its followers and
+controllers is fenced. So some connections are accepted beyond the limits, and each of these must be a node's:
+its first request shows it, and until then its time is short. Connections of nodes do not count as clients'.
+"""
+
+from collections import Counter
+
+from tidelog.config import BrokerConfig
+
+RESERVED = 64  # connections beyond the limits that have not shown yet that they are a node's
+RESERVED_S = 5.0  # how long they may take
+NODES_MAX = 4096  # Other nodes have four connections each.
+
+
+class Place:
+    """One connection's share of the limits."""
+
+    __slots__ = ("ip", "node", "refusal", "since_s", "taken")
+
+    def __init__(self, ip: str, since_s: float, refusal: str = "") -> None:
+        self.ip = ip
+        self.since_s = since_s
+        self.refusal = refusal  # why it is refused unless it is a node's; "": it may be a client's
+        self.node = False
+        self.taken = True
+
+
+class ConnectionLimits:
+    def __init__(self, config: BrokerConfig, room: int) -> None:
+        """``room``: for how many connections the process has descriptors."""
+        self.config = config  # replaced when a setting changes
+        self._room = room
+        self._clients = 0
+        self._nodes = 0
+        self._per_ip: Counter[str] = Counter()  # of clients
+        self._reserved: dict[Place, None] = {}
+
+    def has_room(self, ip: str) -> bool:
+        """Whether a client at this address may have one more connection."""
+        return not self._refusal(ip)
+
+    def admit(self, ip: str, now_s: float) -> Place | str:
+        """The place of a new connection, or why there is none."""
+        refusal = self._refusal(ip)
+        if not refusal:
+            self._clients += 1
+            self._per_ip[ip] += 1
+            return Place(ip, now_s)
+        if len(self._reserved) >= RESERVED:
+            return refusal
+        place = Place(ip, now_s, refusal)
+        self._reserved[place] = None
+        return place
+
+    def _refusal(self, ip: str) -> str:
+        config = self.config
+        if self._clients >= config.max_connections:
+            return f"max.connections ({config.max_connections}) is reached"
+        if self._clients >= self._room:
+            return f"the limit of open files leaves room for {self._room} connections, which are in use"
+        if self._per_ip[ip] >= config.max_connections_per_ip:
+            return f"max.connections.per.ip ({config.max_connections_per_ip}) is reached for {ip}"
+        return ""
+
+    def becomes_node(self, place: Place) -> str:
+        """The connection is another node's. Returns a reason if there are too many of those."""
+        if place.node or not place.taken:
+            return ""
+        if self._nodes >= NODES_MAX:
+            return f"there are {self._nodes} connections of nodes already"
+        self._give_back(place)
+        self._nodes += 1
+        place.node = True
+        place.refusal = ""
+        return ""
+
+    def release(self, place: Place) -> None:
+        """The connection has ended. May be called twice."""
+        if not place.taken:
+            return
+        place.taken = False
+        if place.node:
+            self._nodes -= 1
+        else:
+            self._give_back(place)
+
+    def _give_back(self, place: Place) -> None:
+        if place.refusal:
+            del self._reserved[place]
+            return
+        self._clients -= 1
+        self._per_ip[place.ip] -= 1
+        if not self._per_ip[place.ip]:
+            del self._per_ip[place.ip]
