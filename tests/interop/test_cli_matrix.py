@@ -150,6 +150,8 @@ def _disk_full(cluster: BreakableCluster) -> None:
     _mend(cluster)
     cluster.fill_disk(OTHER)
     cluster.wait_for(lambda: OTHER not in cluster.view().brokers, "its broker keeps its session")
+    # On a busy machine it may have lost the session for another reason, before it wrote anything.
+    cluster.wait_for(lambda: _says(cluster, "cannot write"), "its broker has not noticed")
 
 
 def _primary_away(cluster: BreakableCluster) -> None:
@@ -173,7 +175,7 @@ def _two_dead(cluster: BreakableCluster) -> None:
     cluster[OTHER].kill()
     everything = {"i-0", "p-0", "q-0", "made-0", "__consumer_offsets-0", "__transaction_state-0"}
     cluster.wait_for(lambda: _offline(cluster) == everything, "the last broker has not noticed")
-    cluster.wait_for(lambda: not _unread(cluster), "the last broker does not serve readers")
+    cluster.wait_for(lambda: not _says(cluster, "cannot be read"), "the last broker does not serve readers")
 
 
 class Apart(NamedTuple):
@@ -203,8 +205,8 @@ def _offline(cluster: BreakableCluster) -> set[str]:
     return set(_health(cluster)["offline"])
 
 
-def _unread(cluster: BreakableCluster) -> list[str]:
-    return [cause for cause in _health(cluster)["causes"] if "cannot be read" in cause]
+def _says(cluster: BreakableCluster, words: str) -> list[str]:
+    return [cause for cause in _health(cluster)["causes"] if words in cause]
 
 
 def _mend(cluster: BreakableCluster) -> None:
