@@ -176,7 +176,10 @@ class FakeBroker:
         )  # fmt: skip
         self.alone = False  # Without a session.
         self.listener = ""  # that its clients come in by
-        ports = TablePorts(alone=lambda: self.alone)
+        self.metadata_failed = (
+            False  # The disk has become full, and the metadata log was the first to notice.
+        )
+        ports = TablePorts(alone=lambda: self.alone, metadata_failed=lambda: self.metadata_failed)
         self.partitions = PartitionTable(self.host, self.directory, self.services, quorum, ports)
         self.broker = Broker(
             self.config,

@@ -1,5 +1,6 @@
 """Requests to a coordinator that has just moved."""
 
+import time
 from concurrent.futures import Future
 from typing import Any
 
@@ -22,8 +23,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     clock = iter(range(1000))
     monkeypatch.setattr(admin, "wait", wait)
-    monkeypatch.setattr(admin.time, "sleep", lambda _: None)
-    monkeypatch.setattr(admin.time, "monotonic", lambda: next(clock) / 10)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock) / 10)
     return left
 
 
