@@ -48,6 +48,7 @@ class Options:
     seed: int = 1  # from which the series is drawn
     table_format: str = "parquet"  # of the archive's drill
     standalone: bool = False  # the archive's drill on executors of their own
+    raw: bool = False  # the archive's drill without a schema
     rows: int | None = None  # of the benches with Spark
     value_bytes: int | None = None  # of the bench of Spark's volume
     queries: tuple[str, ...] = ()  # of the bench with Spark; none: all

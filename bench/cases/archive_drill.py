@@ -98,7 +98,7 @@ def run(options: Options) -> list[Report]:
 
 def _words(options: Options) -> str:
     """To repeat it."""
-    more = " --standalone" if options.standalone else ""
+    more = " --raw" * options.raw + " --standalone" * options.standalone
     return (
         f"archive-drill --minutes {options.minutes:g} --seed {options.seed} "
         f"--format {options.table_format}{more}"
@@ -132,6 +132,7 @@ def _set_up(directory: Path, options: Options, stack: ExitStack) -> tuple[Stage,
         options.table_format,
         outputs,
         LOCAL if spark is None else ("--master", spark.master, *EXECUTORS),
+        decodes=not options.raw,
     )
     stack.callback(pipelines.kill_all)
     return Stage(cluster, topics, ledger, pipelines, Timer(pipelines), spark), writers
@@ -188,7 +189,7 @@ def _conclude(stage: Stage, options: Options) -> list[Check]:
 def _compare(stage: Stage, directory: Path) -> Verdict:
     (directory / "ledger.json").write_text(json.dumps(stage.ledger.to_json()))
     rows = tables.read(stage.pipelines.target, stage.pipelines.table_format)
-    return compare(stage.ledger, rows, stage.pipelines.covered)
+    return compare(stage.ledger, rows, stage.pipelines.covered, decodes=stage.pipelines.decodes)
 
 
 # --- the report ---------------------------------------------------------------------------------------------

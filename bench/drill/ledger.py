@@ -131,13 +131,15 @@ class Verdict:
         return {name: getattr(self, name) for name in names}
 
 
-def compare(ledger: Ledger, rows: Iterable[Found], covered: Covered) -> Verdict:
-    """Judge every record that was written and every row that was found."""
+def compare(ledger: Ledger, rows: Iterable[Found], covered: Covered, *, decodes: bool = True) -> Verdict:
+    """Judge every record that was written and every row that was found. ``decodes``: the archive has a
+    schema.
+    """
     found = list(rows)
     verdict = Verdict(len(ledger.committed), len(found))
     _judge_counts(found, verdict)
     for row in found:
-        _judge_row(ledger, row, verdict)
+        _judge_row(ledger, row, verdict, decodes)
     keys = {row.key for row in found}
     for key, written in ledger.committed.items():
         if key not in keys:
@@ -159,7 +161,7 @@ def _judge_counts(found: list[Found], verdict: Verdict) -> None:
             verdict.tell("doubled", f"{place} is there {count} times")
 
 
-def _judge_row(ledger: Ledger, row: Found, verdict: Verdict) -> None:
+def _judge_row(ledger: Ledger, row: Found, verdict: Verdict, decodes: bool) -> None:
     if row.key in ledger.aborted:
         verdict.tell("aborted", f"{row.key} at {row.place}")
         return
@@ -171,11 +173,12 @@ def _judge_row(ledger: Ledger, row: Found, verdict: Verdict) -> None:
         verdict.tell("displaced", f"{row.key} at {row.place} instead of {written.place}")
     if written.value != row.value:
         verdict.tell("changed", f"{row.key} has {row.value!r} instead of {written.value!r}")
-    expected = RECORDS if written.fields is not None else UNDECODABLE
+    fields = written.fields if decodes else None
+    expected = RECORDS if fields is not None or not decodes else UNDECODABLE
     if row.table != expected:
         verdict.tell("undecoded", f"{row.key} is in {row.table} instead of {expected}")
-    elif row.fields != written.fields:
-        verdict.tell("undecoded", f"{row.key} has {row.fields} instead of {written.fields}")
+    elif row.fields != fields:
+        verdict.tell("undecoded", f"{row.key} has {row.fields} instead of {fields}")
 
 
 def _judge_absence(ledger: Ledger, written: Written, covered: Covered, verdict: Verdict) -> None:

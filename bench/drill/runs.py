@@ -121,6 +121,7 @@ class Pipelines:
     table_format: str
     directory: Path  # Of their output.
     spark: Sequence[str]  # Options of every command.
+    decodes: bool = True
     runs: list[Run] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -131,8 +132,9 @@ class Pipelines:
             words = [
                 ",".join(self.topics.all), "--bootstrap", self.bootstrap, "--to", str(self.target),
                 "--table-format", self.table_format, "--rows-per-step", str(ROWS_PER_STEP),
-                "--format", "json", "--schema", self.schema.columns(fields),
             ]  # fmt: skip
+            if self.decodes:
+                words += ["--format", "json", "--schema", self.schema.columns(fields)]
             run = self._start("archive", words, fields)
             run.ends = ends
             return run

@@ -82,6 +82,21 @@ def test_a_hostile_message(browser: Browser, cluster: Cluster) -> None:
     assert browser.count("main [onerror]") == 0
 
 
+def test_json_is_indented_without_another_meaning(browser: Browser, cluster: Cluster) -> None:
+    """Scripts do not know numbers of so many digits, nor a key that is there twice."""
+    text = '{"id":9007199254740993,"id":1.10,"list":[ ],"in":{"a \\" {":[true,null]}}'
+    write(cluster, "orders", ("numbers", text.encode()), partition=2)
+    browser.open("/topic/orders#messages")
+    browser.sees(".messages-tools", "partition 2")
+    browser.choose(".messages-tools select", "2")
+    browser.sees(".messages tbody", "numbers")
+    browser.click(".messages .opener")
+    lines = ["{", '  "id": 9007199254740993,', '  "id": 1.10,', '  "list": [],', '  "in": {']
+    lines.append('    "a \\" {": [')
+    lines += ["      true,", "      null", "    ]", "  }", "}"]
+    browser.sees(".detail", "\n".join(lines))
+
+
 def test_a_large_message_is_cut(browser: Browser, cluster: Cluster) -> None:
     change = ["topic", "alter", "orders", "--set", f"max.message.bytes={2 * LARGE_BYTES}"]
     assert run([*change, "--bootstrap", cluster.bootstrap]) == 0

@@ -99,7 +99,7 @@ class ControllerDriver(Driver):
         """The clock ticks."""
         for _ in range(0, ms, TICK_MS):
             self.now_ms += TICK_MS
-            yield from self.outcome(lambda each: each.tick(self.now_ms))
+            yield from self.outcome(lambda each: each.tick(self.now_ms, self.now_ms))
 
     # --- brokers --------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from kio.schema.errors import ErrorCode
 
 from .wire import Wire
 
-
 pytestmark = pytest.mark.interop
 
 FLEXIBLE_FROM = 2  # versions of these requests

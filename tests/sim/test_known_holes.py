@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.sim.stories import readers, replaced_brokers
+from tidelog.sim.stories import moved_leaders, replaced_brokers
 from tidelog.sim.telling import StoryFailed
 
 
@@ -20,8 +20,9 @@ def test_is_elected_while_the_first_one_is_followed() -> None:
 @pytest.mark.xfail(
     strict=True,
     raises=StoryFailed,
-    reason="quorum: a leader that was frozen answers requests before it steps down. It would have to ask its "
-    "voters before it tells a consumer that a position is out of range",
+    reason="isr: an operator takes the leadership from a broker that has just been cut off. While its "
+    "session lasts it tells consumers an earlier end than its successor has told others (an older committed "
+    "offset, where it is a coordinator). It would have to ask its followers for each of these answers",
 )
-def test_thawed_voter_lacks_what_was_read() -> None:
-    readers.thawed_voter_lacks_what_was_read()
+def test_end_of_a_moved_log() -> None:
+    moved_leaders.end_of_a_moved_log()

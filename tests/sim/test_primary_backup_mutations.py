@@ -175,7 +175,7 @@ def out_of_range_at_the_backup(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(partitions, "stand_in", lambda partition, present, **_: NO_BROKER)
     patch.setattr(Partition, "_serves_beside", lambda self, follower, rack: True)
 
-    def check_position(self: Partition, offset: int) -> None:
+    def check_position(self: Partition, offset: int, *, confirmed: bool = False) -> None:
         if not self.log.start_offset <= offset <= self.log.end_offset:
             raise OffsetOutOfRange("outside of the log")
 

@@ -11,6 +11,7 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.errors import InvariantViolation, OffsetOutOfRange
 from tidelog.log.shortening import Shortening
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.watermark import Watermark
@@ -81,7 +82,7 @@ def believe_settings_that_may_be_old(patch: pytest.MonkeyPatch) -> None:
 def know_every_position(patch: pytest.MonkeyPatch) -> None:
     """What is beyond the end of any log does not exist."""
 
-    def check_position(self: Partition, offset: int) -> None:
+    def check_position(self: Partition, offset: int, *, confirmed: bool = False) -> None:
         if offset > self.log.end_offset and not self.stands_in:
             raise OffsetOutOfRange("outside of the log")
 
@@ -115,7 +116,12 @@ def followers_know_of_the_end_of_a_seal(patch: pytest.MonkeyPatch) -> None:
 
 def know_every_epoch(patch: pytest.MonkeyPatch) -> None:
     """Records of later epochs do not exist."""
-    patch.setattr(Partition, "may_lack", lambda self, epoch: False)
+    patch.setattr(Partition, "check_later_epoch", lambda self, epoch, *, confirmed=False: None)
+
+
+def trust_voters_that_were_silent(patch: pytest.MonkeyPatch) -> None:
+    """A leader that was elected knows of its end by its election alone."""
+    patch.setattr(Elected, "may_be_replaced", False)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +136,7 @@ def know_every_epoch(patch: pytest.MonkeyPatch) -> None:
         (believe_settings_that_may_be_old, stories.settings_that_a_backup_has_not_heard_of),
         (know_every_position, stories.replaced_leader_lacks_what_was_read),
         (know_every_position, stories.emptied_follower_lacks_what_was_read),
+        (trust_voters_that_were_silent, stories.thawed_voter_lacks_what_was_read),
         (no_session_is_needed_to_pause, stories.primary_that_is_no_leader_any_more),
         (know_every_epoch, stories.replaced_leader_lacks_an_epoch),
         (tell_the_end_without_asking, stories.replaced_leader_lacks_what_was_read),

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import tidelog
-from tidelog.spark import workers
+from tidelog.spark import packages, workers
 from tidelog.spark.packages import PackageMissing, require_packages
 from tidelog.spark.progress import BacklogListener, backlogs, estimated_bytes
 from tidelog.spark.workers import WrongPython, check_python, choose_python
@@ -127,6 +129,12 @@ def test_missing_and_old_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "numba" else 1)
     with pytest.raises(PackageMissing, match="needs numba, not installed here: pip install 'tidelog"):
         require_packages()
+
+
+def test_what_is_needed_comes_with_the_extra() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    brought = {re.split("[<>=]", one)[0] for one in project["project"]["optional-dependencies"]["spark"]}
+    assert {*packages._NEEDED} <= brought and {*workers._NEEDED} - {"tidelog"} <= brought
 
 
 def progress(read: Any, latest: Any) -> dict[str, Any]:

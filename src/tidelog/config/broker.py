@@ -16,18 +16,18 @@ from weakref import WeakValueDictionary
 
 from tidelog.config.controllers import BROKER_ROLE, CONTROLLER_ROLE
 from tidelog.config.kinds import Raw
-from tidelog.config.listener_rules import check_listeners, with_protocols
-from tidelog.config.listeners import Listener
+from tidelog.config.listener_rules import check_listeners, protocol_of, with_protocols
+from tidelog.config.listeners import Listener, SecurityProtocol
 from tidelog.config.per_listener import ListenerValues, Scoped, name_of, scoped
+from tidelog.config.sasl_table import SaslTable
 from tidelog.config.table import HIDDEN, Setting, refuse, refuse_unknown, settings_of, shown
-from tidelog.config.tls_table import TlsTable
 from tidelog.config.toml import read_toml
 from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, defaults_from
 from tidelog.errors import InvalidConfig
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BrokerConfig(TlsTable):
+class BrokerConfig(SaslTable):
     """Typed values of all broker settings. Make one with ``parse`` or ``load``."""
 
     static_values: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +83,20 @@ class BrokerConfig(TlsTable):
             if listener.name in self.controller_listener_names:
                 return listener
         return self.inter_broker_listener
+
+    def protocol_of(self, name: str) -> SecurityProtocol:
+        """Of a listener by its name, which need not be one of this node: a broker that is no controller only
+        connects to those of controllers.
+        """
+        for listener in self.listeners:
+            if listener.name == name:
+                return listener.protocol
+        return protocol_of(name, self.listener_security_protocol_map)
+
+    @property
+    def linked_listener_names(self) -> frozenset[str]:
+        """Listeners of other nodes that this one connects to."""
+        return frozenset({self.inter_broker_listener.name, *self.controller_listener_names[:1]})
 
     @property
     def peer_listener_names(self) -> frozenset[str]:

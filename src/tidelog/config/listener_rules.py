@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 def with_protocols(listeners: Sequence[Listener], protocols: ProtocolsByName) -> tuple[Listener, ...]:
     """The listeners with the protocols that ``listener.security.protocol.map`` gives them."""
+    return tuple(listener._replace(protocol=protocol_of(listener.name, protocols)) for listener in listeners)
+
+
+def protocol_of(name: str, protocols: ProtocolsByName) -> SecurityProtocol:
     by_name = dict(protocols)
-    return tuple(
-        listener._replace(protocol=by_name.get(listener.name, listener.protocol)) for listener in listeners
-    )
+    if name in by_name:
+        return by_name[name]
+    return SecurityProtocol.__members__.get(name, SecurityProtocol.PLAINTEXT)
 
 
 def check_listeners(config: BrokerConfig) -> None:
@@ -39,7 +43,7 @@ def check_listeners(config: BrokerConfig) -> None:
                 told = ",".join(sorted(mapped))
                 refuse("listener.security.protocol.map", told, f"with a protocol for {listener.name}")
     for name in config.listener_values:
-        if name not in names:
+        if name not in names and name not in config.controller_listener_names:
             refuse("listener.name", name.lower(), known)
     _check_inter_broker(config, names)
 

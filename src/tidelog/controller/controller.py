@@ -97,6 +97,9 @@ class Controller(Machine):
         self._must_know: dict[int, int] = {}
         self._review = LeaderReview()
         self._now_ms = 0
+        # Until when a majority of the controllers is known to have followed this one. Sessions end only up to
+        # then: see :meth:`tick`.
+        self._followed_ms = 0
         self._balanced_ms = 0
         self._balance_interval_ms = 0  # 0: leaders stay where they are
         self.active = False
@@ -123,7 +126,7 @@ class Controller(Machine):
         have confirmed its session since, and while they were too few to decide, it needed none.
         """
         self.active = True
-        self._now_ms = now_ms
+        self._now_ms = self._followed_ms = now_ms
         self._balanced_ms = now_ms
         self._registered_ms.clear()
         self._must_know.clear()
@@ -147,7 +150,24 @@ class Controller(Machine):
 
     # --- sessions -------------------------------------------------------------------------------------------
 
-    def tick(self, now_ms: int) -> Effects:
+    def tick(self, now_ms: int, followed_ms: int) -> Effects:
+        """``followed_ms``: until when a majority of the controllers is known to have followed this one. No
+        session is recorded as over unless they followed after its end. Otherwise that might be committed by
+        controllers that were dead at the time and come back: a broker that saw too few of them left goes on
+        without a session, until what it saw is one session old.
+        """
+        self._followed_ms = min(now_ms, followed_ms)
+        return self._expire(now_ms)
+
+    def voter_came(self, now_ms: int) -> None:
+        """A new process of another controller follows this one. Too few may have been left until now, so
+        sessions begin anew, as with a new active controller: see :meth:`tick`.
+        """
+        for broker_id, end_ms in self._sessions.items():
+            if end_ms > self._followed_ms:
+                self._sessions[broker_id] = max(end_ms, now_ms + self._timing.session_ms)
+
+    def _expire(self, now_ms: int) -> Effects:
         away_ms = now_ms - self._now_ms - STANDSTILL_MS
         self._now_ms = now_ms
         if not self.active:
@@ -158,12 +178,12 @@ class Controller(Machine):
         for broker_id in silent:
             del self._deadlines[broker_id]
             self._must_know.pop(broker_id, None)
-        effects: Effects = [Submit(Fence(broker_id)) for broker_id in (*silent, *self._end_sessions(now_ms))]
+        effects: Effects = [Submit(Fence(broker_id)) for broker_id in (*silent, *self._end_sessions())]
         if self._review.must_repeat:
             effects.append(Submit(Reconsider()))
         return effects
 
-    def _end_sessions(self, now_ms: int) -> list[int]:
+    def _end_sessions(self) -> list[int]:
         """The brokers that were fenced because their connections closed, and now have no session either, as
         far as it is to be recorded.
         """
@@ -171,7 +191,7 @@ class Controller(Machine):
         ended = [
             broker_id
             for broker_id, end_ms in self._sessions.items()
-            if end_ms <= now_ms and (broker_id not in known or known[broker_id].fenced)
+            if end_ms <= self._followed_ms and (broker_id not in known or known[broker_id].fenced)
         ]
         for broker_id in ended:
             del self._sessions[broker_id]
@@ -197,12 +217,12 @@ class Controller(Machine):
         if not self.active:
             return []
         if dead and broker_id in self._sessions:
-            self._sessions[broker_id] = min(self._sessions[broker_id], now_ms)
+            self._sessions[broker_id] = min(self._sessions[broker_id], self._followed_ms)
         if broker_id in self._deadlines:
             self._doubt_all()
             deadline = now_ms if dead else now_ms + self._timing.grace_ms
             self._deadlines[broker_id] = min(self._deadlines[broker_id], deadline)
-        return self.tick(now_ms) if dead else []
+        return self._expire(now_ms) if dead else []
 
     def _rank(self, broker_id: int) -> int:
         """A broker that has just restarted leads only if no other broker can: its caches are cold, and
@@ -324,11 +344,12 @@ class Controller(Machine):
     def _fence(self, decision: Fence, image: ClusterImage) -> Decided:
         broker_id = decision.broker_id
         broker = image.brokers.get(broker_id)
-        session_lasts = self._sessions.get(broker_id, self._now_ms) > self._now_ms
+        end_ms = self._sessions.get(broker_id, self._followed_ms)
+        session_lasts = end_ms > self._followed_ms
         if broker is None or (broker.fenced and broker.session_lasts <= session_lasts):
             return Decided([])
         if not broker.fenced:
-            why = "its connections are closed" if session_lasts else "its session has expired"
+            why = "its connections are closed" if end_ms > self._now_ms else "its session has expired"
             logger.warning("broker %s is fenced: %s", broker_id, why)
         return Decided(self._with_leaders(image, [brokers.fenced(broker_id, session_lasts=session_lasts)]))
 
@@ -363,7 +384,7 @@ class Controller(Machine):
         # acknowledge records until its session is over, also if it is fenced.
         same = known is not None and known.directory in (None, ask.directory)
         lives = known is not None and not known.fenced and self._deadlines.get(ask.broker_id, 0) > now_ms
-        has_session = self._sessions.get(ask.broker_id, 0) > now_ms
+        has_session = self._sessions.get(ask.broker_id, 0) > self._followed_ms
         if known is not None and not same and (lives or has_session):
             raise TidelogError(
                 f"broker {ask.broker_id} is registered and alive", ErrorCode.DUPLICATE_BROKER_REGISTRATION

@@ -17,11 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidelog.client.errors import ClientError
 from tidelog.page import assets, guard
 from tidelog.page.asking.link import Address
+from tidelog.page.asking.schemas import Registry
 from tidelog.page.changes.doing import ChangeRefused, Changes, Unclear
 from tidelog.page.events import Hub
 from tidelog.page.playground import Playground, PlaygroundFailed
 from tidelog.page.posted import Unusable, read_object
 from tidelog.page.views import groups, messages, topic, what_if
+from tidelog.page.views.payload import Plain, without_schema
 from tidelog.page.watcher import Watcher
 
 VIEWS = ("/", "/topics", "/topic/{name}", "/groups", "/group", "/timeline", "/what-if", "/playground")
@@ -35,21 +37,24 @@ PLAYGROUND_BYTES_MAX = 1 << 12
 
 
 class Access(NamedTuple):
-    """What may be changed by whoever has the token of the printed address."""
+    """What may be changed by whoever has the token of the printed address, and where schemas are."""
 
     token: str = ""  # empty: nothing
     playground: tuple[str, ...] = ()  # the command that starts it; empty: there is none
     demo: bool = False  # its loads start with the page
     admin: bool = False  # topics, groups and brokers
+    schema_registry: str = ""  # URL of the registry for values with schemas; empty: there is none
 
 
 READ_ONLY = Access()
 
 
-def access(playground: Sequence[str] = (), *, demo: bool = False, admin: bool = False) -> Access:
+def access(
+    playground: Sequence[str] = (), *, demo: bool = False, admin: bool = False, schema_registry: str = ""
+) -> Access:
     """With a new token, if it is for anything."""
     token = secrets.token_urlsafe(16) if playground or admin else ""
-    return Access(token, tuple(playground), demo, admin)
+    return Access(token, tuple(playground), demo, admin, schema_registry)
 
 
 class Page:
@@ -59,6 +64,7 @@ class Page:
         self._may = may
         self._playground = Playground(may.playground, self.hub.send) if may.playground else None
         self._changes = Changes(self.watcher) if may.admin else None
+        self._plain: Plain = Registry(may.schema_registry).plain if may.schema_registry else without_schema
         self._assets = assets.load()
 
     def _everything(self) -> dict[str, Any]:
@@ -175,7 +181,7 @@ class Page:
             each.address for each in (brokers.brokers.values() if brokers else ()) if each.broker not in away
         ]
         bootstrap = tuple(there) or self.watcher.bootstrap
-        return await self.watcher.in_thread(messages.browse, bootstrap, query)
+        return await self.watcher.in_thread(messages.browse, bootstrap, query, self._plain)
 
     async def _groups(self, _request: Request) -> Any:
         cluster, away = self.watcher.facts.cluster, self.watcher.facts.away()

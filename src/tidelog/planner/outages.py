@@ -48,6 +48,8 @@ def line(one: int, other: int) -> Line:
 def writes_go_on(terms: Terms, now: Outage) -> bool:
     """Whether acks=all writes of clients are acknowledged, after a failover at most."""
     rule = RULES[terms.mode]
+    if terms.kafka and terms.min_in_sync > terms.replicas:
+        return False  # Tidelog waits for all replicas then.
     if _leads(terms, now, now.leader):
         return True
     if not rule.leader_can_be_replaced or not _is_given_up(terms, now):
@@ -68,12 +70,16 @@ def reads_go_on(terms: Terms, now: Outage) -> bool:
     """
     rule = RULES[terms.mode]
     there = [each for each in now.replicas if each not in now.dead and now.works(each, CLIENTS)]
+    if terms.kafka and now.leader in there:
+        return True  # It does not ask whether it was replaced.
     if rule.elects_itself and writes_go_on(terms, now):
         return True
     if now.leader in there and (rule.elects_itself or _is_confirmed(terms, now)):
         return True
     members = [each for each in there if each == now.leader or each not in now.slow]
-    if any(_knows_of_the_end(now, each) and _is_named(now, each, there) for each in members):
+    if not terms.kafka and any(
+        _knows_of_the_end(now, each) and _is_named(now, each, there) for each in members
+    ):
         return True
     if rule.serves_without_leader:
         return any(controllers_decide(now, each) for each in there)

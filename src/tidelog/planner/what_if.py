@@ -84,7 +84,23 @@ def _step(before: bool, after: bool) -> str:
 
 
 def changes(live: Live, faults: Faults) -> list[Change]:
-    return [_change(live, place, faults) for place in live.places]
+    """Of partitions with their replicas in the same places, one is tried: ten thousand of them are a few
+    hundred different ones.
+    """
+    known: dict[Place, Change] = {}
+    found = []
+    for place in live.places:
+        like = _like(place)
+        change = known.get(like)
+        if change is None:
+            change = known[like] = _change(live, place, faults)
+        found.append(change._replace(place=place))
+    return found
+
+
+def _like(place: Place) -> Place:
+    """What all partitions are that the same faults hit in the same way."""
+    return place._replace(topic="", partition=0)
 
 
 def _change(live: Live, place: Place, faults: Faults) -> Change:
@@ -132,7 +148,7 @@ def _partitions(count: int) -> str:
 def worst(live: Live, size: int) -> Worst | None:
     """The brokers whose death would stop the most now."""
     alive = [each for each in live.brokers if each not in live.away]
-    alike = Counter(each._replace(topic="", partition=0) for each in live.places)
+    alike = Counter(map(_like, live.places))
     known: dict[tuple[Place, frozenset[int]], tuple[bool, bool]] = {}
     rows = [_stops(live, alike, dead, known) for dead in combinations(alive, size)]
     return max(rows, key=lambda each: (each.writes, each.reads), default=None)
@@ -144,8 +160,8 @@ def _stops(
     dead: tuple[int, ...],
     known: dict[tuple[Place, frozenset[int]], tuple[bool, bool]],
 ) -> Worst:
-    """Partitions whose replicas are in the same places are counted, not tried again: ten thousand of them
-    are a few hundred different ones. ``known``: what brokers do whose death matters to such a place.
+    """Partitions that are alike are counted, not tried again. ``known``: what brokers do whose death matters
+    to such a place.
     """
     writes = reads = 0
     for place, count in alike.items():

@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 PER_TURN = 16  # about 2 ms
 PAUSE_S = 0.5
+DELAYED_MAX = 256  # connections that wait to be closed
+DELAY_S_MAX = 1.0
 SECOND_LOOK_S = 0.02
 SECOND_LOOKS_MAX = 64  # connections that wait for one
 _ENDED_ALREADY = (errno.ECONNABORTED, errno.EPROTO, errno.EINTR)
@@ -35,8 +37,17 @@ class Acceptor:
         limits: ConnectionLimits,
         make_protocol: MakeProtocol,
         unread_ms_max: int = 0,
+        delay_ms_of: Callable[[str], int] = lambda ip: 0,
+        *,
+        for_nodes: bool = False,
     ) -> None:
-        """``unread_ms_max``: how long a client may leave responses unread; 0: for ever."""
+        """``unread_ms_max``: how long a client may leave responses unread; 0: for ever. ``delay_ms_of``: how
+        long an address has to wait before it may open another connection. ``for_nodes``: the listener is for
+        other nodes only.
+        """
+        self._delay_ms_of = delay_ms_of
+        self._for_nodes = for_nodes
+        self._delayed = 0
         self._loop = loop
         self._listening = listening
         self._limits = limits
@@ -86,11 +97,28 @@ class Acceptor:
 
     def _admit_soon(self, accepted: socket.socket, ip: str) -> None:
         """A client may have closed another connection just before: the loop will notice it in a moment."""
-        if self._limits.has_room(ip) or self._second_looks >= SECOND_LOOKS_MAX:
+        delay_ms = self._delay_ms_of(ip)
+        if delay_ms:
+            self._turn_away(accepted, ip, delay_ms)
+            return
+        if self._for_nodes or self._limits.has_room(ip) or self._second_looks >= SECOND_LOOKS_MAX:
             self._admit(accepted, ip)
             return
         self._second_looks += 1
         self._loop.call_later(SECOND_LOOK_S, self._look_again, accepted, ip)
+
+    def _turn_away(self, accepted: socket.socket, ip: str, delay_ms: int) -> None:
+        """Close it after a while, as Kafka does: a client that is refused at once tries again at once."""
+        logger.info("a connection of %s is refused: connection_creation_rate is reached", ip)
+        if self._delayed >= DELAYED_MAX:
+            accepted.close()
+            return
+        self._delayed += 1
+        self._loop.call_later(min(delay_ms / 1000, DELAY_S_MAX), self._close_delayed, accepted)
+
+    def _close_delayed(self, accepted: socket.socket) -> None:
+        self._delayed -= 1
+        accepted.close()
 
     def _look_again(self, accepted: socket.socket, ip: str) -> None:
         self._second_looks -= 1
@@ -100,7 +128,7 @@ class Acceptor:
             self._admit(accepted, ip)
 
     def _admit(self, accepted: socket.socket, ip: str) -> None:
-        place = self._limits.admit(ip, self._loop.time())
+        place = self._limits.admit(ip, self._loop.time(), for_nodes=self._for_nodes)
         if isinstance(place, str):
             logger.warning("refused a connection of %s: %s", ip, place)
             accepted.close()

@@ -15,6 +15,7 @@ from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import NodePorts
 from tidelog.config import BrokerConfig
+from tidelog.config.node_listeners import authenticates_nodes
 from tidelog.controller import cluster_settings
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage
@@ -27,10 +28,15 @@ from tidelog.runtime.disk import Disk
 from tidelog.runtime.peers.channel import Address
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.peers.links import WireLinks
+from tidelog.runtime.peers.node_login import NodeLogins
 from tidelog.runtime.peers.peers import WirePeers
 from tidelog.runtime.peers.relay import Relay
+from tidelog.runtime.peers.trust import NodeTrust
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices
+from tidelog.runtime.tls.node import NodeTls
+from tidelog.security.audit import Line
+from tidelog.security.cluster_secret import ClusterSecret
 
 
 class Assembly:
@@ -47,9 +53,13 @@ class Assembly:
         addresses: Addresses,
         turn_away: Callable[[str], None],
         room: int,
+        tls: NodeTls,
+        secret: ClusterSecret | None = None,
+        audit: Callable[[Line], None] | None = None,
     ) -> None:
         """``turn_away`` is called with the reason when the cluster refuses this node permanently. ``room``:
-        for how many connections the process has descriptors.
+        for how many connections the process has descriptors. ``secret``: by which nodes recognise each other.
+        ``audit`` writes a line of the audit log.
         """
         self._config = config
         self._data = data
@@ -64,6 +74,8 @@ class Assembly:
             config.socket_request_max_bytes,
             self._addresses_of,
             self._refused_by,
+            tls.links(self._listener_at).open,
+            None if secret is None else NodeLogins(secret, config.node_id, config.cluster_secret_required),
         )
         self._logging_level = config.logging_level
         at = addresses.controller
@@ -92,7 +104,7 @@ class Assembly:
         metadata = self.node.metadata
         self.broker = Broker(
             config, metadata, self.node.partitions, services, self._links, services.compute,
-            self.node.lost_peers, self._configure,
+            self.node.lost_peers, self._configure, self._quotas_changed, audit,
         )  # fmt: skip
         relay = Relay(
             self.broker,
@@ -101,7 +113,8 @@ class Assembly:
             lambda: self.node.controller.active,
             services.compute,
         )
-        self.server = Server(self.broker, loop, Gate(self.peers.inbound, relay), services, room)
+        gate = Gate(self.peers.inbound, relay, _trust(config, secret))
+        self.server = Server(self.broker, loop, gate, services, room)
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.broker.metadata_changed(image)
@@ -113,6 +126,9 @@ class Assembly:
             self._logging_level = config.logging_level
             logging.getLogger().setLevel(config.logging_level.upper())
         self.server.configure(config)
+
+    def _quotas_changed(self) -> None:
+        self.server.quotas_changed()
 
     def _refused_by(self, peer: int) -> None:
         self.node.membership.refused(f"node {peer} belongs to another cluster than the data in {self._data}")
@@ -150,6 +166,32 @@ class Assembly:
         known += [(each.host, each.port) for each in named if each.node_id == node_id]
         return list(dict.fromkeys(known))
 
+    def _listener_at(self, node_id: int, address: Address) -> str:
+        """The listener that an address belongs to. That of a voter is the controllers' listener, unless it is
+        also where brokers connect to it.
+        """
+        peers = self._config.inter_broker_listener.name
+        broker = self.node.metadata.image.brokers.get(node_id)
+        if broker is not None and (broker.host, broker.port) == address:
+            return peers
+        if any(each.node_id == node_id for each in self._config.node_addresses):
+            return peers
+        inner = self._config.controller_listener_names
+        voter = self.node.metadata.voters.latest.get(node_id)
+        named = [(each.host, each.port) for each in self._config.controller_quorum_voters]
+        if inner and (address in named or (voter is not None and (voter.host, voter.port) == address)):
+            return inner[0]
+        return peers
+
     def stop(self) -> None:
         self.node.stop()
         self.peers.stop()
+
+
+def _trust(config: BrokerConfig, secret: ClusterSecret | None) -> NodeTrust:
+    return NodeTrust(
+        secret,
+        config.inter_broker_principal,
+        config.peer_listener_names,
+        is_required=config.cluster_secret_required if secret is not None else authenticates_nodes(config),
+    )

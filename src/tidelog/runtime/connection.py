@@ -28,14 +28,18 @@ from tidelog.config import Listener
 from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
-from tidelog.runtime import handling, sweeping
+from tidelog.runtime import handling, metering, sweeping
+from tidelog.runtime.authentication import SASL_APIS, Login
 from tidelog.runtime.connection_limits import Place
 from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
+from tidelog.runtime.metering import Meter
 from tidelog.runtime.peers import names
+from tidelog.runtime.peers.node_offer import NodeOffer
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
+from tidelog.runtime.tls.sender import sender_for
 from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
 from tidelog.security.principal import ANONYMOUS
 
@@ -93,8 +97,10 @@ class Connection(asyncio.BufferedProtocol):
         "_ended",
         "_held_back",
         "_huge",
+        "_login",
         "_loose",
         "_memory",
+        "_muted",
         "_opening",
         "_plain_until",
         "_produce_shape",
@@ -113,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         "kinds",
         "last_active",
         "listener",
+        "meter",
         "node",
         "peer",
         "place",
@@ -131,6 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         self.incomplete = sweeping.NONE  # for the server's look at slow requests
         self.incomplete_since_s = 0.0
         self.principal = ANONYMOUS
+        self._login: Login | None = None  # while not all of its requests may be handled
         self._receiver = Receiver(server.max_request_bytes)
         self._memory = server.client_memory
         self.held_bytes = 0  # of the memory that the broker reserves for large requests
@@ -149,6 +157,8 @@ class Connection(asyncio.BufferedProtocol):
         self._opening = 0  # how many threads are working on the last request
         self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
+        self.meter: Meter | None = None  # of what the client uses, if it has a quota
+        self._muted: asyncio.TimerHandle | None = None  # until the client may send again
         self._stopped_reading = False
         self._ended = False  # the client has half-closed the connection, but may still read
         self._busy = False  # requests are being started; their responses are sent together afterwards
@@ -167,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.ip = str(address[0]) if address else "?"
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
-        self._sender = Sender(
+        self._sender = sender_for(
             self._transport, self._server.broker.services, self._resume_if_possible, self._broken,
             self._server.reads,
         )  # fmt: skip
@@ -181,6 +191,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.close()
         self._transport = None
+        if self._muted is not None:
+            self._muted.cancel()
         if not self._opening:
             self._release_memory()  # Otherwise a thread still uses it, and it is released later.
         for slot in (*self.slots, *self._loose):
@@ -189,6 +201,9 @@ class Connection(asyncio.BufferedProtocol):
         self.slots.clear()
         self._loose.clear()
         self._server.forget(self)
+        if self._login is not None:
+            self._login.cancel()
+            self._login = None
         if self.node is not None and self._server.gate is not None:
             self._server.gate.disconnected(self.node)
 
@@ -288,7 +303,10 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 request = receiver.next() if self._held_back is None else self._take_held_back()
                 if request is not None:
-                    self._dispatch(request)
+                    if self._server.metered:
+                        metering.dispatch(self, request)
+                    else:
+                        self.dispatch(request)
                 elif not receiver.needed_bytes:
                     break
                 else:
@@ -301,7 +319,7 @@ class Connection(asyncio.BufferedProtocol):
     def _must_wait(self) -> bool:
         if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
-        if self._awaited or self._opening or len(self._ready) >= READY_MAX:
+        if self._awaited or self._opening or self._muted is not None or len(self._ready) >= READY_MAX:
             return True
         return self._sender is not None and self._sender.blocked
 
@@ -341,7 +359,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- handling -------------------------------------------------------------------------------------------
 
-    def _dispatch(self, request: memoryview) -> None:
+    def dispatch(self, request: memoryview) -> Slot | None:
+        """Handle a request. Returns its place among the responses; None if it is held back or has none."""
         slot = None
         try:
             slot = self._handle(request)
@@ -356,9 +375,13 @@ class Connection(asyncio.BufferedProtocol):
             self._release_memory()
             if slot is not None and slot.parts is not None:
                 self._receiver.give_back(request)
+        return slot
 
     def _handle(self, request: memoryview) -> Slot | None:
         api_key, version, correlation_id, client_size = handling.HEADER.unpack_from(request, 0)
+        login = self._login
+        if login is not None and not login.passes(api_key):
+            return self._log_in(login, request, (api_key, version, correlation_id), client_size)
         passing = self._write_kind
         if passing != api_key and passing != NO_WRITE and self._must_follow_writes():
             self._held_back = request
@@ -376,6 +399,8 @@ class Connection(asyncio.BufferedProtocol):
         if not known and (gate is None or not gate.serves(api_key, version)):
             self._refuse(api_key, version, correlation_id)
             return None
+        if api_key in SASL_APIS and self._begin_login(request, client_size):
+            return self._handle(request)
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
             return None
@@ -391,20 +416,25 @@ class Connection(asyncio.BufferedProtocol):
         if messages.is_flexible(api_key, version):
             position = skip_tags(request, position)
         self.kinds |= kind_of(api_key)
+        by_node = gate is not None and self._is_node(gate, client_id)
         context = RequestContext(
             api_key, version, correlation_id, client_id, self.peer, self.kinds, None,
-            self.principal, self.listener.name,
+            self.principal, self.listener.name, by_node,
         )  # fmt: skip
         server.requests += 1
-        by_node = gate is not None and self._is_node(gate, client_id)
         if not by_node and not server.ready:
             # Still starting. Treated like a refused connection, without a log line: clients try the next
             # broker, or this one again.
             self.end()
             return None
+        if not by_node and gate is not None and gate.trust.refuses(request, context):
+            self._finish(slot := self._take_slot(False, api_key), gate.trust.refusal(context))
+            return slot
         if not by_node and self.place is not None and self.place.refusal:
             self.close(self.place.refusal)
             return None
+        if server.metered and not by_node:
+            self.meter = server.metering.meter_of(self.meter, self.principal, client_id)
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
@@ -420,7 +450,8 @@ class Connection(asyncio.BufferedProtocol):
                 slot.times = server.times.follower_fetches
                 self._wait(slot, gate.fetch(request, position, context, send))
             else:
-                self._wait(slot, server.fetch.handle(request, position, context, send, self.close))
+                most = None if self.meter is None else self.meter.use.fetch_bytes_max
+                self._wait(slot, server.fetch.handle(request, position, context, send, self.close, most))
         elif gate is not None and gate.wants(api_key, version, known=known, by_node=by_node):
             # Another node's request for the controller is not forwarded, because the node itself chooses the
             # next controller to ask.
@@ -452,13 +483,34 @@ class Connection(asyncio.BufferedProtocol):
         context = _new_context(
             (
                 produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None,
-                self.principal, self.listener.name,
+                self.principal, self.listener.name, False,
             )
         )  # fmt: skip
         self._server.produce.handle_repeated(
             shape, records, context, lambda response: self._finish(slot, response), self
         )
         return slot
+
+    def forget_client(self) -> None:
+        """Its quotas have changed: the next request is looked at as if it were the first."""
+        self.meter = None
+        self._produce_shape = None
+
+    def mute(self, wait_ms: int) -> None:
+        """Take no requests for a while. What is left of an earlier wait is not added."""
+        if self._closed:
+            return
+        loop = self._server.loop
+        until = loop.time() + wait_ms / 1000
+        if self._muted is not None:
+            until = max(until, self._muted.when())
+            self._muted.cancel()
+        self._muted = loop.call_at(until, self._unmute)
+        self._stop_reading()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._resume_if_possible()
 
     def hold(self) -> None:
         """Start no further request until ``resume``: the last one takes long, and keeps its memory."""
@@ -522,7 +574,7 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_has_come = True
         self._busy = True
         try:
-            self._dispatch(request)
+            self.dispatch(request)
         finally:
             self._busy = False
         self._flush_responses()
@@ -573,20 +625,65 @@ class Connection(asyncio.BufferedProtocol):
         if self.node not in (None, parties[0]):
             raise HangUp(f"node {self.node} says that it is node {parties[0]}")
         if self.node is None:
-            self._take_place_of_node()
-            gate.connected(*parties)
-            self.node = parties[0]
-            self._release_memory()
-            self._memory = self._server.node_memory  # Cluster traffic does not wait for clients.
-            self._receiver.expect_no_records()
-            if self._sender is not None:
-                self._sender.keep_alive()
+            if not gate.trust.admits(self.principal, self.listener.name, parties[0]):
+                return False
+            self._become_node(*parties)
         return True
+
+    def _become_node(self, node: int, to: int) -> None:
+        self._take_place_of_node()
+        if self._server.gate is not None:
+            self._server.gate.connected(node, to)
+        self.node = node
+        self._release_memory()
+        self._memory = self._server.node_memory  # Cluster traffic does not wait for clients.
+        self._receiver.expect_no_records()
+        if self._sender is not None:
+            self._sender.keep_alive()
 
     def _take_place_of_node(self) -> None:
         refusal = self._server.limits.becomes_node(self.place) if self.place is not None else ""
         if refusal:
             raise HangUp(refusal)
+
+    # --- authentication -------------------------------------------------------------------------------------
+
+    def _log_in(
+        self, login: Login, request: memoryview, header: tuple[int, int, int], client_size: int
+    ) -> Slot | None:
+        """A request that the login does not let pass."""
+        api_key, version, _ = header
+        api = SERVED.get(api_key)
+        if api is None or not api.oldest <= version <= api.newest:
+            self._refuse(*header)
+            return None
+        slot = self._take_slot(False, api_key)
+        login.take(request, 10 + max(client_size, 0), header, lambda response: self._finish(slot, response))
+        return slot
+
+    def _begin_login(self, request: memoryview, client_size: int) -> bool:
+        """Whether the connection, which could be used so far, can log in."""
+        client_id = str(request[10 : 10 + client_size], "utf-8", "replace") if client_size > 0 else None
+        gate, parties = self._server.gate, names.parties(client_id)
+        if self.node is not None or gate is None or gate.trust.secret is None or parties is None:
+            return False
+        if not gate.trust.expects_nodes(self.listener.name):
+            return False
+        principal = gate.trust.principal_of(parties[0])
+
+        def accepted(node: int, to: int) -> None:
+            self._become_node(node, to)
+            self.principal = principal
+
+        offer = NodeOffer(gate.trust.secret, parties, accepted)
+        self._login = Login(self, offer, self._server.login_pace, is_usable=True)
+        return True
+
+    def logged_in(self, session_ms: int) -> None:
+        self._login = None
+
+    def login_failed(self, reason: str) -> None:
+        logger.warning("closing the connection of %s: %s", self.peer, reason)
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> None:
         if api_key == messages.API_VERSIONS_KEY:
@@ -639,9 +736,10 @@ class Connection(asyncio.BufferedProtocol):
         ready, self._ready = self._ready, []
         if slots and slots[0].parts is not None:
             now_s = self._server.loop.time()
+            meter = self.meter
             while slots and slots[0].parts is not None:
                 slot = slots.popleft()
-                ready += slot.parts or ()
+                ready += slot.parts or () if meter is None else self._metered(meter, slot)
                 slot.times.add(now_s - slot.begun_s)
         if self._sender is not None and ready:
             try:
@@ -652,6 +750,12 @@ class Connection(asyncio.BufferedProtocol):
                 self.close("responses failed with an internal error")
         if self._ended and self.idle:
             self.end()
+
+    def _metered(self, meter: Meter, slot: Slot) -> Sequence[Part | bytes]:
+        parts, wait_ms = meter.answered(slot, slot.parts or ())
+        if wait_ms:
+            self.mute(wait_ms)
+        return parts
 
     def pause_writing(self) -> None:
         if self._sender is not None:

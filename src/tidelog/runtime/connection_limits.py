@@ -15,6 +15,7 @@ from tidelog.config import BrokerConfig
 RESERVED = 64  # connections beyond the limits that have not shown yet that they are a node's
 RESERVED_S = 5.0  # how long they may take
 NODES_MAX = 4096  # Other nodes have four connections each.
+NODES_USUAL = 256  # The descriptors for so many are not among those for clients.
 
 
 class Place:
@@ -44,8 +45,13 @@ class ConnectionLimits:
         """Whether a client at this address may have one more connection."""
         return not self._refusal(ip)
 
-    def admit(self, ip: str, now_s: float) -> Place | str:
-        """The place of a new connection, or why there is none."""
+    def admit(self, ip: str, now_s: float, *, for_nodes: bool = False) -> Place | str:
+        """The place of a new connection, or why there is none. ``for_nodes``: it came in by a listener that
+        only nodes use.
+        """
+        if for_nodes:
+            place = Place(ip, now_s)
+            return self._admit_node(place) or place
         refusal = self._refusal(ip)
         if not refusal:
             self._clients += 1
@@ -61,7 +67,7 @@ class ConnectionLimits:
         config = self.config
         if self._clients >= config.max_connections:
             return f"max.connections ({config.max_connections}) is reached"
-        if self._clients >= self._room:
+        if self._clients + max(self._nodes - NODES_USUAL, 0) >= self._room:
             return f"the limit of open files leaves room for {self._room} connections, which are in use"
         if self._per_ip[ip] >= config.max_connections_per_ip:
             return f"max.connections.per.ip ({config.max_connections_per_ip}) is reached for {ip}"
@@ -71,12 +77,17 @@ class ConnectionLimits:
         """The connection is another node's. Returns a reason if there are too many of those."""
         if place.node or not place.taken:
             return ""
+        refusal = self._admit_node(place)
+        if not refusal:
+            self._give_back(place)
+            place.refusal = ""
+        return refusal
+
+    def _admit_node(self, place: Place) -> str:
         if self._nodes >= NODES_MAX:
             return f"there are {self._nodes} connections of nodes already"
-        self._give_back(place)
         self._nodes += 1
         place.node = True
-        place.refusal = ""
         return ""
 
     def release(self, place: Place) -> None:

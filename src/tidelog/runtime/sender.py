@@ -9,10 +9,12 @@ receiver uses at most one piece of memory. A region that is not in the page cach
 
 import asyncio
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import cast
 
+from tidelog.invariant import invariant
 from tidelog.log.storage import Region
 from tidelog.protocol.fetch import Part
 from tidelog.runtime import files
@@ -26,7 +28,7 @@ PIECE_BYTES = (
 MAX_PARTS_PER_CALL = 64
 QUIET_FROM_BYTES = 128 * 1024
 
-_MORE = getattr(socket, "MSG_MORE", 0)
+MORE = getattr(socket, "MSG_MORE", 0)
 
 _piece = memoryview(bytearray(PIECE_BYTES))  # for the call in progress, of any connection
 
@@ -45,6 +47,8 @@ class Sender:
         "_unsent",
     )
 
+    encrypts = False  # whether it may be given a transport with TLS
+
     def __init__(
         self,
         transport: asyncio.Transport,
@@ -53,6 +57,10 @@ class Sender:
         broken: Callable[[str], None],
         reads: Reads,
     ) -> None:
+        invariant(
+            self.encrypts or not isinstance(transport.get_extra_info("sslcontext"), ssl.SSLContext),
+            "nothing is written beside the encryption of a transport",
+        )
         self._transport = transport
         self._services = services
         self._drained = drained  # called when everything pending has been sent
@@ -150,7 +158,7 @@ class Sender:
         # With MSG_MORE the receiver is woken only when a large response is complete. Waking it for every few
         # pages would double the cost of sending. Setting TCP_NODELAY again flushes what the kernel has held
         # back.
-        flags = _MORE if total >= QUIET_FROM_BYTES else 0
+        flags = MORE if total >= QUIET_FROM_BYTES else 0
         try:
             sent = self._socket.sendmsg(buffers, (), flags)
             if flags:

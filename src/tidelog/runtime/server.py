@@ -11,18 +11,23 @@ from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig, Listener
 from tidelog.runtime import sweeping
 from tidelog.runtime.acceptor import Acceptor
+from tidelog.runtime.authentication import Pace
 from tidelog.runtime.connection import UNNAMED, Connection
-from tidelog.runtime.connection_limits import ConnectionLimits
+from tidelog.runtime.connection_limits import ConnectionLimits, Place
 from tidelog.runtime.descriptors import NO_LIMIT
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
+from tidelog.runtime.metering import Metering
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.services import LoopServices, give_way
+from tidelog.runtime.tls.serving import TlsListener
 from tidelog.runtime.traffic import Reads, RequestTimes
 
 logger = logging.getLogger(__name__)
 
 SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
+LOGIN_WITHIN_MS = 10_000
+FAILURE_PAUSE_MS = 100
 
 
 class RequestMemory:
@@ -103,11 +108,14 @@ class Server:
         self.limits = ConnectionLimits(broker.config, room)
         self.times = RequestTimes()
         self.reads = Reads()
+        self.metering = Metering(broker.quotas, broker.services.uptime_ms)
+        self.metered = False  # whether clients have quotas
         self.client_memory = RequestMemory(broker, loop)
         self.node_memory = RequestMemory(broker, loop)
         self._listeners: list[Acceptor] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
+        self.login_pace = Pace(loop, LOGIN_WITHIN_MS, FAILURE_PAUSE_MS)
         self.ready = False  # Whether clients are served; other nodes are served from the start.
         self.configure(broker.config)
 
@@ -115,23 +123,48 @@ class Server:
         """The broker is unfenced: from now on it can respond to clients correctly."""
         self.ready = True
 
+    def quotas_changed(self) -> None:
+        self.metered = self.broker.quotas.limits_clients
+        for connection in self.connections:
+            connection.forget_client()
+
     def configure(self, config: BrokerConfig) -> None:
         """Copy limits that are read with every request to plain attributes."""
         self.limits.config = config
         self.max_request_bytes = config.socket_request_max_bytes
         self.max_unanswered = config.queued_max_requests_per_connection
 
-    async def listen(self, bound: socket.socket, listener: Listener = UNNAMED) -> None:
-        """Serve on a bound socket."""
+    async def listen(
+        self, bound: socket.socket, listener: Listener = UNNAMED, tls: TlsListener | None = None
+    ) -> None:
+        """Serve on a bound socket. ``tls``: of a listener with TLS."""
         config = self.broker.config
+
+        def make(place: Place) -> asyncio.BaseProtocol:
+            connection = Connection(self, listener, place)
+            return connection if tls is None else tls.layer_for(connection)
+
         acceptor = Acceptor(
-            self.loop, bound, self.limits, lambda place: Connection(self, listener, place),
-            config.connections_max_idle_ms,
+            self.loop, bound, self.limits, make,
+            config.connections_max_idle_ms, self._delay_ms_of(listener),
+            for_nodes=self._is_for_nodes(listener),
         )  # fmt: skip
         acceptor.start(config.socket_listen_backlog_size)
         self._listeners.append(acceptor)
         if self._sweeper is None:
             self._sweep()
+
+    def _delay_ms_of(self, listener: Listener) -> Callable[[str], int]:
+        """How long a new connection of an address has to wait."""
+        broker = self.broker
+        if self._is_for_nodes(listener):
+            return lambda ip: 0
+        return lambda ip: broker.quotas.connected(ip, broker.services.uptime_ms())
+
+    def _is_for_nodes(self, listener: Listener) -> bool:
+        """Whether the operator gave other nodes a listener of their own. Limits for clients do not count."""
+        config = self.broker.config
+        return len(config.listeners) > 1 and listener.name in config.peer_listener_names
 
     async def stop(self, grace_s: float) -> None:
         """Accept no new connections, wait for pending requests for up to ``grace_s``, then close."""

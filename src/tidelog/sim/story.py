@@ -103,6 +103,10 @@ class Story(Telling):
         """The members, as letters."""
         return "".join(sorted(self._names[node] for node in self.partition().in_sync))
 
+    def is_relied_on(self, letter: str) -> bool:
+        """Whether the replica counts as one that holds what it acknowledged, available or not."""
+        return self.machine(letter).node_id in self.partition().remember
+
     def leader(self) -> str:
         return self._names.get(self.partition().leader, "nobody")
 

@@ -5,7 +5,7 @@ import importlib.util
 from tidelog.spark.java import SetupError
 
 _EXTRA = "pip install 'tidelog[spark]'"
-_NEEDED = ("pyspark", "pyarrow", "numba")
+_NEEDED = ("pyspark", "pyarrow", "pandas", "numba")  # Spark asks for pandas before it runs mapInArrow.
 
 
 class PackageMissing(SetupError, ImportError):

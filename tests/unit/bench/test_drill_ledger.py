@@ -48,6 +48,12 @@ def test_a_complete_archive_has_no_defect(ledger: Ledger, rows: list[Found]) -> 
     assert (verdict.committed, verdict.archived, verdict.undecodable) == (COUNT, COUNT, COUNT // 2)
 
 
+def test_without_a_schema_every_record_is_in_one_table(ledger: Ledger, rows: list[Found]) -> None:
+    raw = [one._replace(table=RECORDS, fields=None) for one in rows]
+    assert not any(compare(ledger, raw, {}, decodes=False).defects.values())
+    assert compare(ledger, rows, {}, decodes=False).defects["undecoded"] == COUNT
+
+
 CHANGES: dict[str, tuple[Callable[[Found], Found], set[str]]] = {
     "another value": (lambda one: one._replace(value=b"{}"), {"changed"}),
     "another offset": (lambda one: one._replace(place=one.place._replace(offset=99)), {"displaced"}),

@@ -20,6 +20,7 @@ from tidelog.controller.messages import (
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.store import Decide, Done
 from tidelog.errors import TidelogError
+from tidelog.replication.election import FOREVER_MS
 
 TOPIC_ID = UUID(int=9)
 A, B, C = 1, 2, 3
@@ -73,6 +74,7 @@ class Cluster:
         self.now_ms = 1000
         self.controller.activate(self.now_ms)
         self.beating: set[int] = set()
+        self.followed_ms = FOREVER_MS  # until when a majority of the controllers has followed this one
 
     def ask(self, ask: Any) -> Any:
         answers: list[Any] = []
@@ -110,7 +112,7 @@ class Cluster:
             self.now_ms += TICK_MS
             for broker in self.beating:
                 self.beat(broker)
-            self.controller.tick(self.now_ms)
+            self.controller.tick(self.now_ms, self.followed_ms)
             self.controller.keep_in_order(self.now_ms)
 
     def partition(self, index: int = 0) -> PartitionImage:

@@ -202,6 +202,35 @@ class TestSilence:
         elect_unclean(cluster)
         assert cluster.partition().leader == B
 
+    def test_nor_before_a_majority_of_the_controllers_has_followed_since(self, cluster: Cluster) -> None:
+        """What this controller decides alone may be committed by others that come back later."""
+        lose_all_but(cluster, A)
+        cluster.beating.discard(A)
+        cluster.come(B)
+        cluster.followed_ms = cluster.now_ms + SESSION_MS - TICK_MS
+        cluster.pass_time(2 * SESSION_MS)
+        assert cluster.unfenced() == {B}
+        with pytest.raises(TidelogError, match=f"broker {A} may be alive"):
+            elect_unclean(cluster)
+        cluster.followed_ms += TICK_MS
+        cluster.pass_time(TICK_MS)
+        elect_unclean(cluster)
+        assert cluster.partition().leader == B
+
+    def test_nor_for_a_session_after_another_controller_has_started(self, cluster: Cluster) -> None:
+        lose_all_but(cluster, A)
+        cluster.beating.discard(A)
+        cluster.come(B)
+        cluster.pass_time(SESSION_MS - TICK_MS)
+        cluster.controller.voter_came(cluster.now_ms)
+        cluster.pass_time(SESSION_MS - TICK_MS)
+        assert cluster.unfenced() == {B}
+        with pytest.raises(TidelogError, match=f"broker {A} may be alive"):
+            elect_unclean(cluster)
+        cluster.pass_time(TICK_MS)
+        elect_unclean(cluster)
+        assert cluster.partition().leader == B
+
     def test_nor_after_a_change_of_the_controller(self, cluster: Cluster) -> None:
         lose_all_but(cluster, A)
         cluster.controller.broker_lost(A, cluster.now_ms)
@@ -243,7 +272,7 @@ class TestSilence:
     def test_a_new_controller_gives_everybody_a_session(self, cluster: Cluster) -> None:
         cluster.controller.deactivate()
         cluster.now_ms += 10 * SESSION_MS
-        cluster.controller.tick(cluster.now_ms)
+        cluster.controller.tick(cluster.now_ms, cluster.now_ms)
         assert cluster.unfenced() == {A, B, C}
         cluster.controller.activate(cluster.now_ms)
         cluster.beating.clear()
@@ -252,7 +281,7 @@ class TestSilence:
 
     def test_nobody_is_judged_for_the_controllers_own_standstill(self, cluster: Cluster) -> None:
         cluster.now_ms += 5 * SESSION_MS
-        cluster.controller.tick(cluster.now_ms)
+        cluster.controller.tick(cluster.now_ms, cluster.now_ms)
         assert cluster.unfenced() == {A, B, C}
         cluster.beating.discard(A)
         cluster.pass_time(SESSION_MS + TICK_MS)
@@ -263,7 +292,7 @@ class TestSilence:
             cluster.now_ms += 3 * STANDSTILL_MS
             cluster.beat(B)
             cluster.beat(C)
-            cluster.controller.tick(cluster.now_ms)
+            cluster.controller.tick(cluster.now_ms, cluster.now_ms)
         assert cluster.unfenced() == {B, C}
 
     def test_who_comes_back_leads_only_if_nobody_else_can(self, cluster: Cluster) -> None:

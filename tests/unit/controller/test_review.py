@@ -91,7 +91,7 @@ def test_a_slice_that_may_not_be_committed_is_looked_at_again(cluster: Slow) -> 
     assert A in cluster.leaders()
     assert cluster.beat(A).fenced
     cluster.store.refusal = None
-    cluster.controller.tick(cluster.now_ms)
+    cluster.controller.tick(cluster.now_ms, cluster.now_ms)
     assert cluster.beat(A).fenced
     cluster.settle()
     assert cluster.leaders() == [B] * COUNT
@@ -268,4 +268,4 @@ def test_a_review_that_failed_ends_where_few_partitions_are_left(cluster: Slow) 
     cluster.pass_time(2 * TICK_MS)
     cluster.settle()
     assert not cluster.beat(A).fenced
-    assert cluster.controller._controller.tick(cluster.now_ms) == []
+    assert cluster.controller._controller.tick(cluster.now_ms, cluster.now_ms) == []

@@ -54,6 +54,8 @@ def test_a_cluster_without_modes_is_as_kafka() -> None:
         name: value for name, value in seen.settings["orders"].items() if name != "replication.mode"
     }
     assert live_of(seen).places[0].terms.mode == "isr"
+    sentences = promise(places_of(seen, "orders"), seen.away()).sentences
+    assert sentences[2] == "Reads go on. Two more deaths stop reads: brokers 1 and 2; 1 and 3."
 
 
 def test_a_topic_whose_settings_are_not_known_yet_promises_nothing() -> None:

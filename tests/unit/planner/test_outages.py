@@ -157,3 +157,34 @@ class TestLoss:
         terms = Terms("isr", 3, min_in_sync=1)
         assert records_may_be_lost(terms, (1, 2, 3), 2, destroyed={2})
         assert not records_may_be_lost(terms, (1, 2, 3), 1, destroyed={2})
+
+
+KAFKA = EXAMPLES["isr"]._replace(kafka=True)
+
+
+@pytest.mark.parametrize(
+    ("dead", "reads"),
+    [({1}, True), ({2, 3}, True), ({1, 2}, False), ({1, 3}, False), ({1, 2, 3}, False)],
+    ids=str,
+)
+def test_kafka_has_no_readers_without_leader_and_controllers(dead: set[int], reads: bool) -> None:
+    """Tried with Kafka 4.3.1: with brokers 1 and 2 killed, the partitions that they led could not be read,
+    and those that broker 3 led could.
+    """
+    now = outage("isr", dead=dead)._replace(ended=dead)
+    assert reads_go_on(KAFKA, now) is reads
+    assert reads_go_on(EXAMPLES["isr"], now) is (len(dead) < 3)
+    assert writes_go_on(KAFKA, now) is writes_go_on(EXAMPLES["isr"], now)
+
+
+def test_a_leader_of_kafka_serves_readers_whatever_the_controllers_do() -> None:
+    now = outage("isr", dead={2})._replace(cut=cut(1, 3))
+    assert reads_go_on(KAFKA, now)
+    assert not reads_go_on(EXAMPLES["isr"], now)
+
+
+def test_kafka_refuses_writes_below_a_minimum_that_cannot_be_reached() -> None:
+    terms = Terms("isr", 2, min_in_sync=3)
+    now = Outage((1, 2), 1, (1, 2, 3))
+    assert writes_go_on(terms, now)
+    assert not writes_go_on(terms._replace(kafka=True), now)

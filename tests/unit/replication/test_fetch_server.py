@@ -2,14 +2,23 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tidelog.errors import ErrorCode
+from tidelog.replication.attachments.voter import Appointed
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
-from tidelog.replication.messages import FetchAsk
+from tidelog.replication.messages import FetchAsk, FetchItem
 from tidelog.replication.voting import TICK_MS
 from unit.replication.replica_pair import FOLLOWER, LEADER, Pair
+
+
+class Voting(Appointed):
+    """Every follower is a voter."""
+
+    def counts(self, follower: int, directory: UUID | None) -> bool:
+        return True
 
 
 def test_a_quiet_request_gets_an_empty_response_after_a_while_and_is_sent_again() -> None:
@@ -68,6 +77,28 @@ def test_a_request_that_was_overtaken_does_not_bring_its_session_back() -> None:
     pair.append()
     pair.clock.settle()
     assert pair.ends() == [(2, 2)]
+
+
+def test_a_new_process_of_a_voter_is_told_before_its_request_counts() -> None:
+    """A complete request of the same process, whose last one was lost, is none."""
+    pair = Pair()
+    leader = pair.at(LEADER, pair.keys[0])
+    came: list[int] = []
+    leader.voter = Voting(leader)
+    server = pair.hosts[LEADER].fetch_server
+    server.confirm(leader, lambda: came.append(leader.replica.high_watermark))
+    last = pair.asks()[-1]
+    pair.append()
+    seen = leader.replica.high_watermark
+    server.ask(last._replace(generation=last.generation + 1, since=0))
+    assert came == []
+    item = FetchItem(leader.key, leader.replica.epoch, 1, leader.replica.epoch, 0, 0)
+    server.ask(last._replace(generation=last.generation + 5000, since=0, items=[item]))
+    assert came == [seen]
+    assert leader.replica.high_watermark > seen
+    server.forget(FOLLOWER)
+    server.ask(last._replace(generation=last.generation + 5001, since=0))
+    assert len(came) == 2
 
 
 def test_a_former_leader_tells_who_still_waits() -> None:

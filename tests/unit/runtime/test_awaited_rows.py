@@ -38,7 +38,7 @@ class Pipeline:
         self.answered: list[int] = []
         self.closed = 0
         server = SimpleNamespace(
-            max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True,
+            max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self.services.soon),
             broker=self.broker.broker, encode=self.services.offload, compute=self.services.offload,

@@ -84,3 +84,16 @@ def test_a_place_is_given_back_once() -> None:
     assert few.becomes_node(first) == ""  # It has ended: nothing is counted.
     assert place(few).refusal == ""
     assert place(few).refusal != ""
+
+
+def test_a_listener_for_nodes_has_limits_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "NODES_MAX", 2)
+    few = limits(max_connections=1, max_connections_per_ip=1)
+    place(few)
+    nodes = [few.admit("10.0.0.1", 0.0, for_nodes=True) for _ in range(3)]
+    assert [isinstance(each, Place) for each in nodes] == [True, True, False]
+    first = nodes[0]
+    assert isinstance(first, Place)
+    assert few.becomes_node(first) == ""
+    few.release(first)
+    assert isinstance(few.admit("10.0.0.1", 0.0, for_nodes=True), Place)

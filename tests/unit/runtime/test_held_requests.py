@@ -24,7 +24,7 @@ class Held:
     def __init__(self, ours: socket.socket) -> None:
         self.bytes = 0
         server = SimpleNamespace(
-            max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
+            max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None,

@@ -59,7 +59,7 @@ class OneConnection:
         self.turns, self.bytes, self.handled = Turns(), 0, list[int]()
         self.large = LargeRequests(cast(Any, self.turns))
         server = SimpleNamespace(
-            max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True,
+            max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,

@@ -25,7 +25,8 @@ class Asker:
         self.work: list[tuple[Callable[[], object], Callable[[object], None]]] = []
         self.is_reading = True
         server = SimpleNamespace(
-            max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, encode=None,
+            max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
+            metered=False, encode=None,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), compute=lambda job, done: self.work.append((job, done)),

@@ -22,7 +22,7 @@ class Client:
     def __init__(self, place: Place | None = None) -> None:
         self.now = 0.0
         server = SimpleNamespace(
-            max_request_bytes=100 << 20, max_unanswered=100, gate=None, ready=True,
+            max_request_bytes=100 << 20, max_unanswered=100, gate=None, ready=True, metered=False,
             loop=SimpleNamespace(time=lambda: self.now),
             client_memory=SimpleNamespace(hold=lambda count, of: True),
         )  # fmt: skip
@@ -67,7 +67,7 @@ def test_a_large_request_has_more_time() -> None:
 
 def test_the_next_request_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client()
-    monkeypatch.setattr(Connection, "_dispatch", lambda *_: None)
+    monkeypatch.setattr(Connection, "dispatch", lambda *_: None)
     for _ in range(5):
         client.send(pack(">ih", 1000, 0))
         assert client.drip(REQUEST_S * 0.9) is None

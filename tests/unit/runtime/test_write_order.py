@@ -30,6 +30,8 @@ READS = {
     "describe_delegation_token",
     # Between nodes, which recognise answers by their number.
     "allocate_producer_ids",
+    # Handled where connections log in.
+    "sasl_handshake", "sasl_authenticate",
 }  # fmt: skip
 
 
@@ -72,7 +74,7 @@ class World:
         self._later: list[Callable[[], None]] = []
         self._number = 0
         server = SimpleNamespace(
-            max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
+            max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self._later.append),
             broker=SimpleNamespace(services=None),
@@ -80,7 +82,7 @@ class World:
             produce=SimpleNamespace(handle=lambda request, at, context, send, asker: self._take(0, send)),
             encode=None, compute=None,
             fetch=SimpleNamespace(
-                handle=lambda request, position, context, send, give_up: self._take(1, lambda _: send([b"f"]))
+                handle=lambda request, at, context, send, *_: self._take(1, lambda _: send([b"f"]))
             ),
         )  # fmt: skip
         self.connection = Connection(cast(Any, server))
@@ -187,5 +189,5 @@ def test_a_request_whose_records_are_looked_at_is_not_overtaken(world: World) ->
 
 def test_the_context_that_is_made_in_a_hurry_has_every_field() -> None:
     plain = RequestContext(0, 9, 7, None, "peer")
-    assert _new_context((0, 9, 7, None, "peer", 0, None, ANONYMOUS, "")) == plain
+    assert _new_context((0, 9, 7, None, "peer", 0, None, ANONYMOUS, "", False)) == plain
     assert len(plain) == len(RequestContext._fields)

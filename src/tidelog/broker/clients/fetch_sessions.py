@@ -9,8 +9,10 @@ began it. To everybody else it does not exist. Otherwise any client could end th
 with them. The owner may come back by another connection.
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import count
 
 from tidelog.controller.topics import MAX_NAME_LENGTH
 from tidelog.errors import ErrorCode
@@ -25,6 +27,19 @@ _MAX_ID = 0x7FFFFFFF
 
 PartitionKey = tuple[TopicKey, int]
 Owner = tuple[Principal, str]  # who is at the other end of the connection, and at which address
+
+
+def unguessable_ids(secret: bytes) -> Callable[[], int]:
+    """Numbers that only the owner of the random ``secret`` can foresee. None of them is drawn: otherwise what
+    clients do would change all later random choices of a simulated run.
+    """
+    numbers = count()
+
+    def new_id() -> int:
+        number = next(numbers).to_bytes(8, "big")
+        return int.from_bytes(hashlib.blake2b(number, key=secret, digest_size=8).digest(), "big")
+
+    return new_id
 
 
 class Remembered:

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.requests.mutation_quota import MutationQuota
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.resources import settings_in_force
 from tidelog.broker.requests.submission import (
@@ -24,6 +25,8 @@ from tidelog.controller.topics import Draft, NewTopic
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
+STRICT_FROM = 6  # version in which clients understand THROTTLING_QUOTA_EXCEEDED
+
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     wanted = sum(_partitions_of(broker, topic) for topic in request.topics)
@@ -33,11 +36,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     names = Counter(topic.name for topic in request.topics)
     unique = list({topic.name: topic for topic in request.topics}.values())
     made: dict[str, TopicCreated] = {}
+    quota = None if request.validate_only else MutationQuota(broker, context, STRICT_FROM)
     drafts: list[Draft] = []
     decisions = [
         refuse(InvalidRequest(f"topic {topic.name!r} is named twice in the request"))
         if names[topic.name] > 1
-        else _decide(broker, topic, made, drafts)
+        else _decide(broker, topic, made, drafts, quota)
         for topic in unique
     ]
 
@@ -46,7 +50,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             _refused(topic.name, refusal) if refusal else _created(broker, made[topic.name])
             for topic, refusal in zip(unique, refusals, strict=True)
         ]
-        return {"topics": results}
+        return {"topics": results, "throttle_time": 0 if quota is None else quota.throttle_ms}
 
     return submit_each(broker, decisions, respond, validate_only=request.validate_only, drafts=drafts)
 
@@ -57,7 +61,13 @@ def _partitions_of(broker: Broker, topic: Any) -> int:
     return broker.config.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
 
 
-def _decide(broker: Broker, topic: Any, made: dict[str, TopicCreated], drafts: list[Draft]) -> Decide:
+def _decide(
+    broker: Broker,
+    topic: Any,
+    made: dict[str, TopicCreated],
+    drafts: list[Draft],
+    quota: MutationQuota | None,
+) -> Decide:
     assignments: dict[int, list[int]] = {}
     for assignment in topic.assignments:
         if assignment.partition_index in assignments:
@@ -79,8 +89,11 @@ def _decide(broker: Broker, topic: Any, made: dict[str, TopicCreated], drafts: l
     draft = draft_if_large(large, lambda: topics.draft_creation(broker.image, new, broker.config), drafts)
 
     def decide(image: ClusterImage) -> list[MetadataRecord]:
-        made[topic.name] = topics.create(image, new, broker.config, topic_id, draft)
-        return [made[topic.name]]
+        created = topics.create(image, new, broker.config, topic_id, draft)
+        if quota is not None:
+            quota.use(len(created.assignments))
+        made[topic.name] = created
+        return [created]
 
     return decide
 

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.requests.mutation_quota import MutationQuota
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.submission import Decide, refuse, submit_each
 from tidelog.controller import topics
@@ -12,6 +13,8 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
+
+STRICT_FROM = 5  # version in which clients understand THROTTLING_QUOTA_EXCEEDED
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
@@ -21,10 +24,11 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         items = [(name, None) for name in request.topic_names]
     shown = [_show(broker.image, name, topic_id) for name, topic_id in items]
     times_named = Counter((topic["name"], topic["topic_id"]) for topic in shown)
+    quota = MutationQuota(broker, context, STRICT_FROM)
     decisions = [
         refuse(InvalidRequest("the topic is named twice in the request"))
         if times_named[topic["name"], topic["topic_id"]] > 1
-        else _decide(broker, name, topic_id)
+        else _decide(broker, name, topic_id, quota)
         for (name, topic_id), topic in zip(items, shown, strict=True)
     ]
 
@@ -33,7 +37,8 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             "responses": [
                 {**topic, "error_code": refusal.code, "error_message": refusal.message} if refusal else topic
                 for topic, refusal in zip(shown, refusals, strict=True)
-            ]
+            ],
+            "throttle_time": quota.throttle_ms,
         }
 
     return submit_each(broker, decisions, respond)
@@ -48,17 +53,22 @@ def _show(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Field
     return {"name": known.name if known else None, "topic_id": topic_id}
 
 
-def _decide(broker: Broker, name: str | None, topic_id: UUID | None) -> Decide:
+def _decide(broker: Broker, name: str | None, topic_id: UUID | None, quota: MutationQuota) -> Decide:
     if (name is None) == (topic_id is None):
         return refuse(InvalidRequest("a topic needs either a name or an id"))
 
     def decide(image: ClusterImage) -> list[MetadataRecord]:
         if name is not None:
-            return [topics.delete(image, name, broker.config)]
+            return delete(image, name)
         # Looked up only now, because the name may belong to another topic since the request arrived.
         topic = None if topic_id is None else image.topic_by_id(topic_id)
         if topic is None:
             raise TidelogError(f"there is no topic with id {topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)
-        return [topics.delete(image, topic.name, broker.config)]
+        return delete(image, topic.name)
+
+    def delete(image: ClusterImage, name: str) -> list[MetadataRecord]:
+        deleted = topics.delete(image, name, broker.config)
+        quota.use(len(image.topics[name].partitions))
+        return [deleted]
 
     return decide

@@ -12,7 +12,8 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.clients.fetch_sessions import FetchSession, Remembered
 from tidelog.broker.clients.leader_hints import LEADER_ERRORS, leader_hint
 from tidelog.broker.clients.nearer_replica import nearer_replica
-from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.partitions.partition import MustConfirm, Partition
+from tidelog.broker.requests.access import Access, access_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.index_build import Unindexed
@@ -28,6 +29,7 @@ from tidelog.protocol.fetch import (
     Records,
 )
 from tidelog.protocol.produce import NodeAddress, TopicKey
+from tidelog.security.acls import Operation
 from tidelog.services import Timer
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ GiveUp = Callable[[str], None]
 
 READ_COMMITTED = 1
 WAIT_MAX_MS = 60_000  # Upper bound of max.wait: then the response may be empty, and a live consumer retries.
+ASKED_MAX_MS = 1100  # A little longer than the followers are waited for.
 _NO_ABORTED: list[tuple[int, int]] = []
 
 
@@ -45,10 +48,17 @@ class FetchHandler:
         self._broker = broker
 
     def handle(
-        self, frame: memoryview, position: int, context: RequestContext, send: Send, give_up: GiveUp
+        self,
+        frame: memoryview,
+        position: int,
+        context: RequestContext,
+        send: Send,
+        give_up: GiveUp,
+        bytes_max: int | None = None,
     ) -> "PendingFetch | None":
         """Send the response through ``send``. The returned fetch must be cancelled if the consumer
         disconnects first. ``give_up`` is called if an internal error leaves no response to send.
+        ``bytes_max``: what the quota of the consumer leaves for one response.
         """
         request = fetch.decode(frame, position, context.version)
         owner = context.principal, context.peer.rpartition(":")[0]
@@ -60,6 +70,8 @@ class FetchHandler:
                 ).finish()
             )
             return None
+        if bytes_max is not None and bytes_max < request.max_bytes:
+            request = request._replace(max_bytes=bytes_max)
         pending = PendingFetch(self._broker, request, session, context, send, give_up)
         pending.start()
         return pending
@@ -69,6 +81,8 @@ class PendingFetch:
     """One fetch request until its response is sent."""
 
     __slots__ = (
+        "_access",
+        "_asked",
         "_broker",
         "_context",
         "_done",
@@ -93,6 +107,8 @@ class PendingFetch:
         give_up: GiveUp,
     ) -> None:
         self._broker = broker
+        # The partitions of a session are checked with every fetch, because the rules may have changed.
+        self._access = None if broker.access is None else access_of(broker, context)
         self._give_up = give_up
         self._request = request
         self._session = session
@@ -110,16 +126,37 @@ class PendingFetch:
         self._still_missing = 0  # bytes until min_bytes is reached
         self._done = False
         self._leaders: dict[int, NodeAddress] = {}  # named in error responses
+        # Partitions whose followers are asked whether they still follow: None until that is known.
+        self._asked: dict[Partition, bool | None] | None = None
 
     def start(self) -> None:
         responses, size, final = self._read()
         request = self._request
-        if final or size >= request.min_bytes or request.max_wait_ms <= 0 or not self._wanted:
+        wait_ms = max(request.max_wait_ms, ASKED_MAX_MS) if self._asks else request.max_wait_ms
+        is_enough = size >= request.min_bytes and not self._asks
+        if final or is_enough or wait_ms <= 0 or not self._wanted:
             self._finish(responses)
             return
         self._still_missing = request.min_bytes - size
         self._watch(self._partitions())
-        self._timer = self._broker.services.later(min(request.max_wait_ms, WAIT_MAX_MS), self.finish_now)
+        self._timer = self._broker.services.later(min(wait_ms, WAIT_MAX_MS), self.finish_now)
+
+    @property
+    def _asks(self) -> bool:
+        return self._asked is not None and None in self._asked.values()
+
+    def _ask(self, partition: Partition) -> None:
+        """Ask the followers of a partition whether they still follow."""
+        self._asked = asked = {} if self._asked is None else self._asked
+        if partition in asked:
+            return
+        asked[partition] = None
+
+        def told(certain: bool) -> None:
+            asked[partition] = certain
+            self._broker.services.soon(lambda: self._guarded(self._recheck))
+
+        partition.when_followed(told)
 
     def _partitions(self) -> list[Partition]:
         find = self._broker.partitions.find
@@ -145,7 +182,7 @@ class PendingFetch:
         """Respond if there is enough data now. The sizes passed to ``data_arrived`` are upper bounds."""
         responses, size, final = self._read()
         self._still_missing = self._request.min_bytes - size
-        if final or self._still_missing <= 0:
+        if final or (self._still_missing <= 0 and not self._asks):
             self._finish(responses)
         elif (partitions := self._partitions()) != self._watched:
             # A topic was deleted and created again: new data is appended to other Partition objects.
@@ -192,9 +229,13 @@ class PendingFetch:
         total = 0
         final = False
         for key, wanted, _ in self._wanted:
-            response = self._read_partition(
-                key, wanted, budget - total, unread, at_least_one_batch=total == 0
-            )
+            if self._access is not None and not self._may_read(self._access, key):
+                denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                response = FetchPartitionResponse(wanted.partition, denied, -1, -1, -1)
+            else:
+                response = self._read_partition(
+                    key, wanted, budget - total, unread, at_least_one_batch=total == 0
+                )
             responses.append(response)
             if response.error or response.diverging is not None or response.preferred_read_replica >= 0:
                 final = True
@@ -219,11 +260,21 @@ class PendingFetch:
                 wanted.partition, ErrorCode.NONE, partition.readable_end_offset, -1, -1,
                 preferred_read_replica=nearer,
             )  # fmt: skip
+        confirmed = self._asked is not None and self._asked.get(partition) is True
         try:
-            diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
+            diverging = partition.divergence(
+                wanted.fetch_offset, wanted.last_fetched_epoch, confirmed=confirmed
+            )
             if diverging is not None:
                 return _respond_without_records(wanted, partition, diverging=diverging)
-            return self._records_of(partition, wanted, budget, unread, at_least_one_batch)
+            return self._records_of(
+                partition, wanted, budget, unread, at_least_one_batch, confirmed=confirmed
+            )
+        except MustConfirm:
+            if self._asked is not None and self._asked.get(partition) is False:
+                return self._refusal(key, wanted.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._ask(partition)
+            return _respond_without_records(wanted, partition)  # The fetch waits until they have responded.
         except Unindexed as unindexed:
             partition.driver.build_indexes(unindexed)  # The fetch waits as if there were no records.
             return _respond_without_records(wanted, partition)
@@ -233,8 +284,19 @@ class PendingFetch:
                 partition.driver.damage.found(refusal.offset, refusal.message)
             return response
 
+    def _may_read(self, access: Access, key: TopicKey) -> bool:
+        name = key if isinstance(key, str) else self._broker.image.topic_names.get(key)
+        return name is None or access.topic(Operation.READ, name)
+
     def _records_of(
-        self, partition: Partition, wanted: FetchPartition, budget: int, unread: Unread, at_least_one: bool
+        self,
+        partition: Partition,
+        wanted: FetchPartition,
+        budget: int,
+        unread: Unread,
+        at_least_one: bool,
+        *,
+        confirmed: bool,
     ) -> FetchPartitionResponse:
         """The records that can be read now. Raises the error for the consumer."""
         log, offset = partition.log, wanted.fetch_offset
@@ -243,7 +305,7 @@ class PendingFetch:
         end_offset = stable_offset if read_committed else high_watermark
         aborted = _NO_ABORTED if read_committed else None
         records: Records | None = None
-        partition.check_position(offset)
+        partition.check_position(offset, confirmed=confirmed)
         partition.check_may_go_on(offset)
         if offset < end_offset and (budget > 0 or at_least_one):
             limit = min(wanted.max_bytes, max(budget, 0))

@@ -120,8 +120,9 @@ class Sightings:
     def may_have_been_decided(self, since_ms: int) -> bool:
         """Whether the other controllers may have been a majority without this node at any time since
         ``since_ms``: not if too many of them had ended by then, and none has been heard again. That they have
-        ended now is not enough: they may have decided before. A controller that has started since gives this
-        broker a whole session before it fences it, so an observation is valid for that long.
+        ended now is not enough: they may have decided before. When a controller has started since, this
+        broker gets a whole session before that ends (:meth:`.Controller.voter_came`), so an observation is
+        valid for that long.
         """
         self._count_deciders()
         undecided_ms = self._undecided_since_ms
@@ -129,7 +130,10 @@ class Sightings:
 
     def _count_deciders(self) -> None:
         controllers = self._controllers()
-        if len(self._not_ended(controllers) - {self._me}) >= controllers.majority:
+        # They may have added or removed one controller without this node. Then half of an even number are a
+        # majority; with an odd number that makes no difference.
+        enough = (len(controllers) + 1) // 2
+        if len(self._not_ended(controllers) - {self._me}) >= enough:
             self._undecided_since_ms = None
         elif self._undecided_since_ms is None:
             self._undecided_since_ms = self._services.uptime_ms()

@@ -68,6 +68,12 @@ class Marked(NamedTuple):
     is_new: bool  # False: the marker was already in the log and was not written again
 
 
+class MustConfirm(Exception):
+    """A response is right only if no other broker led when the request arrived: see
+    :meth:`Partition.when_followed`.
+    """
+
+
 def _never() -> bool:
     return False
 
@@ -223,8 +229,11 @@ class Partition:
         """Whether it is certain, without asking, that no other broker leads this partition now. A broker
         with a session may have been fenced if its connections closed. Then another member may lead, without
         which nothing is committed here; but it may have committed more. So may one that the controllers have
-        appointed after the end of a sealed log.
+        appointed after the end of a sealed log, and one that the voters have elected while this process was
+        frozen.
         """
+        if self.driver.voter.may_be_replaced:
+            return False
         doubted = self._alone() or not self._is_certain()
         is_sealed = self.replica.sealed_end_offset is not None
         return not (doubted and (self.driver.successors.may_be or is_sealed))
@@ -238,7 +247,9 @@ class Partition:
         elif self.leads_for_certain:
             then(True)
         elif not self.driver.successors.may_be:
-            then(False)  # After the end of a sealed log no follower can tell: see ``leads_for_certain``.
+            # After the end of a sealed log no follower can tell, and voters that were silent for a while may
+            # have another leader: see ``leads_for_certain``.
+            then(False)
         else:
             by_hand = self._alone() and self._may_be_decided()
             self.driver.successors.when_all_follow(then, by_hand=by_hand)
@@ -396,12 +407,13 @@ class Partition:
             return True
         return follower and (bool(rack) or not self.driver.stand_in.sends_readers_back)
 
-    def check_position(self, offset: int) -> None:
+    def check_position(self, offset: int, *, confirmed: bool = False) -> None:
         """Raises TidelogError for a consumer whose position is outside of the log.
 
         Beyond its end it is wrong only if this is certainly the leader. Any other replica may lack records
         that the consumer has read elsewhere. Told that its position is out of range, the consumer would reset
         it and read from the start again. While there is no leader it waits here, otherwise it is sent away.
+        Raises MustConfirm unless ``confirmed``.
         """
         log = self.log
         if log.start_offset <= offset <= log.end_offset:
@@ -411,17 +423,31 @@ class Partition:
         if offset > log.end_offset:
             if self.stands_in:
                 return
-            if self.replica.role is not Role.LEADER or not self.leads_for_certain:
-                raise TidelogError("this replica may lack records", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._check_lacks_nothing(confirmed=confirmed)
         raise OffsetOutOfRange("outside of the log")
 
-    def may_lack(self, epoch: int) -> bool:
-        """Whether records of that epoch may have been written by a successor that this leader does not know.
-        A consumer that has read them must not hear that they were truncated: it would go back.
+    def check_later_epoch(self, epoch: int, *, confirmed: bool = False) -> None:
+        """Raises TidelogError if records of that epoch may have been written by a successor that this leader
+        does not know. A consumer that has read them must not hear that they were truncated: it would go back.
+        Raises MustConfirm unless ``confirmed``.
         """
-        if self.replica.role is not Role.LEADER or self.stands_in:
-            return False
-        return epoch > self.replica.epoch and not self.leads_for_certain
+        if self.replica.role is Role.LEADER and epoch > self.replica.epoch and not self.stands_in:
+            self._check_lacks_nothing(confirmed=confirmed)
+
+    def _check_lacks_nothing(self, *, confirmed: bool) -> None:
+        """Raises unless this is certainly the leader. A session is not enough: an operator may have moved the
+        partition, or changed its mode, a moment ago. The members follow another leader then.
+        """
+        if self.replica.role is not Role.LEADER or not (confirmed or self.leads_for_certain):
+            raise TidelogError("this replica may lack records", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not confirmed and self.driver.successors.are_members:
+            raise MustConfirm
+
+    def when_followed(self, then: Callable[[bool], None]) -> None:
+        """Call ``then`` with whether all members of the in-sync set have followed this leader since this was
+        called. One of them leads, or elects another leader, if an operator has decided so.
+        """
+        self.driver.successors.when_members_follow(then)
 
     def check_may_go_on(self, offset: int) -> None:
         """Raises TidelogError for a consumer that has read everything that this stand-in will ever have: its
@@ -432,14 +458,13 @@ class Partition:
         if cannot_write and self.stands_in and offset >= self.readable_end_offset:
             raise TidelogError("this replica takes no more records", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
+    def divergence(self, offset: int, last_epoch: int, *, confirmed: bool = False) -> tuple[int, int] | None:
         """The divergence of the consumer's log from this one: (epoch, its end offset); None if there is none.
 
         From this, a consumer that sends the epoch of its last record learns that the log was truncated.
-        Raises TidelogError if a successor may have written that record.
+        Raises TidelogError if a successor may have written that record, and MustConfirm unless ``confirmed``.
         """
-        if self.may_lack(last_epoch):
-            raise TidelogError("this replica may lack records", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.check_later_epoch(last_epoch, confirmed=confirmed)
         if last_epoch < 0 or self.replica.role is not Role.LEADER or self.stands_in:
             # A follower that does not know the epoch may merely be behind. So may a leader with a successor.
             return None

@@ -317,8 +317,8 @@ class PartitionTable:
 
     @property
     def metadata_failed(self) -> bool:
-        """Whether the metadata log, which is on the same disk, takes no writes. On a full disk it is often the
-        first one, and then the broker gives up its session.
+        """Whether the metadata log, which is on the same disk, takes no writes. On a full disk it is often
+        the first one, and then the broker gives up its session.
         """
         return self._ports.metadata_failed()
 

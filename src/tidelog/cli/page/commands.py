@@ -43,6 +43,15 @@ def page(
             "printed address.",
         ),
     ] = False,
+    schema_registry: Annotated[
+        str | None,
+        typer.Option(
+            "--schema-registry",
+            metavar="URL",
+            help="Registry with the schemas of Avro values, for the messages; may have USER:PASSWORD@.",
+            show_default="none",
+        ),
+    ] = None,
     demo: Annotated[bool, flag("--demo", help="Start the loads of the playground with the page.")] = False,
 ) -> None:
     """Serve a web page that shows what replication is doing, until Ctrl-C.
@@ -70,9 +79,15 @@ def page(
             "another one with --port."
         ) from None
     command = _playground_command(playground, there) if playground is not None else ()
-    may = access(command, demo=demo, admin=admin)
+    may = access(command, demo=demo, admin=admin, schema_registry=_registry(schema_registry))
     print(f"{LINE}{_address(listener.getsockname()[1], may.token, demo=demo)}", flush=True)
     serve(addresses, listener, may)
+
+
+def _registry(url: str | None) -> str:
+    if url and not url.startswith(("http://", "https://")):
+        raise CommandFailed(f"--schema-registry {url}: an address like http://127.0.0.1:8081 is expected.")
+    return url or ""
 
 
 def _address(port: int, token: str, *, demo: bool) -> str:

@@ -1,5 +1,6 @@
 """The two ways to an answer: from needs, or from the settings of another system."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
@@ -57,6 +58,7 @@ def from_system(
     translated = _translate(system, options)
     there = brokers or max(3, translated.terms.replicas)
     mine, same = _compare(translated, there, separate)
+    translated = translated._replace(notes=(*translated.notes, *_gained(mine)))
     told = report.of_translation(translated, mine, same, context.rates, there, context.costs)
     proved = (mine,) if same is None else (mine, same)
     return Answer(f"Plan: from {system}", told, proved, there, (same or mine).terms)
@@ -102,6 +104,18 @@ def _translate(system: str, options: dict[str, str]) -> Translated:
     except ValueError as error:
         raise InvalidCommandLine(f"--from {system}: {error}") from None
     raise InvalidCommandLine(f"There is no system {system!r}; known are {', '.join([KAFKA, *SYSTEMS])}.")
+
+
+def _gained(there: Candidate) -> Iterator[str]:
+    """What Kafka's own brokers do not promise with these settings."""
+    here = assess(there.terms._replace(kafka=False), there.where)
+    if here.reads > there.reads:
+        yield (
+            f"In Tidelog, reads go on with {here.reads} dead brokers: replicas serve readers without the "
+            "controllers."
+        )
+    if here.writes > there.writes:
+        yield f"In Tidelog, writes go on with {here.writes} dead brokers."
 
 
 def _compare(translated: Translated, brokers: int, separate: bool) -> tuple[Candidate, Candidate | None]:

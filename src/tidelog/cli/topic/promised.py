@@ -45,4 +45,5 @@ def agree_to_change(
         return  # The request itself says what is wrong.
     before = terms_of({"settings": described, "partitions": partitions})
     after = terms_of_values(resolved(described, settings, set(unset)), before.replicas)
+    after = after._replace(kafka=before.kafka)
     agree(topic, before, after, yes=yes)

@@ -21,7 +21,7 @@ from tidelog.page.promises import live_of, places_of, promise
 from tidelog.planner.comparing import losses_of, resolved
 from tidelog.planner.faults import Placement, listed
 from tidelog.planner.promises import Terms
-from tidelog.planner.terms import terms_of_values
+from tidelog.planner.terms import MODE, terms_of_values
 from tidelog.planner.what_if import Place, leader_first, warning
 
 REPLICAS_USUAL = 3  # of a topic for which the cluster decides
@@ -193,11 +193,12 @@ def _terms(facts: Facts, topic: str, settings: dict[str, str], unset: Iterable[s
         if each.value is not None
     ]
     try:
-        return terms_of_values(resolved(described, settings, set(unset)), replicas)
+        terms = terms_of_values(resolved(described, settings, set(unset)), replicas)
     except TidelogError as error:
         raise Unclear(f"{error.message.rstrip('.')}.") from None
     except (KeyError, ValueError):
         raise Unclear("There is no such mode, or no such value of a setting.") from None
+    return terms._replace(kafka=any(MODE not in each for each in facts.settings.values()))
 
 
 def _places(facts: Facts, topic: str) -> list[Place]:

@@ -15,7 +15,7 @@ from tidelog.client.messages import EARLIEST, LATEST, FetchedPartition
 from tidelog.client.settings import ClientSettings
 from tidelog.errors import CorruptBatch
 from tidelog.page.asking.link import Address
-from tidelog.page.views.payload import FULL_CHARS, decoded, visible
+from tidelog.page.views.payload import FULL_CHARS, Plain, decoded, visible, with_schema, without_schema
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.codecs import Codec
@@ -60,8 +60,8 @@ class Cursor:
         return header.is_transactional and not header.is_control and header.producer_id in self._open
 
 
-def browse(bootstrap: tuple[Address, ...], query: Query) -> dict[str, Any]:
-    """Rows, and where to go on. Raises the client's errors."""
+def browse(bootstrap: tuple[Address, ...], query: Query, plain: Plain = without_schema) -> dict[str, Any]:
+    """Rows, and where to go on. Raises the client's errors. ``plain`` decodes values that have a schema."""
     settings = ClientSettings(bootstrap, client_id="tidelog-page", request_timeout_ms=PATIENCE_MS)
     with Cluster(settings, PATIENCE_MS) as cluster:
         place = (query.topic, query.partition)
@@ -72,7 +72,7 @@ def browse(bootstrap: tuple[Address, ...], query: Query) -> dict[str, Any]:
             cluster, *place, FetchSettings(max_bytes=FETCH_BYTES, max_wait_ms=0, read_committed=True),
             cluster.patience(),
         )  # fmt: skip
-        rows, following = _scan(fetcher, query, start, end)
+        rows, following = _scan(fetcher, query, start, end, plain)
     return {
         "begin": begin,
         "end": end,
@@ -95,10 +95,12 @@ def _start(cluster: Cluster, query: Query, begin: int, end: int) -> int:
     return int(query.begin)
 
 
-def _scan(fetcher: PartitionFetcher, query: Query, start: int, end: int) -> tuple[list[dict[str, Any]], int]:
+def _scan(
+    fetcher: PartitionFetcher, query: Query, start: int, end: int, plain: Plain
+) -> tuple[list[dict[str, Any]], int]:
     """Records from ``start`` on, until there are enough, all were looked at, or it took too long."""
     rows: list[dict[str, Any]] = []
-    matches = matcher(query.match)
+    matches = matcher(query.match, plain)
     cursor = Cursor()
     position, scanned, until_s = start, 0, time.monotonic() + SCAN_S
     while position < end and len(rows) < query.limit:
@@ -109,7 +111,7 @@ def _scan(fetcher: PartitionFetcher, query: Query, start: int, end: int) -> tupl
         scanned += len(fetched.records)
         cursor.told(fetched.aborted)
         before = position
-        for row, following in rows_of(fetched, position, cursor, query, matches):
+        for row, following in rows_of(fetched, position, cursor, query, matches, plain):
             position = following
             if row is not None:
                 rows.append(row)
@@ -121,7 +123,12 @@ def _scan(fetcher: PartitionFetcher, query: Query, start: int, end: int) -> tupl
 
 
 def rows_of(
-    fetched: FetchedPartition, start: int, cursor: Cursor, query: Query, matches: Callable[[Record], bool]
+    fetched: FetchedPartition,
+    start: int,
+    cursor: Cursor,
+    query: Query,
+    matches: Callable[[Record], bool],
+    plain: Plain = without_schema,
 ) -> Iterator[tuple[dict[str, Any] | None, int]]:
     """Each record from ``start`` on (None: it is not shown), and the offset behind it."""
     data = fetched.records
@@ -141,13 +148,19 @@ def rows_of(
             if record.offset < start:
                 continue
             shown = (kind == RECORD or query.hidden) and (kind == CONTROL or matches(record))
-            row = _row(record, header, kind, marker, whole=query.whole) if shown else None
+            row = _row(record, header, kind, marker, plain, whole=query.whole) if shown else None
             yield row, record.offset + 1
         yield None, header.next_offset
 
 
 def _row(
-    record: Record, header: BatchHeader, kind: str, marker: ControlType | int | None, *, whole: bool
+    record: Record,
+    header: BatchHeader,
+    kind: str,
+    marker: ControlType | int | None,
+    plain: Plain,
+    *,
+    whole: bool,
 ) -> dict[str, Any]:
     chars = FULL_CHARS if whole else 400
     row: dict[str, Any] = {
@@ -167,7 +180,10 @@ def _row(
     if kind == CONTROL:
         name = marker.name if isinstance(marker, ControlType) else f"TYPE_{marker}"
         return row | {"marker": name.lower().replace("_", " "), "key": decoded(None), "value": decoded(None)}
-    return row | {"key": decoded(record.key, chars), "value": decoded(record.value, chars)}
+    return row | {
+        "key": with_schema(record.key, plain, chars),
+        "value": with_schema(record.value, plain, chars),
+    }
 
 
 def _damaged(header: BatchHeader, reason: str) -> dict[str, Any]:
@@ -182,7 +198,7 @@ def _damaged(header: BatchHeader, reason: str) -> dict[str, Any]:
 _FIELD = re.compile(r"^([A-Za-z_][\w.\-]*)=(.*)$", re.DOTALL)
 
 
-def matcher(text: str) -> Callable[[Record], bool]:
+def matcher(text: str, plain: Plain = without_schema) -> Callable[[Record], bool]:
     """Whether a record is what a person looks for: ``key:TEXT``, ``field.of.json=VALUE``, or any text."""
     if not text:
         return lambda record: True
@@ -192,11 +208,17 @@ def matcher(text: str) -> Callable[[Record], bool]:
     found = _FIELD.match(text)
     if found is not None:
         path, wanted = found.group(1).split("."), found.group(2)
-        return lambda record: _field(record.value, path) == wanted
+        return lambda record: _field(_text_of(record.value, plain), path) == wanted
     wanted_bytes = text.encode()
     return lambda record: any(
-        part is not None and wanted_bytes in part for part in (record.key, record.value)
+        part is not None and wanted_bytes in part
+        for part in (record.key, record.value, _text_of(record.value, plain))
     )
+
+
+def _text_of(value: bytes | None, plain: Plain) -> bytes | None:
+    found = plain(value)
+    return value if found is None else found[1]
 
 
 def _field(value: bytes | None, path: list[str]) -> str | None:

@@ -6,6 +6,7 @@ they could hide what is there. What is no text is shown as hexadecimal digits.
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 SHOWN_CHARS = 2000  # in a list
@@ -16,6 +17,23 @@ _HEX_SHOWN = 64
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
+
+
+Plain = Callable[[bytes | None], tuple[str, bytes] | None]
+"""(form, JSON) of a value that has a schema; None: it has none."""
+
+
+def without_schema(data: bytes | None) -> tuple[str, bytes] | None:
+    return None
+
+
+def with_schema(data: bytes | None, plain: Plain, chars_max: int = SHOWN_CHARS) -> dict[str, Any]:
+    """As :func:`decoded`; the form is also avro, and the size that of the bytes in the log."""
+    found = plain(data)
+    if found is None or data is None:
+        return decoded(data, chars_max)
+    form, text = found
+    return decoded(text, chars_max) | {"form": form, "size": len(data)}
 
 
 def decoded(data: bytes | None, chars_max: int = SHOWN_CHARS) -> dict[str, Any]:

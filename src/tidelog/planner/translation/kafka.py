@@ -96,6 +96,7 @@ def from_kafka(settings: Mapping[str, str]) -> Translated:
         synced=number(known, "flush.messages", NEVER) == SYNC_EVERY_MESSAGE,
         unclean=flag(known, "unclean.leader.election.enable", "false"),
         acks="all" if acks == "-1" else acks,
+        kafka=True,
     )
     partitions = number(known, "num.partitions", "0", 0)
     return Translated("kafka", terms, partitions, tuple(_notes(terms, known)), tuple(_others(settings)))
@@ -110,6 +111,12 @@ def _notes(terms: Terms, known: Mapping[str, str]) -> Iterator[str]:
         yield f"acks=1: {RULES[ISR].acks_1}."
     if terms.acks == "0":
         yield "acks=0: the producer does not learn whether a record was written."
+    if terms.replicas > 1:
+        yield (
+            "Before Kafka 4.1, or without eligible.leader.replicas.version=1, the last member of the "
+            "in-sync set leads again even with an empty disk: one lost disk may then cost what the others "
+            "had."
+        )
     if not flag(known, "enable.idempotence", "true"):
         yield "Without enable.idempotence, retries can write a record twice or out of order."
     if terms.min_in_sync > terms.replicas:

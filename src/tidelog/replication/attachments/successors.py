@@ -44,6 +44,15 @@ class NoSuccessors(Attachment):
         """
         then(True)
 
+    @property
+    def are_members(self) -> bool:
+        """Whether members of the in-sync set could lead instead."""
+        return False
+
+    def when_members_follow(self, then: Callable[[bool], None]) -> None:
+        """The same for them only: with this leader alive, the controllers appoint no other replica."""
+        then(True)
+
     def steps_aside(self, able: AbstractSet[int]) -> bool:
         """This replica leads, and has damaged records to drop; the replicas in ``able`` can lead. Returns
         whether the partition can do without this replica now.
@@ -90,6 +99,18 @@ class Successors(NoSuccessors):
 
     def when_all_follow(self, then: Callable[[bool], None], *, by_hand: bool = False) -> None:
         self._driver.listener.when_followed(self._driver, self._able(by_hand), then)
+
+    @property
+    def are_members(self) -> bool:
+        return bool(self._members)
+
+    def when_members_follow(self, then: Callable[[bool], None]) -> None:
+        self._driver.listener.when_followed(self._driver, self._members, then)
+
+    @property
+    def _members(self) -> frozenset[int]:
+        replica = self._driver.replica
+        return replica.maximal_in_sync - {replica.me}
 
     def _able(self, by_hand: bool) -> frozenset[int]:
         """The replicas that could lead instead. A proposed member may be a member by now without our

@@ -74,6 +74,11 @@ class Appointed(Attachment):
         """Until when it is certain that no other leader was elected."""
         return NEVER_MS
 
+    @property
+    def may_be_replaced(self) -> bool:
+        """While leading: whether the voters may have elected another leader without our knowledge."""
+        return False
+
     def note_fetch(self, sender: int, directory: UUID | None, offset: int, now_ms: int) -> None:
         """A node holds everything before ``offset``, with this disk."""
 
@@ -199,6 +204,19 @@ class Elected(Appointed):
 
     def confirmed_ms(self) -> int:
         return self.election.confirmed_ms()
+
+    @property
+    def may_be_replaced(self) -> bool:
+        """Voters that heard nothing of this leader for a while do not trust it any more. The time counts, not
+        the state of the election: a process that was frozen takes requests before it looks at its deadlines.
+        """
+        election, listener = self.election, self._driver.listener
+        others = election.voters.ids - {election.me}
+        needed = election.voters.majority - (len(election.voters.ids) - len(others))
+        if election.state is not ElectionState.LEADER or needed <= 0:
+            return False
+        followed = sorted((listener.followed_until_ms(self._driver, each) for each in others), reverse=True)
+        return followed[needed - 1] < self._driver.services.uptime_ms() - election.timing.trust_ms
 
     def note_fetch(self, sender: int, directory: UUID | None, offset: int, now_ms: int) -> None:
         seen = self.seen.get(sender)

@@ -22,6 +22,7 @@ from tidelog.sim.stories import (
     deaf_brokers,
     deceived,
     deceived_leaders,
+    deciding_again,
     deleted_records,
     disks,
     durability,
@@ -42,6 +43,7 @@ from tidelog.sim.stories import (
     late_reports,
     lost_orders,
     misplaced_writes,
+    moved_leaders,
     moved_voters,
     old_mail,
     only_copies,
@@ -93,6 +95,7 @@ STORIES: dict[str, Told] = (
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
     | _named("damaged_controller", damaged_controllers.STORIES)
     | _named("damaged_leader", damaged_leaders.STORIES)
+    | _named("deciding_again", deciding_again.STORIES)
     | _named("deceived", deceived.STORIES)
     | _named("deceived_leader", deceived_leaders.STORIES)
     | _named(
@@ -116,6 +119,7 @@ STORIES: dict[str, Told] = (
     | _named("only_copy", only_copies.STORIES)
     | _named("late_report", late_reports.STORIES)
     | _named("lost_order", lost_orders.STORIES)
+    | _named("moved_leader", moved_leaders.STORIES)
     | _named("moved_voters", moved_voters.STORIES)
     | _named("old_mail", old_mail.STORIES)
     | _named("stand_in", stand_ins.STORIES)

@@ -13,6 +13,7 @@ from tidelog.sim.telling import STEP_MS, expect
 
 LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 2, 23
 LATEST = -1
+PATIENCE_MS = 2000  # longer than a leader waits for its followers
 CHECKPOINTED_MS = 3500  # within which every broker has written its checkpoints
 
 
@@ -71,6 +72,7 @@ class ReaderStory(DurabilityStory):
             node,
             ReadCall(client.client_id, client.next_number(), TOPIC, 0, offset, -1, epoch, 1),
             heard.append,
+            patience_ms=PATIENCE_MS,
         )
         self.until(lambda: len(heard) == 1, "the response to the fetch")
         wanted = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch}
@@ -79,6 +81,7 @@ class ReaderStory(DurabilityStory):
             node,
             RequestCall(client.client_id, client.next_number(), OFFSET_FOR_LEADER_EPOCH, body),
             heard.append,
+            patience_ms=PATIENCE_MS,
         )
         self.until(lambda: len(heard) == 2, "the end of the epoch")
         [answer] = heard[1].body.topics[0].partitions
@@ -354,7 +357,9 @@ def thawed_voter_lacks_what_was_read() -> ReaderStory:
     story.thaw("A")
     story.until(lambda: bool(heard), "the response")
     expect(heard[0].error, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return story
+    story.tell(f"fetch behind the end of A, which has just thawed: {heard[0].error.name}")
+    story.heal()
+    return story.end_whole("A")
 
 
 def emptied_follower_lacks_what_was_read() -> ReaderStory:
@@ -407,6 +412,7 @@ STORIES: list[Callable[[], ReaderStory]] = [
     settings_that_a_backup_has_not_heard_of,
     replaced_leader_lacks_what_was_read,
     replaced_leader_lacks_an_epoch,
+    thawed_voter_lacks_what_was_read,
     emptied_follower_lacks_what_was_read,
     primary_that_is_no_leader_any_more,
 ]

@@ -109,6 +109,7 @@ def late_word_of_the_former_disk() -> Story:
     expect(story.write(), ErrorCode.NONE)
     story.freeze("A")
     story.until(lambda: story.leader() == "nobody", "the end of A's session")
+    story.run(1000)  # until a majority of the controllers has followed since
     story.arrive("the registration of the old disk's process")
     story.thaw("A")
     story.until(lambda: story.leader() == "A", "the return of A")

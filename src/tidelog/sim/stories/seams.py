@@ -256,7 +256,7 @@ def damaged_on_a_quiet_partition() -> SeamStory:
     story.run(500)
     expect(story.write(), ErrorCode.NONE)
     story.drop("C", 2)
-    story.until(lambda: "C" not in story.in_sync(), "the number of the loss")
+    story.until(lambda: not story.is_relied_on("C"), "the number of the loss")
     story.await_return("C")
     return story
 

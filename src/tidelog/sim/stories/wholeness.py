@@ -136,7 +136,7 @@ def replaced_primary_waits_for_the_operator() -> Story:
 def _come_back(story: ChangeStory, lost: str) -> None:
     """One with an empty disk, all others with what they had."""
     story.start("".join(letter for letter in "ABC" if not story.machine(letter).alive))
-    story.until(lambda: lost not in story.in_sync(), "the number of the loss")
+    story.until(lambda: not story.is_relied_on(lost), "the number of the loss")
     story.until(story.all_in_sync, "that all are readmitted")
 
 

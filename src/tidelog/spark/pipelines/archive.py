@@ -191,7 +191,7 @@ def rows_of(
 
     dated = records.withColumn("topicId", _topic_id(ids)).withColumn("date", functions.expr(_UTC_DAY))
     if decoding is None:
-        return Rows(dated, is_empty=not ids)
+        return Rows(dated, is_empty=not ids, is_raw=True)
     everything = marked(decoding.apply(dated), MARK)
     # One pass writes both tables. Their files have the same columns, and each value only where it belongs:
     # of an undecodable record some fields may have been decoded.

@@ -6,6 +6,7 @@ command line and for callers without one.
 """
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ def open_session(
     require_packages()
     from pyspark.sql import SparkSession
 
+    # About functions of Spark that pass pandas' columns, which pipelines do not use.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     if remote is not None:
         builder = SparkSession.builder.remote(remote)
     else:

@@ -10,26 +10,41 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from tidelog.client.errors import ClientError
+from tidelog.client.errors import ClientError, TopicReplaced, UnknownTopic
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.archive_plan import Plan, Ranges, plan
 from tidelog.spark.pipelines.archive_view import Asked, View, look
 from tidelog.spark.pipelines.running import Progress, Restarts, Tell
 from tidelog.spark.pipelines.source import Topics
-from tidelog.spark.pipelines.tables import Added, Position, PositionMoved, Rows, Say, Step, Table, TableError
+from tidelog.spark.pipelines.tables import (
+    Added,
+    Position,
+    PositionMoved,
+    Raw,
+    Rows,
+    Say,
+    Step,
+    Table,
+    TableError,
+)
+from tidelog.spark.reading.loss import DataLoss
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_STEP = 10_000_000
 """A killed run repeats at most one step; a step costs Spark about a second besides its rows."""
+FILE_BYTES = 128 << 20
+"""Where small files are not merged, files are this large all the same."""
+SPLIT_OFFSETS_MIN = 500_000
+"""A task of fewer offsets is not worth being divided: each one begins files of its own."""
 COMPACT_EVERY_S = 3600.0
 """How often a run that goes on merges small files."""
 COMPACT_FILES_MIN = 8
@@ -50,6 +65,8 @@ _OWN_OPTIONS = frozenset(
         "endingoffsetsbytimestamp", "endingtimestamp", "failondataloss", "maxoffsetspertrigger", "topicids",
     }
 )  # fmt: skip
+# Options with which a user says how a read is divided into tasks.
+_SPLITTING = frozenset({"minpartitions", "maxpartitions", "maxrecordsperpartition"})
 _LOST_IN_TASK = ("DataLoss", "TopicReplaced", "UnknownTopic")
 _INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|[a-z]+?)s?(?:\s+|$)")
 _UNITS_S = {
@@ -108,6 +125,11 @@ def read_ranges(spark: "SparkSession", topics: Topics, ranges: Ranges) -> "DataF
 
     if not ranges:
         return spark.createDataFrame([], default_schema({"includeHeaders": "true"}))
+    return spark.read.format("tidelog").options(**options_of(topics, ranges, _cores(spark))).load()
+
+
+def options_of(topics: Topics, ranges: Ranges, cores: int) -> dict[str, str]:
+    """Of a batch read of these offsets. A partition that has more than its share is read by several tasks."""
     partitions: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
@@ -127,7 +149,15 @@ def read_ranges(spark: "SparkSession", topics: Topics, ranges: Ranges) -> "DataF
     }
     if ids:
         options["topicIds"] = json.dumps(ids)
-    return spark.read.format("tidelog").options(**options).load()
+    if not {name.lower() for name in options} & _SPLITTING:
+        share = -(-sum(span.size for span in ranges.values()) // max(cores, 1))
+        options["maxRecordsPerPartition"] = str(max(share, SPLIT_OFFSETS_MIN))
+    return options
+
+
+def _cores(spark: "SparkSession") -> int:
+    """1 where it is not known: through Spark Connect."""
+    return int(spark.sparkContext.defaultParallelism) if hasattr(spark, "_jsparkSession") else 1
 
 
 def _shared_options(topics: Topics) -> dict[str, str]:
@@ -203,11 +233,17 @@ class Stepper:
         ids = {place.topic: place.topic_id for place in ranges}
         while not self._stop.is_set():
             rows = self._rows_of(read_ranges(self._spark, self._topics, ranges), ids)
+            if rows.is_raw and ranges:
+                size = self._compact_bytes or FILE_BYTES
+                options = options_of(self._topics, ranges, _cores(self._spark))
+                rows = replace(rows, raw=Raw(options, ids, size))
             try:
                 with self._letters_sent(rows, step):
                     return self._table.append(rows, step)
             except PositionMoved as moved:
                 raise _PlanOutdated(moved) from None
+            except (DataLoss, TopicReplaced, UnknownTopic) as failure:
+                raise _PlanOutdated(failure) from None
             except PySparkException as failure:
                 if any(word in str(failure) for word in _LOST_IN_TASK):
                     raise _PlanOutdated(failure) from None

@@ -24,12 +24,21 @@ def read_ranges(
     ranges: Sequence[TopicRange], schema: pa.Schema, settings: TaskSettings
 ) -> Iterator[pa.RecordBatch]:
     """All rows of the ranges; the connections are closed when the reader is done or stops early."""
+    batches = (batch for _, batch in read_each(ranges, schema, settings))
+    yield from _gathered(batches) if len(ranges) > 1 else batches
+
+
+def read_each(
+    ranges: Sequence[TopicRange], schema: pa.Schema, settings: TaskSettings
+) -> Iterator[tuple[TopicRange, pa.RecordBatch]]:
+    """The rows of the ranges, one range after another, each batch with its range."""
     with Cluster(settings.client, settings.patience_ms) as cluster:
         if len(ranges) > 1:
             # One request for all leaders instead of one for each range.
             cluster.known_topics(list(dict.fromkeys(one.topic for one in ranges)))
-        batches = (batch for one in ranges for batch in _read_range(cluster, one, schema, settings))
-        yield from _gathered(batches) if len(ranges) > 1 else batches
+        for one in ranges:
+            for batch in _read_range(cluster, one, schema, settings):
+                yield one, batch
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.broker.clients import fetch_sessions
-from tidelog.broker.clients.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions, Owner
+from tidelog.broker.clients.fetch_sessions import (
+    EVICTION_MS,
+    FetchSession,
+    FetchSessions,
+    Owner,
+    unguessable_ids,
+)
 from tidelog.errors import ErrorCode
 from tidelog.protocol.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchPartition, FetchRequest
 from tidelog.security.principal import ANONYMOUS, Principal
@@ -220,3 +226,10 @@ class TestPartitionsThatDoNotExist:
         odd = request(0, INITIAL_EPOCH)._replace(topics=[("x" * 250, [part(0)])])
         assert sessions.begin(odd, ME, NOW_MS) == (None, ErrorCode.NONE)
         assert len(sessions) == 0
+
+
+def test_numbers_of_one_secret_cannot_be_foreseen_with_another() -> None:
+    first, again, other = (unguessable_ids(secret) for secret in (b"a" * 16, b"a" * 16, b"b" * 16))
+    numbers = [first() for _ in range(100)]
+    assert numbers == [again() for _ in range(100)]
+    assert len({*numbers, *(other() for _ in range(100))}) == 200

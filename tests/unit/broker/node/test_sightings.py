@@ -12,7 +12,8 @@ ME, SESSION_MS = 1, 1000
 class Seen:
     def __init__(self) -> None:
         self.services = FakeServices()
-        self.sightings = Sightings(ME, self.services, lambda: VoterSet.of((1, 2, 3)), SESSION_MS)
+        self.controllers: tuple[int, ...] = (1, 2, 3)
+        self.sightings = Sightings(ME, self.services, lambda: VoterSet.of(self.controllers), SESSION_MS)
 
     def end(self, *peers: int) -> None:
         for peer in peers:
@@ -164,6 +165,22 @@ def test_a_controller_that_has_ended_fences_nobody(seen: Seen) -> None:
     assert not seen.may_be_fenced_early()
     seen.services.advance(SESSION_MS)  # It may have been started again, and not be reachable.
     assert seen.may_be_fenced_early()
+
+
+def test_two_of_four_controllers_may_remove_one_and_decide(seen: Seen) -> None:
+    seen.controllers = (1, 2, 3, 4)
+    seen.end(4)
+    assert seen.may_have_been_decided()
+    seen.end(3)
+    assert not seen.may_have_been_decided()
+
+
+def test_one_of_two_controllers_may_add_one_and_decide(seen: Seen) -> None:
+    seen.controllers = (1, 2)
+    seen.look()
+    assert seen.may_have_been_decided()
+    seen.end(2)
+    assert not seen.may_have_been_decided()
 
 
 def test_only_controllers_fence(seen: Seen) -> None:

@@ -163,7 +163,7 @@ def test_what_acks_1_means_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "--from", "kafka", "--replicas", "3", "--min-isr", "2", "--acks", "1")
     assert text.startswith("kafka: this is isr with 3 replicas, min.insync.replicas=2, acks=1")
     assert "At least 1 of 3 replicas has a record before it is acknowledged." in text
-    assert "2 for reads, 0 lost disks." in text
+    assert "1 for reads, 0 lost disks." in text
 
 
 def test_racks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,3 +262,12 @@ def test_settings_of_the_topic_precede_those_of_the_broker(capsys: pytest.Captur
     words = ("--set", "flush.messages=1", "--set", "log.flush.interval.messages=1000")
     found = as_json(capsys, "--from", "kafka", "--replicas", "3", *words)
     assert found["today"]["topic_settings"]["flush.messages"] == "1"
+
+
+def test_what_kafka_does_not_promise_with_the_same_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--from", "kafka", "--replicas", "3", "--min-isr", "2")
+    assert "1 dead broker for writes, 1 for reads, 1 lost disk." in text
+    assert "In Tidelog, reads go on with 2 dead brokers" in text
+    assert "eligible.leader.replicas.version" in text
+    [unreachable] = as_json(capsys, "--from", "kafka", "--replicas", "2", "--min-isr", "3")["notes"][1:2]
+    assert "Kafka refuses every write" in unreachable

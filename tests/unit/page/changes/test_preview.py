@@ -110,3 +110,15 @@ def test_a_drain_warns_where_a_stop_would_hurt() -> None:
 
 def test_a_message_names_its_partition() -> None:
     assert "partition 3" in preview(three(), Produce("orders", 3, None, "x", ())).words
+
+
+def test_a_preview_for_kafka_does_not_promise_what_tidelog_does() -> None:
+    seen = three()
+    seen.settings = {
+        topic: {name: each for name, each in values.items() if name != "replication.mode"}
+        for topic, values in seen.settings.items()
+    }
+    found = preview(seen, AlterTopic("orders", {"min.insync.replicas": "1"}, DEFAULT))
+    assert any("Two more deaths stop reads" in each for each in found.before)
+    assert not any("Three more deaths stop reads" in each for each in found.after)
+    assert any("Two more deaths stop reads" in each for each in found.after)

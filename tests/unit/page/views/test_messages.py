@@ -6,6 +6,7 @@ import pytest
 
 from tidelog.client.messages import FetchedPartition
 from tidelog.page.views.messages import Cursor, Query, matcher, rows_of
+from tidelog.page.views.payload import with_schema
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
 
 QUERY = Query("orders", 0, "oldest")
@@ -80,3 +81,15 @@ def test_filters(text: str, matches: bool) -> None:
 def test_a_field_of_what_is_no_json() -> None:
     assert not matcher("a=1")(Record(0, 0, None, b"a=1 is text"))
     assert not matcher("a=1")(Record(0, 0, None, None))
+
+
+def test_filters_look_into_values_with_a_schema() -> None:
+    def plain(data: bytes | None) -> tuple[str, bytes] | None:
+        return ("avro", b'{"customer": {"id": 7}}') if data == b"\x00framed" else None
+
+    record = Record(0, 0, None, b"\x00framed", ())
+    assert matcher("customer.id=7", plain)(record)
+    assert matcher('"id": 7', plain)(record)
+    assert not matcher("customer.id=7")(record)
+    shown = with_schema(record.value, plain)
+    assert (shown["form"], shown["text"], shown["size"]) == ("avro", '{"customer": {"id": 7}}', 7)

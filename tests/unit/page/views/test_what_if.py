@@ -3,7 +3,10 @@
 import pytest
 
 from tidelog.page.views.what_if import faults_of, what_if
-from tidelog.planner.faults import Faults
+from tidelog.planner import what_if as planner
+from tidelog.planner.faults import Faults, Placement
+from tidelog.planner.model import Outcome, outcome
+from tidelog.planner.promises import Terms
 from unit.page.seen import cluster, facts, partition
 
 ALL = (1, 2, 3)
@@ -36,3 +39,20 @@ def test_internal_topics_on_demand() -> None:
     seen = facts(cluster(partition(1, ALL), topic="__consumer_offsets"))
     assert what_if(seen, Faults())["topics"] == []
     assert len(what_if(seen, Faults(), internal=True)["topics"]) == 1
+
+
+def test_partitions_that_are_alike_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ten thousand partitions an answer took most of a minute."""
+    asked = []
+
+    def counted(terms: Terms, where: Placement, faults: Faults) -> Outcome:
+        asked.append(where)
+        return outcome(terms, where, faults)
+
+    monkeypatch.setattr(planner, "outcome", counted)
+    rows = [(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2)]
+    seen = facts(cluster(*(partition(row[0], row) for row in rows * 500)))
+    found = what_if(seen, Faults(dead=frozenset({1, 2})))
+    assert found["topics"][0]["writes_stop"] == 2000
+    assert found["worst_pair"]["writes"] == 2000
+    assert len(asked) < 100

@@ -1,5 +1,6 @@
 """The driver loop of an archive with a table and a cluster in memory: no Spark is started."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -112,6 +113,7 @@ class Run:
     stop: Event = field(default_factory=Event)
     told: list[int] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    rows_of: Callable[[Any, Any], Rows] = lambda ranges, ids: Rows(ranges, is_empty=not ids)
 
     def __call__(self, pace: Pace | None = None, **more: Any) -> Outcome:
         pace = pace or Pace(rows_per_step=10)
@@ -126,7 +128,7 @@ class Run:
             None,  # type: ignore[arg-type]
             self.table,
             Topics("127.0.0.1:1", "orders"),
-            lambda ranges, ids: Rows(ranges, is_empty=not ids),
+            self.rows_of,
             pace=pace,
             stop=self.stop,
             tell=tell,
@@ -316,3 +318,34 @@ def test_a_cluster_that_is_down_at_the_end_does_not_spoil_the_run(run: Run) -> N
     run.cluster.when_looked = fail_at_the_end
     outcome = run()
     assert outcome.steps == 3 and outcome.lag == {}
+
+
+def test_a_partition_with_more_than_its_share_is_read_by_several_tasks() -> None:
+    topics = Topics("127.0.0.1:1", "orders")
+    skewed = {ORDERS: Span(0, 9_000_000), ORDERS._replace(partition=1): Span(0, 1_000_000)}
+    given = stepping.options_of(topics, skewed, 4)
+    assert given["maxRecordsPerPartition"] == "2500000"
+    few = {ORDERS: Span(0, 1000)}
+    assert stepping.options_of(topics, few, 4)["maxRecordsPerPartition"] == str(stepping.SPLIT_OFFSETS_MIN)
+    chosen = Topics("127.0.0.1:1", "orders", options={"minPartitions": "3"})
+    assert "maxRecordsPerPartition" not in stepping.options_of(chosen, skewed, 4)
+
+
+def test_tables_are_told_where_rows_come_from_only_if_they_are_as_they_were_fetched(run: Run) -> None:
+    seen: list[Rows] = []
+    append = run.table.append
+
+    def spying(rows: Rows, step: Step) -> Added:
+        seen.append(rows)
+        return append(rows, step)
+
+    run.table.append = spying  # type: ignore[method-assign]
+    run.rows_of = lambda ranges, ids: Rows(ranges, is_empty=not ids, is_raw=True)
+    run(compact_bytes=64)
+    raw = seen[0].raw
+    assert raw is not None and raw.topic_ids == {"orders": "an-id"} and raw.file_bytes == 64
+    assert json.loads(raw.options["endingOffsets"]) == {"orders": {"0": 10}}
+    run.table.at, run.table.rows = Position(), []
+    run.rows_of = lambda ranges, ids: Rows(ranges, is_empty=not ids)
+    run()
+    assert seen[-1].raw is None

@@ -56,3 +56,25 @@ export function listed(values, joint = "and") {
   const words = values.map(String);
   return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${joint} ${words.at(-1)}`;
 }
+
+/** JSON with line breaks. Its tokens stay as they are: numbers may have more digits than scripts can count with. */
+export function indented(text) {
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  const parts = [];
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g)) {
+    if (token === "{" || token === "[") {
+      parts.push(token);
+      depth += 1;
+      parts.push(line());
+    } else if (token === "}" || token === "]") {
+      depth -= 1;
+      if (parts.at(-2) === "{" || parts.at(-2) === "[") parts.pop(); // nothing inside
+      else parts.push(line());
+      parts.push(token);
+    } else if (token === ",") parts.push(token, line());
+    else if (token === ":") parts.push(": ");
+    else parts.push(token);
+  }
+  return parts.join("");
+}

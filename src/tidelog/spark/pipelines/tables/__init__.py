@@ -78,6 +78,17 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Raw:
+    """Where the rows of a step come from, if they are archived as they are: a table may have the tasks that
+    fetch them write its files (:mod:`tidelog.spark.pipelines.tables.direct`).
+    """
+
+    options: Mapping[str, str]  # Of the batch read that gives exactly these rows.
+    topic_ids: Mapping[str, str]  # By topic; empty where the cluster reports none.
+    file_bytes: int = 128 << 20  # Size at which a file is full.
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """The rows of a step. Both have :data:`IDENTITY_COLUMNS` and ``date``."""
 
@@ -87,6 +98,8 @@ class Rows:
     # and the record would be in both tables or in none: formats write this in one pass, or persist it.
     marked: "DataFrame | None" = None
     is_empty: bool = False  # Known to be: only the position moves, and no job is needed.
+    is_raw: bool = False  # ``records`` are as fetched, with topicId and date, and there is nothing else.
+    raw: Raw | None = None  # Only if ``is_raw``.
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,13 @@ from tidelog.spark.pipelines.tables import (
     Compacted,
     Position,
     PositionMoved,
+    Raw,
     Say,
     TableError,
     check_values,
 )
 from tidelog.spark.pipelines.tables.delta_log import lacks_fields, list_topics, read_mark, said
+from tidelog.spark.pipelines.tables.direct import direct_write
 from tidelog.spark.pipelines.tables.earlier import contents
 from tidelog.spark.pipelines.tables.staging import (
     UNCOMMITTED_MS,
@@ -130,13 +132,24 @@ class DeltaCommits:
 
     # -- adding ----------------------------------------------------------------------------
 
-    def write(self, rows: "DataFrame", attempt: int) -> list[Written]:
-        self._ready_for(self.schema_of(rows))
-        return self.write_rows(rows, attempt)
+    def write(self, rows: "DataFrame", attempt: int, raw: Raw | None = None) -> list[Written]:
+        schema = self.schema_of(rows)
+        self._ready_for(schema)
+        of_files = pa.schema([one for one in schema if one.name not in PARTITION_COLUMNS])
+        direct = direct_write(self._spark, raw, self._staged(attempt), of_files)
+        if direct is None or direct.run() is None:
+            return self.write_rows(rows, attempt)
+        return self._take_staged(attempt)
 
     def write_rows(self, rows: "DataFrame", attempt: int) -> list[Written]:
+        self.write_files(rows, self._staged(attempt))
+        return self._take_staged(attempt)
+
+    def _staged(self, attempt: int) -> str:
+        return f"{_for_spark(self.path)}/{STAGING}/{attempt_name(attempt)}"
+
+    def _take_staged(self, attempt: int) -> list[Written]:
         name = attempt_name(attempt)
-        self.write_files(rows, f"{_for_spark(self.path)}/{STAGING}/{name}")
         files, root = self.files(), f"{STAGING}/{name}"
         for number, source in enumerate(_parquet(files, root)):
             directory = source.path.removeprefix(f"{root}/").rpartition("/")[0]

@@ -69,6 +69,10 @@ class LocalFiles:
     def __init__(self, root: str) -> None:
         self._root = Path(root)
 
+    @property
+    def root(self) -> Path:
+        return self._root
+
     def exists(self, name: str) -> bool:
         return (self._root / name).exists()
 

@@ -40,10 +40,12 @@ from tidelog.spark.pipelines.tables import (
     Compacted,
     Position,
     PositionMoved,
+    Raw,
     Say,
     TableError,
     check_values,
 )
+from tidelog.spark.pipelines.tables.direct import direct_write
 from tidelog.spark.pipelines.tables.iceberg_catalogs import (
     Conflict,
     Identifier,
@@ -79,6 +81,8 @@ UNITS: dict[str, tuple[Transform[Any, Any], str]] = {
     "month": (MonthTransform(), f"trunc(date_from_unix_date({_DAY}), 'MM')"),
     "year": (YearTransform(), f"trunc(date_from_unix_date({_DAY}), 'YYYY')"),
 }
+
+_BY = ("by", "at")  # Names of directories, which no reader takes for columns.
 
 _NEW_TABLE = {
     "format-version": "2",
@@ -141,9 +145,13 @@ class IcebergCommits:
 
     # -- adding ----------------------------------------------------------------------------
 
-    def write(self, rows: "DataFrame", attempt: int) -> list[Written]:
-        table = self._ready_for(self.schema_of(rows))
-        self.write_files(rows, unit_of(table.metadata), directory_of(table, attempt))
+    def write(self, rows: "DataFrame", attempt: int, raw: Raw | None = None) -> list[Written]:
+        schema = self.schema_of(rows)
+        table = self._ready_for(schema)
+        unit, directory = unit_of(table.metadata), directory_of(table, attempt)
+        direct = direct_write(self.spark, raw, directory, schema, by=_BY, unit=unit)
+        if direct is None or direct.run() is None:
+            self.write_files(rows, unit, directory)
         return self.written(attempt)
 
     def schema_of(self, rows: "DataFrame") -> pa.Schema:
@@ -154,8 +162,10 @@ class IcebergCommits:
         from pyspark.sql import functions
 
         # In short: names of directories have at most 255 characters, and those of topics up to 249.
-        split = rows.withColumn("by", functions.col("topic")).withColumn("at", functions.expr(UNITS[unit][1]))
-        write_parquet(split, directory, ["by", "at"])
+        split = rows.withColumn(_BY[0], functions.col("topic")).withColumn(
+            _BY[1], functions.expr(UNITS[unit][1])
+        )
+        write_parquet(split, directory, _BY)
 
     def written(self, attempt: int) -> list[Written]:
         table = self._existing()

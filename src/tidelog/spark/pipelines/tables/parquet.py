@@ -37,12 +37,13 @@ from tidelog.spark.pipelines.tables import (
     Totals,
     check_values,
 )
+from tidelog.spark.pipelines.tables.direct import direct_write
 from tidelog.spark.pipelines.tables.filesystem import Files, files_at
 from tidelog.spark.pipelines.tables.lock import locked
 from tidelog.spark.pipelines.tables.log import Entry, Log, placed
 from tidelog.spark.pipelines.tables.merging import SmallFiles, mergeable
 from tidelog.spark.pipelines.tables.schemas import merged
-from tidelog.spark.pipelines.tables.staging import NOTHING_IGNORED
+from tidelog.spark.pipelines.tables.staging import NOTHING_IGNORED, arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,6 +145,11 @@ class ParquetTable:
     def _write(self, rows: Rows, staging: str) -> tuple[int, int]:
         """(records, undecodable ones)."""
         path = f"{self.target}/{staging}"
+        if rows.raw is not None:
+            schema = arrow_schema(rows.records.drop(*PARTITION_COLUMNS))
+            direct = direct_write(self._spark, rows.raw, path, schema)
+            if direct is not None and (parts := direct.run()) is not None:
+                return sum(one.rows for one in parts), 0
         if rows.marked is None:
             return write_counted(rows.records, PARTITION_COLUMNS, path), 0
         from pyspark.sql import Observation, functions

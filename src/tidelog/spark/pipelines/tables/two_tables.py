@@ -24,6 +24,7 @@ from tidelog.spark.pipelines.tables import (
     Compacted,
     Position,
     PositionMoved,
+    Raw,
     Rows,
     Say,
     Step,
@@ -57,8 +58,10 @@ class Commits(Protocol):
     def mark(self) -> Mark:
         """Of the latest commit that has one; an empty one if there is no table."""
 
-    def write(self, rows: "DataFrame", attempt: int) -> list[Written]:
-        """Write files that no reader sees. Creates the table and adds columns, if needed."""
+    def write(self, rows: "DataFrame", attempt: int, raw: Raw | None = None) -> list[Written]:
+        """Write files that no reader sees. Creates the table and adds columns, if needed. ``raw``: where the
+        rows come from, if they are as they were fetched.
+        """
 
     def written(self, attempt: int) -> list[Written]:
         """The files of :meth:`write`, also if another process called it."""
@@ -157,7 +160,7 @@ class TwoTables:
 
     def _write(self, rows: Rows, attempt: int) -> tuple[list[Written], list[Written]]:
         if rows.undecodable is None:
-            return self._records.write(rows.records, attempt), []
+            return self._records.write(rows.records, attempt, rows.raw), []
         # The two tables have other columns, so Spark writes them one after the other; it reads the topics and
         # decodes the values once.
         kept = rows.marked.persist() if rows.marked is not None else None

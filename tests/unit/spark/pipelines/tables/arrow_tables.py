@@ -61,8 +61,10 @@ def _write(rows: pa.Table, directory: str, by: list[str]) -> None:
     ds.write_dataset(rows, directory, format="parquet", partitioning=ds.partitioning(kinds, flavor="hive"))
 
 
-def opener(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Opens the same archive each time it is called, with the given options: ``iceberg`` is a directory."""
+def opener(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str = "") -> Open:
+    """Opens the same archive each time it is called, with the given options: ``iceberg`` is a directory,
+    ``iceberg-rest`` has its catalog at ``url``.
+    """
     monkeypatch.setattr("tidelog.spark.pipelines.tables.iceberg.IcebergCommits", ArrowIceberg)
     monkeypatch.setattr("tidelog.spark.pipelines.tables.delta.DeltaCommits", ArrowDelta)
     nothing = cast(Any, None)  # no Spark session
@@ -71,6 +73,10 @@ def opener(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
         return lambda **more: open_delta(nothing, target, more)
     if kind == "iceberg":
         return lambda **more: open_iceberg(nothing, target, more)
+    if kind == "iceberg-rest":
+        return lambda **more: open_iceberg(
+            nothing, "raw.orders", {"catalog": "lake", "type": "rest", "uri": url, **more}
+        )
     catalog = {"catalog": "lake", "type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
     catalog |= {"warehouse": f"file://{tmp_path}/warehouse"}
     return lambda **more: open_iceberg(nothing, "raw.orders", {**catalog, **more})

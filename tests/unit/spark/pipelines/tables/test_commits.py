@@ -6,6 +6,7 @@ Each test runs for a directory of Iceberg tables, a SQL catalog and Delta.
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,15 +41,20 @@ from unit.spark.pipelines.tables.arrow_tables import (
     records,
     undecodable,
 )
+from unit.spark.pipelines.tables.rest_catalog import rest_catalog
 
 pytestmark = pytest.mark.slow  # Each test writes real tables in three formats.
 
 OLD_S = 7200.0
 
 
-@pytest.fixture(params=["iceberg", "iceberg-sql", "delta"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
-    return opener(request.param, tmp_path, monkeypatch)
+@pytest.fixture(params=["iceberg", "iceberg-sql", "iceberg-rest", "delta"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    if request.param != "iceberg-rest":
+        yield opener(request.param, tmp_path, monkeypatch)
+        return
+    with rest_catalog(str(tmp_path)) as served:
+        yield opener(request.param, tmp_path, monkeypatch, served.url)
 
 
 def test_the_position_is_part_of_the_table(opened: Open) -> None:

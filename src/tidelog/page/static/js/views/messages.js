@@ -2,7 +2,7 @@
 
 import { changeButton, produceMessage } from "../change.js";
 import { h, fill, say } from "../dom.js";
-import { bytes, clock, count, dateAndClock, plural } from "../format.js";
+import { bytes, clock, count, dateAndClock, indented, plural } from "../format.js";
 import { empty, pill } from "../parts.js";
 import { ask } from "../store.js";
 
@@ -158,9 +158,10 @@ async function expand(cell, topic, partition, row) {
 function block(part) {
   if (part.form === "null" || part.form === "empty") return h("p", {}, h("em", {}, part.form));
   let text = part.text;
-  if (part.form === "json" && !part.cut) {
+  if ((part.form === "json" || part.form === "avro") && !part.cut) {
     try {
-      text = JSON.stringify(JSON.parse(text), null, 2);
+      JSON.parse(text);
+      text = indented(text);
     } catch {
       // An escape made it something else: as it is.
     }

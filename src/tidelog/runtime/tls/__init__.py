@@ -1,0 +1,1 @@
+"""TLS of connections: certificates, handshakes in a thread, and the layer between socket and protocol."""

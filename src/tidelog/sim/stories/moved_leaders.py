@@ -1,0 +1,65 @@
+"""An operator takes the leadership from a broker that has just been cut off. Its session lasts, and no
+connection of it has closed: mode ``isr``. A consumer that has read a record at the new leader asks it.
+"""
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.stories.readers import ReaderStory
+from tidelog.sim.telling import expect
+
+
+def partition_is_moved() -> ReaderStory:
+    """The partition is moved to B and C, in the moment in which A is cut off. Told that its position is out
+    of range, or that a record was truncated, the consumer would go back. A asks its followers first, and
+    sends the consumer away. When A is the only one that leads, a position beyond the end is wrong.
+    """
+    story = _read_by_a_consumer()
+    expect(story.read_behind_the_end("A"), ErrorCode.NONE)
+    expect(story.read_at("A", 5).error, ErrorCode.OFFSET_OUT_OF_RANGE)
+    story.cut("A", "BCXYZ")
+    story.move("BC")
+    story.until(lambda: story.has_moved_to("BC"), "the move")
+    _ask_the_old_leader(story)
+    return story.end()
+
+
+def mode_is_changed() -> ReaderStory:
+    """The same with a change to mode quorum: B and C elect a leader."""
+    story = _read_by_a_consumer()
+    story.cut("A", "BCXYZ")
+    story.change("quorum")
+    story.await_change("quorum")
+    _ask_the_old_leader(story)
+    return story.end_whole("A")
+
+
+def end_of_a_moved_log() -> ReaderStory:
+    """The same with a consumer that wants to begin at the end: it begins earlier than another one was told
+    before.
+    """
+    story = _read_by_a_consumer()
+    story.cut("A", "BCXYZ")
+    story.move("BC")
+    story.until(lambda: story.has_moved_to("BC"), "the move")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.end_offset("B"), ErrorCode.NONE)
+    expect(story.end_offset("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return story
+
+
+def _read_by_a_consumer() -> ReaderStory:
+    story = ReaderStory()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    return story
+
+
+def _ask_the_old_leader(story: ReaderStory) -> None:
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.read(), ["r1", "r2"])
+    epoch = story.partition().leader_epoch
+    expect(story.read_behind_the_end("A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.hear_of_truncation("A", epoch), [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2)
+    story.heal()
+
+
+STORIES = (partition_is_moved, mode_is_changed)

@@ -1,0 +1,57 @@
+"""Controllers that were too few, and can decide again: each mutation takes one rule out, and a story
+notices.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tidelog.broker.node.sightings import Sightings
+from tidelog.controller.controller import Controller
+from tidelog.controller.effects import Effects
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import deciding_again as stories
+from tidelog.sim.telling import StoryFailed, Telling
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def only_the_known_controllers_count(patch: pytest.MonkeyPatch) -> None:
+    """The others cannot add or remove one of them."""
+
+    def count(self: Sightings) -> None:
+        controllers = self._controllers()
+        if len(self._not_ended(controllers) - {self._me}) >= controllers.majority:
+            self._undecided_since_ms = None
+        elif self._undecided_since_ms is None:
+            self._undecided_since_ms = self._services.uptime_ms()
+
+    patch.setattr(Sightings, "_count_deciders", count)
+
+
+def sessions_end_by_the_clock_alone(patch: pytest.MonkeyPatch) -> None:
+    """Whether or not a majority of the controllers is there."""
+    tick = Controller.tick
+
+    def look(self: Controller, now_ms: int, followed_ms: int) -> Effects:
+        return tick(self, now_ms, now_ms)
+
+    patch.setattr(Controller, "tick", look)
+
+
+def sessions_go_on_when_a_controller_starts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Controller, "voter_came", lambda self, now_ms: None)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "told"),
+    [
+        (only_the_known_controllers_count, stories.one_controller_is_removed),
+        (sessions_end_by_the_clock_alone, stories.fenced_by_too_few_controllers),
+        (sessions_go_on_when_a_controller_starts, stories.controller_restarts_at_once),
+    ],
+)
+def test_a_story_notices(mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch)
+    with pytest.raises((StoryFailed, Violation)):
+        told()
