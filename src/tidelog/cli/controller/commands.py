@@ -123,12 +123,12 @@ def _require_majority(rest: Quorum) -> None:
     even back.
     """
     if _spare(rest) < 0:
-        down = [each.node for each in rest.voters if not each.alive]
-        one = len(down) == 1
+        silent = [each.node for each in rest.voters if not each.alive]
+        one = len(silent) == 1
         raise CommandFailed(
-            f"Of the voters that stay, {listed(down)} {'is' if one else 'are'} down, and the others are no "
-            f"majority. Nothing was changed; start {listed(down)} first, or remove {'it' if one else 'them'} "
-            "instead."
+            f"Of the voters that stay, {listed(silent)} {'does' if one else 'do'} not answer the active "
+            "controller, and the others are no majority. Nothing was changed; repair "
+            f"{listed(silent)} first, or remove {'it' if one else 'them'} instead."
         )
 
 
@@ -137,5 +137,5 @@ def _health(quorum: Quorum) -> str:
     voters, spare = quorum.voters, _spare(quorum)
     tolerates = f"tolerates {count(spare, 'failure')}" if spare > 0 else "tolerates no failure"
     if spare < 0:
-        tolerates = "no majority is up, so nothing can be changed"
+        tolerates = "no majority answers, so nothing can be changed"
     return f"{count(len(voters), 'voter')}, epoch {quorum.epoch}: {tolerates}."
