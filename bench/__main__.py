@@ -16,7 +16,9 @@ from bench.cases import (
     consume,
     failover,
     faults,
+    fuzz,
     groups,
+    hostile,
     latency,
     loop,
     modes,
@@ -55,6 +57,8 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),
     "failover-client": (failover.run_clients, "the same as one ordinary client of Tidelog sees it"),
     "faults": (faults.run, "a broker killed under load on a topic of every mode, or a series of faults"),
+    "fuzz": (fuzz.run, "ten million frames of strangers on the parsers: no crash, bounded memory"),
+    "hostile": (hostile.run, "a load beside 200 hostile connections: throughput lost, leaders"),
     "loop": (loop.run, "how long each of the heavy operations holds a broker's event loop, under load"),
     "relay": (relay.run, "what the relay between all parties costs, which the lab makes network faults with"),
     "sim": (simulator.run_all, "simulated brokers: how much faster than real time on one core"),
@@ -91,7 +95,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     option("--queries", help="of the spark and loop benches: those with one of these words in them (a,b)")
     option("--minutes", type=float, help="of steady and archive-drill (default 10, quick 0.5)")
     option("--faults", type=int, help="of the faults bench: a series of so many, of all kinds")
-    option("--seed", type=int, default=1, help="of faults and archive-drill: which events, when and where")
+    option(
+        "--seed",
+        type=int,
+        default=1,
+        help="of faults, fuzz, hostile and archive-drill: which events, when and where",
+    )
     option("--format", choices=tables.FORMATS, default="parquet", help="of archive-drill: the table format")
     option("--standalone", action="store_true", help="of archive-drill: on two executors, which are killed")
     option("--raw", action="store_true", help="of archive-drill: values are archived as they are")

@@ -17,7 +17,7 @@ import pytest
 
 from tidelog.testing import Broker, running_broker
 
-from . import calls
+from . import calls, node_wires
 from .apache_kafka import KafkaBroker
 from .wire import Wire
 
@@ -77,6 +77,18 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def wire(bootstrap: str) -> Iterator[Wire]:
     with Wire(bootstrap) as wire:
+        yield wire
+
+
+@pytest.fixture
+def node_wire(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Wire]:
+    """For requests that only nodes may send."""
+    if BOOTSTRAP or KAFKA:
+        connected = Wire(bootstrap)  # They take such requests from everybody unless they have an authorizer.
+    else:
+        broker: Broker = request.getfixturevalue("shared_broker")
+        connected = node_wires.node_wire(bootstrap, broker.directory / "cluster.secret")
+    with connected as wire:
         yield wire
 
 

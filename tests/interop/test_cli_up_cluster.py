@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -137,3 +138,35 @@ def test_five_brokers_have_five_controllers_and_stop_quickly(start_up: StartUp) 
     # Nobody waited for somebody who had already gone: each of those waits would last seconds.
     assert time.monotonic() - began < 20
     assert Path(up.directory / "broker-5" / "data").exists()
+
+
+def test_a_directory_of_an_earlier_version_gets_a_secret_for_all_of_its_brokers(start_up: StartUp) -> None:
+    up = start_up(brokers=4)
+    up.first_line()
+    tidelog(up.port, "topic", "create", "greetings", "--partitions", "1", "--replicas", "3")
+    assert up.end()[0] == 0
+    secret = up.directory / "cluster.secret"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    first = secret.read_text()
+    secret.unlink()
+    for number in (1, 2, 3, 4):  # as they were
+        config = up.directory / f"broker-{number}" / "broker.toml"
+        kept = [line for line in config.read_text().splitlines() if "cluster.secret" not in line]
+        config.write_text("\n".join(kept) + "\n")
+    again = start_up(brokers=3, port=up.port)
+    again.first_line()
+    assert secret.read_text() != first
+    for number in (1, 2, 3, 4):
+        assert '"cluster.secret.file" = "../cluster.secret"' in settings(again, number)
+    # The fourth was not started. It is known when it comes.
+    config = up.directory / "broker-4" / "broker.toml"
+    with (up.directory / "broker-4" / "broker.log").open("ab") as log:
+        fourth = subprocess.Popen(
+            [sys.executable, "-m", "tidelog", "broker", "--config", str(config)], stdout=log, stderr=log
+        )
+    try:
+        wait_until(lambda: members(again) == [1, 2, 3, 4])
+    finally:
+        fourth.terminate()
+        fourth.wait(TIMEOUT_S)
+    assert again.end()[0] == 0

@@ -84,14 +84,14 @@ class Player:
             by_topic = answer.results_by_topic_v3_and_below
         else:
             transactions = [{**self.who, "verify_only": False, "topics": topics}]
-            answer = self.wire.call("add_partitions_to_txn", version, transactions=transactions)
+            answer = self.wire.of_node.call("add_partitions_to_txn", version, transactions=transactions)
             by_topic = answer.results_by_transaction[0].topic_results
         return [part.partition_error_code for each in by_topic for part in each.results_by_partition]
 
     def verify(self, topic: str, *partitions: int) -> list[ErrorCode]:
         topics = [{"name": topic, "partitions": partitions or (0,)}]
         transactions = [{**self.who, "verify_only": True, "topics": topics}]
-        answer = self.wire.call("add_partitions_to_txn", 4, transactions=transactions)
+        answer = self.wire.of_node.call("add_partitions_to_txn", 4, transactions=transactions)
         (result,) = answer.results_by_transaction
         return [
             part.partition_error_code for each in result.topic_results for part in each.results_by_partition
@@ -130,6 +130,12 @@ def transactional_batch(*values: bytes, producer: tuple[int, int, int]) -> bytes
 @pytest.fixture
 def name() -> str:
     return f"id-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def wire(wire: Wire, node_wire: Wire) -> Wire:
+    wire.of_node = node_wire
+    return wire
 
 
 @pytest.fixture
@@ -442,7 +448,8 @@ class TestMarkers:
             **more,
         }
         version = 2 if "transaction_version" in more else 1
-        answer = wire.call("write_txn_markers", version, markers=[marker])
+        sender = wire.of_node if commits else wire
+        answer = sender.call("write_txn_markers", version, markers=[marker])
         code: ErrorCode = answer.markers[0].topics[0].partitions[0].error_code
         return code
 
@@ -452,6 +459,22 @@ class TestMarkers:
         producer = (player.producer_id, player.epoch)
         assert self.write(wire, topic, producer, commits=False) is ErrorCode.none
         assert stable_offset(wire, topic) == calls.end_offset(wire, topic) == 2
+
+    @pytest.mark.not_kafka  # which lets administrators commit, too
+    def test_an_administrator_cannot_commit_one(self, wire: Wire, topic: str, player: Player) -> None:
+        """Only the coordinator knows whether all of it was written."""
+        player.add(topic)
+        player.write(topic, b"x")
+        marker = {
+            "producer_id": player.producer_id,
+            "producer_epoch": player.epoch,
+            "transaction_result": True,
+            "topics": [{"name": topic, "partition_indexes": [0]}],
+        }
+        answer = wire.call("write_txn_markers", 1, markers=[marker])
+        code = answer.markers[0].topics[0].partitions[0].error_code
+        assert code is ErrorCode.cluster_authorization_failed
+        assert stable_offset(wire, topic) == 0
 
     def test_a_marker_of_an_older_epoch_is_refused(self, wire: Wire, topic: str, player: Player) -> None:
         player.init()

@@ -46,6 +46,7 @@ class Wire:
     def __init__(self, bootstrap: str, *, client_id: str | None = "wire", timeout_s: float = 30.0) -> None:
         host, port = bootstrap.rsplit(":", 1)
         self.client_id = client_id
+        self.of_node = self  # for requests that only nodes may send; a test may put another one here
         self.socket = socket.create_connection((host, int(port)), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._next_correlation_id = 1

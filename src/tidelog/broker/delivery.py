@@ -23,7 +23,7 @@ def local_links(broker: Broker) -> LocalLinks:
 def deliver(broker: Broker, api_key: int, body: Fields, done: Done, version: int | None = None) -> None:
     """Deliver a request to this broker's own handler; by default in the newest version."""
     version = requests.newest(api_key) if version is None else version
-    context = RequestContext(api_key, version, 0, None, "this broker")
+    context = RequestContext(api_key, version, 0, None, "this broker", by_node=True)
 
     def respond(fields: Fields) -> None:
         done(requests.response_of(api_key, fields, version))

@@ -19,15 +19,15 @@ from tidelog.config.kinds import Raw
 from tidelog.config.listener_rules import check_listeners, protocol_of, with_protocols
 from tidelog.config.listeners import Listener, SecurityProtocol
 from tidelog.config.per_listener import ListenerValues, Scoped, name_of, scoped
+from tidelog.config.sasl_table import SaslTable
 from tidelog.config.table import HIDDEN, Setting, refuse, refuse_unknown, settings_of, shown
-from tidelog.config.tls_table import TlsTable
 from tidelog.config.toml import read_toml
 from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, defaults_from
 from tidelog.errors import InvalidConfig
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BrokerConfig(TlsTable):
+class BrokerConfig(SaslTable):
     """Typed values of all broker settings. Make one with ``parse`` or ``load``."""
 
     static_values: Mapping[str, str] = field(default_factory=dict)
@@ -146,6 +146,12 @@ def broker_setting(name: str) -> Setting:
     return _row_of(scoped(name), name)
 
 
+def canonical_name(name: str) -> str:
+    """The first name of a broker setting, with the listener that it is for."""
+    parts = scoped(name)
+    return name_of(parts.listener, _row_of(parts, name))
+
+
 def _row_of(parts: Scoped, name: str) -> Setting:
     setting = BROKER_SETTINGS.get(_ALIASES.get(parts.name, parts.name))
     if setting is None:
@@ -172,7 +178,7 @@ def _canonical(values: Mapping[str, Raw]) -> dict[str, str]:
         parts = scoped(name)
         setting = _row_of(parts, name)
         text = setting.spell(raw)
-        key = name_of(parts.listener, setting)
+        key = canonical_name(name)
         if canonical.setdefault(key, text) != text:
             given, other = (HIDDEN, HIDDEN) if setting.secret else (shown(raw), canonical[key])
             raise InvalidConfig(f"{name}={given} is refused: {key} is the same setting, with value {other}.")

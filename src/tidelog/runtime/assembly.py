@@ -15,6 +15,7 @@ from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import NodePorts
 from tidelog.config import BrokerConfig
+from tidelog.config.node_listeners import authenticates_nodes
 from tidelog.controller import cluster_settings
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage
@@ -27,11 +28,15 @@ from tidelog.runtime.disk import Disk
 from tidelog.runtime.peers.channel import Address
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.peers.links import WireLinks
+from tidelog.runtime.peers.node_login import NodeLogins
 from tidelog.runtime.peers.peers import WirePeers
 from tidelog.runtime.peers.relay import Relay
+from tidelog.runtime.peers.trust import NodeTrust
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices
 from tidelog.runtime.tls.node import NodeTls
+from tidelog.security.audit import Line
+from tidelog.security.cluster_secret import ClusterSecret
 
 
 class Assembly:
@@ -49,9 +54,12 @@ class Assembly:
         turn_away: Callable[[str], None],
         room: int,
         tls: NodeTls,
+        secret: ClusterSecret | None = None,
+        audit: Callable[[Line], None] | None = None,
     ) -> None:
         """``turn_away`` is called with the reason when the cluster refuses this node permanently. ``room``:
-        for how many connections the process has descriptors.
+        for how many connections the process has descriptors. ``secret``: by which nodes recognise each other.
+        ``audit`` writes a line of the audit log.
         """
         self._config = config
         self._data = data
@@ -67,6 +75,7 @@ class Assembly:
             self._addresses_of,
             self._refused_by,
             tls.links(self._listener_at).open,
+            None if secret is None else NodeLogins(secret, config.node_id, config.cluster_secret_required),
         )
         self._logging_level = config.logging_level
         at = addresses.controller
@@ -95,7 +104,7 @@ class Assembly:
         metadata = self.node.metadata
         self.broker = Broker(
             config, metadata, self.node.partitions, services, self._links, services.compute,
-            self.node.lost_peers, self._configure, self._quotas_changed,
+            self.node.lost_peers, self._configure, self._quotas_changed, audit,
         )  # fmt: skip
         relay = Relay(
             self.broker,
@@ -104,7 +113,8 @@ class Assembly:
             lambda: self.node.controller.active,
             services.compute,
         )
-        self.server = Server(self.broker, loop, Gate(self.peers.inbound, relay), services, room)
+        gate = Gate(self.peers.inbound, relay, _trust(config, secret))
+        self.server = Server(self.broker, loop, gate, services, room)
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.broker.metadata_changed(image)
@@ -176,3 +186,12 @@ class Assembly:
     def stop(self) -> None:
         self.node.stop()
         self.peers.stop()
+
+
+def _trust(config: BrokerConfig, secret: ClusterSecret | None) -> NodeTrust:
+    return NodeTrust(
+        secret,
+        config.inter_broker_principal,
+        config.peer_listener_names,
+        is_required=config.cluster_secret_required if secret is not None else authenticates_nodes(config),
+    )

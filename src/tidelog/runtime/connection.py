@@ -29,11 +29,13 @@ from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 from tidelog.runtime import handling, metering, sweeping
-from tidelog.runtime.connection_limits import Place
+from tidelog.runtime.authentication import SASL_APIS, Login
+from tidelog.runtime.connection_limits import ConnectionPlace
 from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.metering import Meter
 from tidelog.runtime.peers import names
+from tidelog.runtime.peers.node_offer import NodeOffer
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
@@ -95,6 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         "_ended",
         "_held_back",
         "_huge",
+        "_login",
         "_loose",
         "_memory",
         "_muted",
@@ -125,7 +128,9 @@ class Connection(asyncio.BufferedProtocol):
         "slots",
     )
 
-    def __init__(self, server: "Server", listener: Listener = UNNAMED, place: Place | None = None) -> None:
+    def __init__(
+        self, server: "Server", listener: Listener = UNNAMED, place: ConnectionPlace | None = None
+    ) -> None:
         """``listener``: the one that the connection came in by. ``place``: its share of the limits, which the
         server takes back.
         """
@@ -135,6 +140,7 @@ class Connection(asyncio.BufferedProtocol):
         self.incomplete = sweeping.NONE  # for the server's look at slow requests
         self.incomplete_since_s = 0.0
         self.principal = ANONYMOUS
+        self._login: Login | None = None  # while not all of its requests may be handled
         self._receiver = Receiver(server.max_request_bytes)
         self._memory = server.client_memory
         self.held_bytes = 0  # of the memory that the broker reserves for large requests
@@ -197,6 +203,9 @@ class Connection(asyncio.BufferedProtocol):
         self.slots.clear()
         self._loose.clear()
         self._server.forget(self)
+        if self._login is not None:
+            self._login.cancel()
+            self._login = None
         if self.node is not None and self._server.gate is not None:
             self._server.gate.disconnected(self.node)
 
@@ -372,6 +381,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, request: memoryview) -> Slot | None:
         api_key, version, correlation_id, client_size = handling.HEADER.unpack_from(request, 0)
+        login = self._login
+        if login is not None and not login.passes(api_key):
+            return self._log_in(login, request, (api_key, version, correlation_id), client_size)
         passing = self._write_kind
         if passing != api_key and passing != NO_WRITE and self._must_follow_writes():
             self._held_back = request
@@ -389,6 +401,8 @@ class Connection(asyncio.BufferedProtocol):
         if not known and (gate is None or not gate.serves(api_key, version)):
             self._refuse(api_key, version, correlation_id)
             return None
+        if api_key in SASL_APIS and self._begin_login(request, client_size):
+            return self._handle(request)
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
             return None
@@ -404,17 +418,20 @@ class Connection(asyncio.BufferedProtocol):
         if messages.is_flexible(api_key, version):
             position = skip_tags(request, position)
         self.kinds |= kind_of(api_key)
+        by_node = gate is not None and self._is_node(gate, client_id)
         context = RequestContext(
             api_key, version, correlation_id, client_id, self.peer, self.kinds, None,
-            self.principal, self.listener.name,
+            self.principal, self.listener.name, by_node,
         )  # fmt: skip
         server.requests += 1
-        by_node = gate is not None and self._is_node(gate, client_id)
         if not by_node and not server.ready:
             # Still starting. Treated like a refused connection, without a log line: clients try the next
             # broker, or this one again.
             self.end()
             return None
+        if not by_node and gate is not None and gate.trust.refuses(request, context):
+            self._finish(slot := self._take_slot(False, api_key), gate.trust.refusal(context))
+            return slot
         if not by_node and self.place is not None and self.place.refusal:
             self.close(self.place.refusal)
             return None
@@ -468,7 +485,7 @@ class Connection(asyncio.BufferedProtocol):
         context = _new_context(
             (
                 produce.API_KEY, shape.version, correlation_id, None, self.peer, 0, None,
-                self.principal, self.listener.name,
+                self.principal, self.listener.name, False,
             )
         )  # fmt: skip
         self._server.produce.handle_repeated(
@@ -610,20 +627,65 @@ class Connection(asyncio.BufferedProtocol):
         if self.node not in (None, parties[0]):
             raise HangUp(f"node {self.node} says that it is node {parties[0]}")
         if self.node is None:
-            self._take_place_of_node()
-            gate.connected(*parties)
-            self.node = parties[0]
-            self._release_memory()
-            self._memory = self._server.node_memory  # Cluster traffic does not wait for clients.
-            self._receiver.expect_no_records()
-            if self._sender is not None:
-                self._sender.keep_alive()
+            if not gate.trust.admits(self.principal, self.listener.name, parties[0]):
+                return False
+            self._become_node(*parties)
         return True
+
+    def _become_node(self, node: int, to: int) -> None:
+        self._take_place_of_node()
+        if self._server.gate is not None:
+            self._server.gate.connected(node, to)
+        self.node = node
+        self._release_memory()
+        self._memory = self._server.node_memory  # Cluster traffic does not wait for clients.
+        self._receiver.expect_no_records()
+        if self._sender is not None:
+            self._sender.keep_alive()
 
     def _take_place_of_node(self) -> None:
         refusal = self._server.limits.becomes_node(self.place) if self.place is not None else ""
         if refusal:
             raise HangUp(refusal)
+
+    # --- authentication -------------------------------------------------------------------------------------
+
+    def _log_in(
+        self, login: Login, request: memoryview, header: tuple[int, int, int], client_size: int
+    ) -> Slot | None:
+        """A request that the login does not let pass."""
+        api_key, version, _ = header
+        api = SERVED.get(api_key)
+        if api is None or not api.oldest <= version <= api.newest:
+            self._refuse(*header)
+            return None
+        slot = self._take_slot(False, api_key)
+        login.take(request, 10 + max(client_size, 0), header, lambda response: self._finish(slot, response))
+        return slot
+
+    def _begin_login(self, request: memoryview, client_size: int) -> bool:
+        """Whether the connection, which could be used so far, can log in."""
+        client_id = str(request[10 : 10 + client_size], "utf-8", "replace") if client_size > 0 else None
+        gate, parties = self._server.gate, names.parties(client_id)
+        if self.node is not None or gate is None or gate.trust.secret is None or parties is None:
+            return False
+        if not gate.trust.expects_nodes(self.listener.name):
+            return False
+        principal = gate.trust.principal_of(parties[0])
+
+        def accepted(node: int, to: int) -> None:
+            self._become_node(node, to)
+            self.principal = principal
+
+        offer = NodeOffer(gate.trust.secret, parties, accepted)
+        self._login = Login(self, offer, self._server.login_pace, is_usable=True)
+        return True
+
+    def logged_in(self, session_ms: int) -> None:
+        self._login = None
+
+    def login_failed(self, reason: str) -> None:
+        logger.warning("closing the connection of %s: %s", self.peer, reason)
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> None:
         if api_key == messages.API_VERSIONS_KEY:

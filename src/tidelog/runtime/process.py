@@ -25,20 +25,25 @@ import uvloop
 from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw
+from tidelog.config.listener_rules import insecure_listeners, refuse_insecure_listeners
+from tidelog.config.node_listeners import authenticates_nodes
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import descriptors, logs
 from tidelog.runtime.addresses import Addresses, advertised_addresses
 from tidelog.runtime.assembly import Assembly
+from tidelog.runtime.audit_log import audit_log
 from tidelog.runtime.descriptors import Descriptors
 from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.notify import READY, STOPPING, notify
 from tidelog.runtime.partition_names import PartitionNames
 from tidelog.runtime.peers.exchanges import load_exchanges
+from tidelog.runtime.secret_files import read_cluster_secret
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import give_way
 from tidelog.runtime.surroundings import surroundings
 from tidelog.runtime.tls.node import NodeTls
+from tidelog.security.cluster_secret import ClusterSecret
 from tidelog.services import Services, ignore
 
 if TYPE_CHECKING:
@@ -67,6 +72,13 @@ def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
     """Run until stopped; returns the exit code. ``directory`` is that of the config file."""
     config = BrokerConfig.parse(values)
     logs.set_up(config.logging_level, config.logging_format)
+    try:
+        refuse_insecure_listeners(config)
+    except TidelogError as error:
+        logger.error("the broker cannot start: %s", error.message)
+        return 1
+    for listener in insecure_listeners(config):
+        logger.warning("everybody who reaches %s can use the cluster: it has no authentication", listener)
     room = descriptors.claim(config)
     _tune_interpreter()
     os.umask(PRIVATE_UMASK)
@@ -131,6 +143,7 @@ class BrokerProcess:
         assembly = Assembly(
             config, self._path, directory, disk, services, loop, Addresses.of(config, advertised),
             lambda reason: _turn_away(turned_away, reason, stop), self._room.connections, tls,
+            self._cluster_secret(), audit_log(config, self._directory),
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
         names = PartitionNames(lambda: node.metadata.image.topic_names)
@@ -188,6 +201,17 @@ class BrokerProcess:
         directory.close(housekeeping.high_watermarks(), run_all=_run_in_threads)
         logger.info("stopped")
         return _exit_code(config, turned_away)
+
+    def _cluster_secret(self) -> ClusterSecret | None:
+        config = self._config
+        if config.cluster_secret_file is not None:
+            return read_cluster_secret(self._directory / config.cluster_secret_file)
+        if not authenticates_nodes(config):
+            logger.warning(
+                "whoever reaches this broker can act as a node of its cluster: set cluster.secret.file, the "
+                "same on all nodes"
+            )
+        return None
 
     async def _serve_metrics(self, server: Server, lag: LagMeter, node: Node) -> "MetricsServer | None":
         if not self._config.http_port:

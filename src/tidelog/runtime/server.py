@@ -11,8 +11,9 @@ from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig, Listener
 from tidelog.runtime import sweeping
 from tidelog.runtime.acceptor import Acceptor
+from tidelog.runtime.authentication import Pace
 from tidelog.runtime.connection import UNNAMED, Connection
-from tidelog.runtime.connection_limits import ConnectionLimits, Place
+from tidelog.runtime.connection_limits import ConnectionLimits, ConnectionPlace
 from tidelog.runtime.descriptors import NO_LIMIT
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
@@ -25,6 +26,8 @@ from tidelog.runtime.traffic import Reads, RequestTimes
 logger = logging.getLogger(__name__)
 
 SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
+LOGIN_WITHIN_MS = 10_000
+FAILURE_PAUSE_MS = 100
 
 
 class RequestMemory:
@@ -112,6 +115,7 @@ class Server:
         self._listeners: list[Acceptor] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
+        self.login_pace = Pace(loop, LOGIN_WITHIN_MS, FAILURE_PAUSE_MS)
         self.ready = False  # Whether clients are served; other nodes are served from the start.
         self.configure(broker.config)
 
@@ -136,7 +140,7 @@ class Server:
         """Serve on a bound socket. ``tls``: of a listener with TLS."""
         config = self.broker.config
 
-        def make(place: Place) -> asyncio.BaseProtocol:
+        def make(place: ConnectionPlace) -> asyncio.BaseProtocol:
             connection = Connection(self, listener, place)
             return connection if tls is None else tls.layer_for(connection)
 

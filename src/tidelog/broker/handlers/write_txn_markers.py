@@ -37,7 +37,11 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
                         continue  # A partition that a marker names twice gets it once.
                     written[index] = row = {"partition_index": index}
                     gather.add()
-                    _write(broker, marker, TopicPartition(topic.name, index), _note(row, gather))
+                    note = _note(row, gather)
+                    if marker.transaction_result and not context.by_node:
+                        note(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                    else:
+                        _write(broker, marker, TopicPartition(topic.name, index), note)
                     yield
 
     def respond() -> Future[Fields]:

@@ -14,6 +14,8 @@ from pathlib import Path
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.settings import merge_broker_settings, read_broker_settings, render_settings
 from tidelog.config import BrokerConfig, Raw
+from tidelog.lab.local.secret import NAME as SECRET_NAME
+from tidelog.lab.local.secret import SETTING as SECRET
 
 HOST = "127.0.0.1"
 LOG_LINES_SHOWN = 5
@@ -73,7 +75,8 @@ class LocalBroker:
 
     def write_config(self, voters: str | None) -> None:
         """``None``: this broker decides alone, which it does without being told."""
-        wanted = merge_broker_settings(self._settings, {VOTERS: voters} if voters else {})
+        secret: dict[str, Raw] = {SECRET: f"../{SECRET_NAME}"}
+        wanted = merge_broker_settings(secret, self._settings, {VOTERS: voters} if voters else {})
         BrokerConfig.parse(wanted)
         # An unchanged file is not touched, so that its comments live as long as possible.
         if wanted != self.known_settings():

@@ -23,6 +23,8 @@ from tidelog.cli.local.broker_settings import HOST, VOTERS, LocalBroker, describ
 from tidelog.client.cluster_view import is_ready
 from tidelog.client.ports import is_free
 from tidelog.config import Raw
+from tidelog.lab.local.secret import NAME as SECRET_NAME
+from tidelog.lab.local.secret import make_secret
 from tidelog.lab.voters import choose_voters, quorum_voters
 from tidelog.types import majority
 
@@ -95,11 +97,21 @@ class LocalCluster:
             if not is_free(broker.host, broker.port):
                 raise CommandFailed(f"Port {broker.port} is in use; choose another one with --port.")
         self._tell_differences()
+        make_secret(self._directory / SECRET_NAME)
         for broker in self.brokers:
             alone = voters == [broker.broker_id]
             broker.write_config(None if alone else self._quorum_voters(voters))
+        self._tell_the_secret()
         for broker in self.brokers:
             broker.start()
+
+    def _tell_the_secret(self) -> None:
+        """Also to brokers of DIR that are not started now: later the others would not know them for nodes."""
+        ours = {broker.broker_id for broker in self.brokers}
+        for number in set(known_brokers(self._directory)) - ours:
+            other = LocalBroker(self._directory / f"broker-{number}", number, 0)
+            other.recall()
+            other.write_config(None)
 
     def _quorum_voters(self, voters: list[int]) -> str:
         """With the addresses of today: --port may be another one than last time."""

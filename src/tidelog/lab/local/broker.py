@@ -29,6 +29,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tidelog.client.cluster_view import responds
+from tidelog.lab.local.secret import NAME as SECRET_NAME
+from tidelog.lab.local.secret import SETTING as SECRET
+from tidelog.lab.local.secret import make_secret
 
 Setting = str | int | float | bool | Sequence[str]
 """A value of a broker setting, under Kafka's name."""
@@ -198,8 +201,15 @@ class Broker:
             "node.id": 1,
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.data_directory),
+            SECRET: str(self.directory / SECRET_NAME),
+            # A host of a network of the lab's own: nobody else reaches it.
+            **({} if self.host == "127.0.0.1" else {"allow.insecure.listeners": True}),
             **self.settings,
         }
+        if settings[SECRET]:
+            make_secret(self.directory / str(settings[SECRET]))
+        else:
+            del settings[SECRET]  # "" is for a cluster without a secret.
         # JSON's strings, numbers, booleans and arrays are valid TOML. Quoted keys keep Kafka's dots.
         text = "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in settings.items())
         path = self.directory / "broker.toml"

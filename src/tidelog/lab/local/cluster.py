@@ -16,6 +16,8 @@ from tidelog.client.settings import ClientSettings, parse_bootstrap
 from tidelog.client.topic_creation import DEFAULT, create_topic
 from tidelog.lab.local.broker import POLL_INTERVAL_S, START_TIMEOUT_S, Broker, BrokerError, Setting, free_port
 from tidelog.lab.local.network import Network
+from tidelog.lab.local.secret import NAME as SECRET_NAME
+from tidelog.lab.local.secret import SETTING as SECRET
 from tidelog.lab.voters import choose_voters, quorum_voters
 
 WAIT_TIMEOUT_S = 60.0
@@ -49,7 +51,7 @@ class Cluster:
             self._add(number)
         self._voters = quorum_voters({voter: self[voter].bootstrap for voter in choose_voters(numbers)})
         for number in numbers:
-            self[number].settings.setdefault("controller.quorum.voters", self._voters)
+            self._introduce(self[number])
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap}, {len(self.running)} of {len(self._brokers)} run>"
@@ -100,8 +102,13 @@ class Cluster:
     def add_broker(self) -> Broker:
         """One more broker, not started yet: an observer."""
         broker = self._add(max(self._brokers) + 1)
-        broker.settings.setdefault("controller.quorum.voters", self._voters)
+        self._introduce(broker)
         return broker
+
+    def _introduce(self, broker: Broker) -> None:
+        """What it has to know of the others."""
+        broker.settings.setdefault("controller.quorum.voters", self._voters)
+        broker.settings.setdefault(SECRET, str(self.directory / SECRET_NAME))
 
     def stop(self) -> None:
         """Ask all running brokers to stop at once; raises if one does not, or not cleanly, or has died

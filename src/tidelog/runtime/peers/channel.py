@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from tidelog.protocol.wire import INT32
 from tidelog.runtime.peers.connection import PeerConnection
+from tidelog.runtime.peers.node_login import NewLogin
 from tidelog.runtime.peers.presence import Presence
 from tidelog.services import Services, Timer
 
@@ -25,7 +26,7 @@ Open = Callable[[asyncio.BufferedProtocol, int, str, int], Awaitable[None]]
 
 BACKOFF_MS = 20  # before the first reconnect; doubles up to BACKOFF_MAX_MS
 BACKOFF_MAX_MS = 500
-CONNECT_TIMEOUT_S = 2.0
+CONNECT_TIMEOUT_S = 2.0  # with the login
 QUEUE_MAX = 64  # requests that wait for a connection
 UNANSWERED_MAX = 1000  # of one connection; further requests to the node are dropped
 
@@ -51,6 +52,7 @@ class Surroundings(NamedTuple):
     address_of: AddressOf
     max_bytes: int  # of a response
     open: Open  # connects to an address of a node
+    new_login: NewLogin | None = None  # None: nodes do not log in to each other.
 
 
 class Channel:
@@ -132,16 +134,24 @@ class Channel:
             self._opening = self._around.loop.create_task(self._connect(*address))
 
     async def _connect(self, host: str, port: int) -> None:
-        connection = PeerConnection(self, self._services, self._around.max_bytes)
+        around = self._around
+        login = None if around.new_login is None else around.new_login(self.peer)
+        connection = PeerConnection(self, self._services, around.max_bytes, login)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await self._around.open(connection, self.peer, host, port)
+                await around.open(connection, self.peer, host, port)
+                await connection.opened()
         except (OSError, TimeoutError) as error:
             self._opening = None
             if not connection.abandon("opening it took too long"):
                 self._unreachable(f"{host}:{port}", str(error) or "no response")
+        except asyncio.CancelledError:
+            connection.abandon("this node stops")
+            raise
         else:
             self._opening = None
+            if self._connection is None and self._queue:
+                self._open_soon()  # It was lost again before this task went on.
 
     def _unreachable(self, address: str, reason: str) -> None:
         self._back_off()

@@ -5,11 +5,14 @@ the active controller can handle.
 from tidelog.broker.requests.request import RequestContext
 from tidelog.runtime.peers.inbound import Inbound, Reply
 from tidelog.runtime.peers.relay import ClientConnection, Relay
+from tidelog.runtime.peers.trust import NodeTrust
 from tidelog.runtime.pending import PendingRequest
 
 
 class Gate:
-    def __init__(self, inbound: Inbound, relay: Relay) -> None:
+    def __init__(self, inbound: Inbound, relay: Relay, trust: NodeTrust | None = None) -> None:
+        """``trust``: who is a node; by default, who says so."""
+        self.trust = NodeTrust() if trust is None else trust
         self._inbound = inbound
         self._relay = relay
         self.connected = inbound.connected

@@ -34,6 +34,7 @@ from tidelog.runtime.peers.channel import BACKOFF_MS, Address, AddressOf, Channe
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.runtime.peers.inbound import Inbound
+from tidelog.runtime.peers.node_login import NewLogin
 from tidelog.runtime.peers.presence import Presence
 from tidelog.runtime.peers.sockets import refuses_connections
 from tidelog.services import Services, ignore
@@ -48,6 +49,8 @@ FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # the purposes 
 
 # before each check whether a process still listens at the address of a lost node
 DEATH_CHECK_PAUSES_S = (0.0, 0.003, 0.01, 0.03)
+
+NO_LOGIN = "it has a cluster secret, and this one has logged in with none (cluster.secret.file)"
 
 SEVERAL_BATCHES = 16 << 20  # what a response may contain besides the largest batch
 
@@ -64,19 +67,21 @@ class WirePeers:
         addresses_of: Callable[[int], Sequence[Address]] | None = None,
         on_foreign: Callable[[int], None] = ignore,
         open_connection: Open | None = None,
+        logins: NewLogin | None = None,
     ) -> None:
         """``address_of``: the next address to try. ``addresses_of``: all possible addresses of a node, to
         verify that it listens at none. ``max_bytes``: the size of the largest possible batch. ``on_foreign``
         is called with nodes that belong to another cluster. ``open_connection``: without it, connections are
-        plain.
+        plain. ``logins``: how this node logs in to others.
         """
         self._me = me
         self._services = services
         self._cluster_id = cluster_id
         self.presence = Presence(services, self._found, self._lost)
+        self._refused_by: set[int] = set()  # nodes that do not take this one for a node; one log line each
         self._around = Surroundings(
             loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES,
-            open_connection or self._open_plain,
+            open_connection or self._open_plain, logins,
         )  # fmt: skip
         self._channels: dict[tuple[int, str], Channel] = {}
         self._asker_of = ""  # the cluster id in the cached headers
@@ -224,7 +229,16 @@ class WirePeers:
             # Not passed to the node, which would only retry immediately.
             self._on_foreign(peer)
             return
+        if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            self._tell_refused(peer)
+            self.fetch_lost(peer, generation)
+            return
         self._receive(FetchGot(peer, generation, error, parts))
+
+    def _tell_refused(self, peer: int) -> None:
+        if peer not in self._refused_by:
+            self._refused_by.add(peer)
+            logger.error("node %s does not take this one for a node of its cluster: %s", peer, NO_LOGIN)
 
     def fetch_lost(self, peer: int, generation: int) -> None:
         """If only this connection broke, the fetch restarts on a new one. If the node has ended, all its
@@ -241,8 +255,12 @@ class WirePeers:
         self, peer: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage], response: memoryview
     ) -> None:
         decoded = requests.decode_response(exchange.api_key, response)
-        if getattr(decoded, "error_code", None) == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        error = getattr(decoded, "error_code", None)
+        if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._on_foreign(peer)
+        elif error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            self._tell_refused(peer)
+            return  # The node repeats the question.
         for got in exchange.gots(peer, asks, decoded):
             self._receive(got)
 

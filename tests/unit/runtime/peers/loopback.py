@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -23,10 +23,13 @@ from tidelog.replication.host import Host
 from tidelog.replication.votes import Timing
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.peers.links import WireLinks
+from tidelog.runtime.peers.node_login import NodeLogins
 from tidelog.runtime.peers.peers import WirePeers
 from tidelog.runtime.peers.relay import Relay
+from tidelog.runtime.peers.trust import NodeTrust
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices
+from tidelog.security.cluster_secret import ClusterSecret
 from tidelog.sim.disk import SimulatedDisk
 
 MAX_BYTES = 64 << 20
@@ -92,6 +95,7 @@ class Store:
 class LoopbackNode:
     def __init__(self, cluster: "LoopbackCluster", node_id: int) -> None:
         loop = asyncio.get_running_loop()
+        secret = cluster.secrets.get(node_id)
         self.cluster = cluster
         self.node_id = node_id
         self.services = LoopServices(loop)
@@ -101,8 +105,9 @@ class LoopbackNode:
         self.on_message: Callable[[NodeMessage], None] = lambda message: None
         self.cluster_id = "loopback"
         self.peers = WirePeers(
-            node_id, loop, self.services, cluster.addresses.get, lambda: self.cluster_id, MAX_BYTES
-        )
+            node_id, loop, self.services, cluster.addresses.get, lambda: self.cluster_id, MAX_BYTES,
+            logins=None if secret is None else NodeLogins(secret, node_id, cluster.requires_login),
+        )  # fmt: skip
         self.peers.connect(self._receive, self.lost.append, self.dead.append)
         config = BrokerConfig.parse({"node.id": node_id})
         self.store = Store(cluster.log, self)
@@ -123,7 +128,8 @@ class LoopbackNode:
             lambda: self.store.active,
             self.services.compute,
         )
-        self.server = Server(self.broker, loop, Gate(self.peers.inbound, self.relay), self.services)
+        trust = NodeTrust(secret, is_required=secret is not None and cluster.requires_login)
+        self.server = Server(self.broker, loop, Gate(self.peers.inbound, self.relay, trust), self.services)
         self.server.serve_clients()
 
     def _links(self, broker: Broker) -> WireLinks:
@@ -161,8 +167,18 @@ class LoopbackNode:
 class LoopbackCluster:
     """``async with LoopbackCluster(3) as nodes``"""
 
-    def __init__(self, size: int, *, controller: int | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        controller: int | None = None,
+        secrets: Mapping[int, ClusterSecret] | None = None,
+        requires_login: bool = True,
+    ) -> None:
+        """``secrets``: of each node that has one."""
         self._size = size
+        self.secrets = secrets or {}
+        self.requires_login = requires_login
         self._controller = controller
         self.addresses: dict[int, tuple[str, int]] = {}
         self.log = SharedLog()
