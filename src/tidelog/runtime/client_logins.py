@@ -1,7 +1,8 @@
-"""What clients log in to at a SASL listener: mechanisms, users and keys, from settings, files and the metadata.
+"""What clients log in to at a SASL listener: mechanisms, users, keys; from settings, files and the metadata.
 
-Files are looked at with each login, and read again when they have changed. One that cannot be read any more, or
-has become invalid, is reported, and what was read before stays in use: a typing error must not lock everybody out.
+Files are looked at with each login, and read again when they have changed. One that cannot be read any more,
+or has become invalid, is reported, and what was read before stays in use: a typing error must not lock
+everybody out.
 """
 
 import logging

@@ -62,7 +62,8 @@ def _allowed(entry: dict[str, Any], possible: frozenset[str]) -> frozenset[str]:
 def _hash(algorithm: str) -> Any:
     from cryptography.hazmat.primitives import hashes
 
-    return {"256": hashes.SHA256, "384": hashes.SHA384, "512": hashes.SHA512}[algorithm[2:]]()
+    by_size: dict[str, Any] = {"256": hashes.SHA256, "384": hashes.SHA384, "512": hashes.SHA512}
+    return by_size[algorithm[2:]]()
 
 
 class _RsaKey:

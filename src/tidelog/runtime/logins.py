@@ -1,4 +1,4 @@
-"""Which connection of a server has to log in, and to what: clients at SASL listeners, nodes with the secret."""
+"""Which connection has to log in, and to what: clients at SASL listeners, nodes with the secret."""
 
 import asyncio
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ class Logins:
         return None if offer is None else Login(connection, lambda _: offer, self.pace, is_usable=True)
 
     def expired(self, connection: Connected) -> Login | None:
-        """For a connection whose session has ended: closed only if it asks for something else, as in Kafka."""
+        """For a connection whose session has ended. As in Kafka, any other request closes it."""
         clients = self._clients.get(connection.listener.name)
         return None if clients is None else self._again(connection, clients, is_usable=False)
 

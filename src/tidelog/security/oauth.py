@@ -1,9 +1,9 @@
 """The server's side of OAUTHBEARER (RFC 7628) with signed tokens (JWT, RFC 7519).
 
-What it owns: the client's message, and which tokens are accepted. It does not know how signatures are computed:
-keys come in as objects that verify. A token says itself by which algorithm it is signed. Only the algorithms of
-the key that it names are tried, and never none: otherwise anybody could sign with a public key, which is no
-secret.
+What it owns: the client's message, and which tokens are accepted. It does not know how signatures are
+computed: keys come in as objects that verify. A token says itself by which algorithm it is signed. Only the
+algorithms of the key that it names are tried, and never none: otherwise anybody could sign with a public key,
+which is no secret.
 """
 
 import base64

@@ -1,8 +1,8 @@
 """Users of a file, and passwords that are checked against what a broker keeps of them.
 
-The file is for users that have to exist before the metadata log does, such as the first administrator. A line is
-``name:password`` or ``name:`` and a hashed password, as :func:`hashed` writes it. Lines that begin with # are
-comments. The users of the metadata log have SCRAM credentials only; PLAIN is checked against those, too.
+The file is for users that have to exist before the metadata log does, such as the first administrator. A line
+is ``name:password`` or ``name:`` and a hashed password, as :func:`hashed` writes it. Lines that begin with #
+are comments. The users of the metadata log have SCRAM credentials only; PLAIN is checked against those, too.
 """
 
 import base64
@@ -28,8 +28,12 @@ Lookup = Callable[[ScramMechanism, str], ScramCredential | None]
 class Users:
     """Of one file, as it was read."""
 
-    def __init__(self, passwords: dict[str, str], credentials: dict[tuple[ScramMechanism, str], ScramCredential],
-                 salt: bytes = b"") -> None:  # fmt: skip
+    def __init__(
+        self,
+        passwords: dict[str, str],
+        credentials: dict[tuple[ScramMechanism, str], ScramCredential],
+        salt: bytes = b"",
+    ) -> None:
         """``salt``: random, for the credentials that passwords in plain text give."""
         self._passwords = passwords
         self._credentials = credentials
