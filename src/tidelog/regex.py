@@ -3,7 +3,7 @@ the expression, whatever the expression is. Python's ``re`` may take years for 3
 that of Kafka's brokers (no backreferences, no lookaround).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -44,7 +44,7 @@ def matches(pattern: str, name: str) -> bool:
 
 def groups_of(pattern: str, text: str) -> tuple[str | None, ...] | None:
     """What its groups match, if the text matches completely."""
-    found = _compiled(pattern).fullmatch(text)
+    found = _compiled(pattern, True).fullmatch(text)
     return None if found is None else found.groups()
 
 
@@ -53,27 +53,35 @@ class Matches:
     expressions, and there may be thousands of names.
     """
 
-    __slots__ = ("_found",)
+    __slots__ = ("_found", "_sees", "rules")
 
-    def __init__(self) -> None:
+    def __init__(self, sees: Callable[[str], bool] | None = None, rules: object = None) -> None:
+        """``sees``: whether the client may know of a name; None if it may know of all. ``rules``: what this
+        depends on; another object after each change of it.
+        """
         self._found: dict[tuple[str, str], bool] = {}
+        self._sees = sees
+        self.rules = rules
 
     def find(self, pattern: str, name: str) -> None:
-        self._found[pattern, name] = matches(pattern, name)
+        seen = self._sees is None or self._sees(name)
+        self._found[pattern, name] = seen and matches(pattern, name)
 
     def matching(self, pattern: str, names: Iterable[str]) -> list[str]:
         """The names that match completely. Those that were not matched before are matched now."""
         found = self._found
         late = set(matching(pattern, [name for name in names if (pattern, name) not in found]))
+        if self._sees is not None:
+            late = set(filter(self._sees, late))
         return [name for name in names if name in late or found.get((pattern, name), False)]
 
 
 @lru_cache(_COMPILED_KEPT)
-def _compiled(pattern: str) -> Any:
+def _compiled(pattern: str, captures: bool = False) -> Any:
     options = re2.Options()
     options.max_mem = _MEMORY_MAX
     options.log_errors = False
-    options.never_capture = True
+    options.never_capture = not captures
     return re2.compile(pattern, options)
 
 

@@ -96,7 +96,7 @@ def test_what_only_nodes_ask(stranger: Wire, api: str, fields: dict[str, object]
 
 def test_requests_in_the_name_of_others(stranger: Wire) -> None:
     inner = memoryview(request_bytes("delete_topics", 5, 1, "x", {"topics": []}))
-    frame = envelope.encode_request(1, stranger.client_id or "", inner, b"1234")
+    frame = envelope.encode_request(1, stranger.client_id or "", inner, ("User", "admin"), "127.0.0.1:1")
     stranger.send_bytes(frame)
     assert envelope.decode_response(memoryview(stranger.receive_frame())).error == REFUSED
 

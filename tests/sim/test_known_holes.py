@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidelog.sim.stories import moved_leaders, replaced_brokers
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import deciding_again, moved_leaders, replaced_brokers
 from tidelog.sim.telling import StoryFailed
 
 
@@ -26,3 +27,14 @@ def test_is_elected_while_the_first_one_is_followed() -> None:
 )
 def test_end_of_a_moved_log() -> None:
     moved_leaders.end_of_a_moved_log()
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=(StoryFailed, Violation),
+    reason="isr, min.insync.replicas=1: a leader alone in its set counts the controllers that it knows. One "
+    "that was added after it was cut off, less than a session ago, may make the others a majority. It would "
+    "have to know that its list was still right when it saw the others end",
+)
+def test_controller_that_it_has_not_heard_of() -> None:
+    deciding_again.controller_that_it_has_not_heard_of()

@@ -4,6 +4,7 @@ if Spark had written it.
 
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +12,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidelog.spark.pipelines import Archive, Topics, Verify, archive, read_archive, verify
-from tidelog.spark.pipelines.tables import direct
+from tidelog.spark.pipelines.tables import Position, direct
 from tidelog.spark.pipelines.tables.direct import DirectWrite
+from tidelog.spark.pipelines.tables.opening import open_table
 
 from .conftest import CreateTopic
 
@@ -46,6 +50,13 @@ def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
         yield
     finally:
         spark.conf.unset(name)
+
+
+def produce(bootstrap: str, topic: str, value: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for _ in range(count):
+        producer.produce(topic, value=value)
+    assert producer.flush(60) == 0
 
 
 def fill(bootstrap: str, topic: str) -> None:
@@ -123,4 +134,87 @@ def test_spark_sorts_records_whose_times_are_in_no_order(
     job = Archive(Topics(bootstrap, topic, options=little), str(tmp_path / "archive"), merge_bytes=0)
     report = archive(spark, job)
     assert written == [None] and (report.records, report.added_files) == (360, 30)
+    assert verify(spark, Verify(job.target, bootstrap)).holds
+
+
+@pytest.mark.parametrize("when", ["planned", "read"])
+def test_a_topic_that_is_exchanged_under_a_step_is_planned_again(
+    spark: SparkSession,
+    bootstrap: str,
+    create_topic: CreateTopic,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    when: str,
+) -> None:
+    """Found by the driver, when it plans the tasks, or by a task."""
+    topic = create_topic(1)
+    produce(bootstrap, topic, "old", 5)
+    inner, calls = direct._tasks, 0
+
+    def exchanging(options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        planned = inner(options) if calls == 1 and when == "read" else None
+        if calls == 1:
+            admin = AdminClient({"bootstrap.servers": bootstrap})
+            admin.delete_topics([topic])[topic].result(30)
+            create_topic(1, name=topic)
+            produce(bootstrap, topic, "new", 7)
+        return planned or inner(options)
+
+    monkeypatch.setattr(direct, "_tasks", exchanging)
+    job = Archive(Topics(bootstrap, topic), str(tmp_path / "archive"), merge_bytes=0)
+    report = archive(spark, job)
+    assert calls == 2 and report.records == 7
+    assert {bytes(row.value) for row in read_archive(spark, job.target).collect()} == {b"new"}
+    assert not list((tmp_path / "archive").rglob("_task-*"))
+    assert not (tmp_path / "archive/_staging").exists() or not any((tmp_path / "archive/_staging").iterdir())
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    topic = create_topic(1)
+    produce(bootstrap, topic, "value", 5)
+    target = tmp_path / "archive"
+    job = Archive(Topics(bootstrap, topic), str(target), merge_bytes=0)
+    table = open_table(spark, job.target, "parquet")
+
+    def full(number: int) -> None:
+        raise OSError(28, "No space left on device", str(target))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(direct, "_write", lambda job, number: full(number))
+        with pytest.raises(PySparkException, match="No space left on device"):
+            archive(spark, job)
+    assert table.position() == Position() and not list(target.rglob("*.parquet"))
+    assert archive(spark, job).records == 5
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_a_step_whose_files_are_deleted_while_they_are_written_is_done_again(
+    spark: SparkSession,
+    bootstrap: str,
+    create_topic: CreateTopic,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table_format: str,
+) -> None:
+    """By a user, or by another run that recovers."""
+    pytest.importorskip({"delta": "deltalake"}.get(table_format, "pyspark"))
+    topic, target, flag = create_topic(1), tmp_path / "archive", tmp_path / "deleted"
+    produce(bootstrap, topic, "value", 5)
+    staging = target / ("_staging" if table_format == "parquet" else "records/_staging")
+    inner = direct._write
+
+    def deleting(job: Any, number: int) -> Any:
+        if not flag.exists():
+            flag.touch()
+            shutil.rmtree(staging)
+        return inner(job, number)
+
+    monkeypatch.setattr(direct, "_write", deleting)
+    job = Archive(Topics(bootstrap, topic), str(target), table_format=table_format, merge_bytes=0)
+    report = archive(spark, job)
+    assert flag.exists() and (report.records, report.total) == (5, 5)
     assert verify(spark, Verify(job.target, bootstrap)).holds

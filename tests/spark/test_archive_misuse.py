@@ -144,3 +144,23 @@ def test_a_restore_is_complete_and_values_that_were_dropped_are_not_restored_as_
     rows.write.partitionBy("topic", "date").parquet(f"{mixed}/records")  # as earlier versions allowed
     with pytest.raises(OptionError, match="has 1 records without their original values"):
         restore(spark, Restore(mixed, bootstrap, f"{topic}-again"))
+
+
+def test_an_iceberg_archive_with_a_renamed_column_is_told_and_not_changed(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyiceberg")
+    from tidelog.spark.pipelines.tables.iceberg_catalogs import open_catalog
+
+    topic, target = create_topic(1), str(tmp_path / "archive")
+    job = Archive(Topics(bootstrap, topic), target, table_format="iceberg")
+    produce(bootstrap, topic, b"first")
+    archive(spark, job)
+    catalog, namespace = open_catalog(target, {})
+    with catalog.load_table((*namespace, "records")).update_schema() as columns:
+        columns.rename_column("key", "name")
+    produce(bootstrap, topic, b"second")
+    with pytest.raises(TableError, match="has the column key under the name name, which another program"):
+        archive(spark, job)
+    with pytest.raises(TableError, match="needs a Spark session with Iceberg's runtime jar"):
+        run_verify(spark, Verify(target, bootstrap))

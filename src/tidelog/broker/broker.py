@@ -14,6 +14,8 @@ from tidelog.broker.transactions.admission import Admission
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.store import MetadataStore
+from tidelog.security.access import AccessTable
+from tidelog.security.audit import Audit, Line
 from tidelog.security.quotas import Quotas
 from tidelog.services import Services, ignore
 
@@ -37,10 +39,12 @@ class Broker:
         lost_brokers: AbstractSet[int] = frozenset(),
         on_config: Callable[[BrokerConfig], None] = ignore,
         on_quotas: Callable[[], None] = ignore,
+        audit: Callable[[Line], None] | None = None,
     ) -> None:
         """``links`` makes the links to other brokers and to this broker's own handlers. ``compute`` runs
         CPU-bound work; by default ``services.offload``. ``lost_brokers`` are the brokers whose connections
-        have just closed, although the metadata may still list them as leaders.
+        have just closed, although the metadata may still list them as leaders. ``audit`` writes a line of the
+        audit log; by default there is none.
         """
         self.broker_id = config.node_id
         self.config = config  # replaced when a dynamic setting changes
@@ -55,6 +59,8 @@ class Broker:
         self.producer_ids = ProducerIds(self)
         self.lost_brokers = lost_brokers
         self.reachable = Reachable(services)
+        self.access = _access_table(config)
+        self.audit = None if audit is None else Audit(audit, services.now_ms)
         self._on_config = on_config
         self._on_quotas = on_quotas
         self.fetch_sessions = FetchSessions(
@@ -81,6 +87,8 @@ class Broker:
     def metadata_changed(self, image: ClusterImage) -> None:
         """Apply a new metadata image: first the settings, because partitions are opened with them."""
         self.reachable.follow(image)
+        if self.access is not None:
+            self.access.follow(image.security.acls)
         dynamic = image.broker_configs.get(str(self.broker_id), {}), image.broker_configs.get("", {})
         if dynamic != self._dynamic:
             self._dynamic = dynamic
@@ -90,3 +98,9 @@ class Broker:
             self._on_quotas()
         self.partitions.follow(image, self.config)
         self.partitions.when_open(self.coordinators.follow)
+
+
+def _access_table(config: BrokerConfig) -> AccessTable | None:
+    if not config.authorizer_class_name:
+        return None
+    return AccessTable(config.super_users, open_without_rules=config.allow_everyone_if_no_acl_found)

@@ -20,8 +20,8 @@ from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.group import commands as groups
 from tidelog.cli.lab import commands as lab
 from tidelog.cli.local import broker as broker_process
+from tidelog.cli.local import certs, one_broker
 from tidelog.cli.local import init as broker_init
-from tidelog.cli.local import one_broker
 from tidelog.cli.local.detached import down
 from tidelog.cli.local.up import up
 from tidelog.cli.log import dump as log_dump
@@ -63,6 +63,7 @@ class _Commands(TyperGroup):
             "lab",
             "sim",
             "broker",
+            "certs",
             "version",
         ]
         return sorted(
@@ -152,6 +153,7 @@ broker_app.command("start")(one_broker.start)
 broker_app.command("drain")(drain.drain)
 broker_app.command("unregister")(drain.unregister)
 app.add_typer(broker_app, name="broker")
+app.command("certs")(certs.certs)
 
 
 @app.command("version")

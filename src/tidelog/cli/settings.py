@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
-from tidelog.config import Raw, broker_setting, read_toml
+from tidelog.config import Raw, broker_setting, canonical_name, read_toml
 from tidelog.errors import InvalidConfig
 
 
@@ -43,7 +43,7 @@ def read_broker_settings(path: Path) -> dict[str, Raw]:
 
 def merge_broker_settings(*sources: Mapping[str, Raw]) -> dict[str, Raw]:
     """All sources in one, later ones over earlier ones, also where these use other names of a setting."""
-    return {broker_setting(name).name: value for source in sources for name, value in source.items()}
+    return {canonical_name(name): value for source in sources for name, value in source.items()}
 
 
 def render_settings(values: Mapping[str, Any], heading: Iterable[str] = ()) -> str:

@@ -6,7 +6,13 @@ values, refusals and descriptions go out. ``python -m tidelog.config`` prints th
 settings.
 """
 
-from tidelog.config.broker import BROKER_SETTINGS, BrokerConfig, broker_setting, check_dynamic_broker
+from tidelog.config.broker import (
+    BROKER_SETTINGS,
+    BrokerConfig,
+    broker_setting,
+    canonical_name,
+    check_dynamic_broker,
+)
 from tidelog.config.checks import check_topic_overrides
 from tidelog.config.describe import (
     ConfigSource,
@@ -45,6 +51,7 @@ __all__ = [
     "TopicConfig",
     "apply_incremental",
     "broker_setting",
+    "canonical_name",
     "check_dynamic_broker",
     "check_group_overrides",
     "check_topic_overrides",

@@ -146,6 +146,12 @@ def broker_setting(name: str) -> Setting:
     return _row_of(scoped(name), name)
 
 
+def canonical_name(name: str) -> str:
+    """The first name of a broker setting, with the listener that it is for."""
+    parts = scoped(name)
+    return name_of(parts.listener, _row_of(parts, name))
+
+
 def _row_of(parts: Scoped, name: str) -> Setting:
     setting = BROKER_SETTINGS.get(_ALIASES.get(parts.name, parts.name))
     if setting is None:
@@ -172,7 +178,7 @@ def _canonical(values: Mapping[str, Raw]) -> dict[str, str]:
         parts = scoped(name)
         setting = _row_of(parts, name)
         text = setting.spell(raw)
-        key = name_of(parts.listener, setting)
+        key = canonical_name(name)
         if canonical.setdefault(key, text) != text:
             given, other = (HIDDEN, HIDDEN) if setting.secret else (shown(raw), canonical[key])
             raise InvalidConfig(f"{name}={given} is refused: {key} is the same setting, with value {other}.")

@@ -113,8 +113,8 @@ def candidates(needs: Needs) -> Iterator[Candidate]:
         if needs.mode and mode != needs.mode:
             continue
         for replicas in range(LEAST_REPLICAS.get(mode, 1), needs.most_replicas + 1):
-            if mode == QUORUM and replicas % 2 == 0:
-                continue  # One more copy, and nothing more survived.
+            if mode == QUORUM and replicas % 2 == 0 and needs.reads < replicas - 1:
+                continue  # One more copy, and nothing more survived, except for readers.
             for minimum in range(1, replicas + 1) if mode != QUORUM else (1,):
                 # A majority that does not sync can forget what it acknowledged: its default is to sync.
                 for synced in (False, True) if mode != QUORUM else (True,):

@@ -1,7 +1,8 @@
 """Envelope, version 0, by hand: a client's unchanged request, forwarded to the active controller and back.
 
-The tagged field of the response is ours: the end of the controller's metadata log when it responded, so that
-the forwarding broker can wait until its own metadata has reached it.
+The principal is written as by Kafka's DefaultKafkaPrincipalBuilder. The host is the client's address with its
+port, as text. The tagged field of the response is ours: the end of the controller's metadata log when it
+responded, so that the forwarding broker can wait until its own metadata has reached it.
 """
 
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from tidelog.protocol.wire import (
     STRUCT_ERROR,
     Malformed,
     read_bytes,
+    read_string,
     read_uvarint,
     skip_tags,
     write_string,
@@ -23,6 +25,7 @@ from tidelog.protocol.wire import (
 API_KEY = 58
 VERSION = 0
 
+_PRINCIPAL_VERSION = INT16.pack(0)
 _OFFSET_TAG = 100
 _OFFSET_MARK = bytes((1, _OFFSET_TAG, 8))
 
@@ -33,8 +36,18 @@ class EnvelopeResponse(NamedTuple):
     metadata_offset: int  # -1 if unknown
 
 
-def encode_request(correlation_id: int, client_id: str, data: memoryview, host: bytes) -> bytes:
+class EnvelopeRequest(NamedTuple):
+    data: memoryview  # header and body of the client's request
+    principal: tuple[str, str] | None  # kind and name; None: from a node of an older version
+    host: str
+
+
+def encode_request(
+    correlation_id: int, client_id: str, data: memoryview, principal: tuple[str, str], host: str
+) -> bytes:
     """The whole request frame around ``data``, the header and body of the client's request."""
+    who = _encode_principal(principal)
+    address = host.encode()
     content = b"".join(
         (
             INT16.pack(API_KEY),
@@ -44,27 +57,47 @@ def encode_request(correlation_id: int, client_id: str, data: memoryview, host: 
             b"\x00",
             write_uvarint(len(data) + 1),
             data,
-            b"\x00",  # no principal
-            write_uvarint(len(host) + 1),
-            host,
+            write_uvarint(len(who) + 1),
+            who,
+            write_uvarint(len(address) + 1),
+            address,
             b"\x00",
         )
     )
     return INT32.pack(len(content)) + content
 
 
-def decode_request(frame: memoryview, position: int) -> memoryview:
+def _encode_principal(principal: tuple[str, str]) -> bytes:
+    kind, name = principal
+    token_authenticated = b"\x00"
+    return b"".join(
+        (_PRINCIPAL_VERSION, write_string(kind, True), write_string(name, True), token_authenticated, b"\x00")
+    )
+
+
+def decode_request(frame: memoryview, position: int) -> EnvelopeRequest:
     """The client's request inside."""
     try:
         data, position = read_bytes(frame, position, True)
-        _, position = read_bytes(frame, position, True)
-        _, position = read_bytes(frame, position, True)
+        who, position = read_bytes(frame, position, True)
+        host, position = read_bytes(frame, position, True)
         skip_tags(frame, position)
+        principal = None if not who else _decode_principal(who)
     except (IndexError, STRUCT_ERROR):
         raise Malformed("the envelope ends too early") from None
     if data is None:
         raise Malformed("an empty envelope")
-    return data
+    return EnvelopeRequest(data, principal, str(host or b"", "utf-8", "replace"))
+
+
+def _decode_principal(data: memoryview) -> tuple[str, str]:
+    if bytes(data[:2]) != _PRINCIPAL_VERSION:
+        raise Malformed("the principal in an envelope has an unknown version")
+    kind, position = read_string(data, 2, True)
+    name, _ = read_string(data, position, True)
+    if kind is None or name is None:
+        raise Malformed("the principal in an envelope has no name")
+    return kind, name
 
 
 def encode_response(

@@ -12,7 +12,7 @@ import logging
 import socket
 from collections.abc import Callable
 
-from tidelog.runtime.connection_limits import ConnectionLimits, Place
+from tidelog.runtime.connection_limits import ConnectionLimits, ConnectionPlace
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _ENDED_ALREADY = (errno.ECONNABORTED, errno.EPROTO, errno.EINTR)
 # Linux: close a connection whose other end has taken no bytes for this time.
 _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 
-MakeProtocol = Callable[[Place], asyncio.BaseProtocol]
+MakeProtocol = Callable[[ConnectionPlace], asyncio.BaseProtocol]
 
 
 class Acceptor:
@@ -140,7 +140,7 @@ class Acceptor:
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
-    async def _serve(self, accepted: socket.socket, place: Place) -> None:
+    async def _serve(self, accepted: socket.socket, place: ConnectionPlace) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: self._make_protocol(place), accepted)
         except OSError as error:

@@ -36,6 +36,7 @@ from tidelog.runtime.peers.trust import NodeTrust
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices
 from tidelog.runtime.tls.node import NodeTls
+from tidelog.security.audit import Line
 from tidelog.security.cluster_secret import ClusterSecret
 from tidelog.security.scram import ScramCredential, ScramMechanism
 
@@ -57,10 +58,11 @@ class Assembly:
         tls: NodeTls,
         home: Path,
         secret: ClusterSecret | None = None,
+        audit: Callable[[Line], None] | None = None,
     ) -> None:
         """``turn_away`` is called with the reason when the cluster refuses this node permanently. ``room``:
         for how many connections the process has descriptors. ``home``: where relative paths of settings
-        begin. ``secret``: by which nodes recognise each other.
+        begin. ``secret``: by which nodes recognise each other. ``audit`` writes a line of the audit log.
         """
         self._config = config
         self._data = data
@@ -105,7 +107,7 @@ class Assembly:
         metadata = self.node.metadata
         self.broker = Broker(
             config, metadata, self.node.partitions, services, self._links, services.compute,
-            self.node.lost_peers, self._configure, self._quotas_changed,
+            self.node.lost_peers, self._configure, self._quotas_changed, audit,
         )  # fmt: skip
         relay = Relay(
             self.broker,

@@ -30,7 +30,7 @@ from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 from tidelog.runtime import handling, metering, sweeping
 from tidelog.runtime.authentication import SASL_APIS, Header, Login, client_id_of
-from tidelog.runtime.connection_limits import Place
+from tidelog.runtime.connection_limits import ConnectionPlace
 from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.metering import Meter
@@ -128,7 +128,9 @@ class Connection(asyncio.BufferedProtocol):
         "slots",
     )
 
-    def __init__(self, server: "Server", listener: Listener = UNNAMED, place: Place | None = None) -> None:
+    def __init__(
+        self, server: "Server", listener: Listener = UNNAMED, place: ConnectionPlace | None = None
+    ) -> None:
         """``listener``: the one that the connection came in by. ``place``: its share of the limits, which the
         server takes back.
         """

@@ -1,7 +1,7 @@
 """How many connections there may be, in all and from one address.
 
-Owns the counts; knows no sockets. A connection gets a :class:`Place` before anything else is made for it, and
-the place is given back when it has ended.
+Owns the counts; knows no sockets. A connection gets a :class:`ConnectionPlace` before anything else is made
+for it, and the place is given back when it has ended.
 
 Clients must not lock out the other nodes of the cluster: a broker that cannot be reached by its followers and
 controllers is fenced. So some connections are accepted beyond the limits, and each of these must be a node's:
@@ -18,7 +18,7 @@ NODES_MAX = 4096  # Other nodes have four connections each.
 NODES_USUAL = 256  # The descriptors for so many are not among those for clients.
 
 
-class Place:
+class ConnectionPlace:
     """One connection's share of the limits."""
 
     __slots__ = ("ip", "node", "refusal", "since_s", "taken")
@@ -39,27 +39,27 @@ class ConnectionLimits:
         self._clients = 0
         self._nodes = 0
         self._per_ip: Counter[str] = Counter()  # of clients
-        self._reserved: dict[Place, None] = {}
+        self._reserved: dict[ConnectionPlace, None] = {}
 
     def has_room(self, ip: str) -> bool:
         """Whether a client at this address may have one more connection."""
         return not self._refusal(ip)
 
-    def admit(self, ip: str, now_s: float, *, for_nodes: bool = False) -> Place | str:
+    def admit(self, ip: str, now_s: float, *, for_nodes: bool = False) -> ConnectionPlace | str:
         """The place of a new connection, or why there is none. ``for_nodes``: it came in by a listener that
         only nodes use.
         """
         if for_nodes:
-            place = Place(ip, now_s)
+            place = ConnectionPlace(ip, now_s)
             return self._admit_node(place) or place
         refusal = self._refusal(ip)
         if not refusal:
             self._clients += 1
             self._per_ip[ip] += 1
-            return Place(ip, now_s)
+            return ConnectionPlace(ip, now_s)
         if len(self._reserved) >= RESERVED:
             return refusal
-        place = Place(ip, now_s, refusal)
+        place = ConnectionPlace(ip, now_s, refusal)
         self._reserved[place] = None
         return place
 
@@ -73,7 +73,7 @@ class ConnectionLimits:
             return f"max.connections.per.ip ({config.max_connections_per_ip}) is reached for {ip}"
         return ""
 
-    def becomes_node(self, place: Place) -> str:
+    def becomes_node(self, place: ConnectionPlace) -> str:
         """The connection is another node's. Returns a reason if there are too many of those."""
         if place.node or not place.taken:
             return ""
@@ -83,14 +83,14 @@ class ConnectionLimits:
             place.refusal = ""
         return refusal
 
-    def _admit_node(self, place: Place) -> str:
+    def _admit_node(self, place: ConnectionPlace) -> str:
         if self._nodes >= NODES_MAX:
             return f"there are {self._nodes} connections of nodes already"
         self._nodes += 1
         place.node = True
         return ""
 
-    def release(self, place: Place) -> None:
+    def release(self, place: ConnectionPlace) -> None:
         """The connection has ended. May be called twice."""
         if not place.taken:
             return
@@ -100,7 +100,7 @@ class ConnectionLimits:
         else:
             self._give_back(place)
 
-    def _give_back(self, place: Place) -> None:
+    def _give_back(self, place: ConnectionPlace) -> None:
         if place.refusal:
             del self._reserved[place]
             return

@@ -5,12 +5,15 @@ Without a response, the later responses of the connection could not be sent.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, Protocol
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.future import Future
+from tidelog.broker.guards.changes import changes_of, note_changes
+from tidelog.broker.guards.parts import Forbidden, Merge
+from tidelog.broker.guards.table import admit
 from tidelog.broker.links.to_controller import is_for_next_controller
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
@@ -120,7 +123,10 @@ class _PlainRequest:
     encodes the response or has it encoded in a thread, and ``finish`` gets the frame.
     """
 
-    __slots__ = ("_broker", "_compute", "_connection", "_context", "_finish", "_give_up", "_moved")
+    __slots__ = (
+        "_broker", "_changes", "_compute", "_connection", "_context", "_finish", "_give_up", "_merge",
+        "_moved",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -133,6 +139,8 @@ class _PlainRequest:
         moved: Callable[[], None] | None = None,
     ) -> None:
         self._moved = moved
+        self._merge: Merge | None = None  # adds to the response what the access rules refused
+        self._changes: Sequence[str] | None = None  # for the audit log
         self._broker = broker
         self._context = context
         self._finish = finish
@@ -158,7 +166,7 @@ class _PlainRequest:
     def handle(self, decoded: Any) -> None:
         context = self._context
         try:
-            outcome = SERVED[context.api_key].handler(self._broker, decoded, context)  # type: ignore[misc]
+            outcome = self._call_handler(decoded)
         except TidelogError as refusal:
             logger.error("%s of %s failed: %s", self._name, context.peer, refusal.message)
             self._fail(refusal.code)
@@ -167,6 +175,17 @@ class _PlainRequest:
             self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             self._await(outcome)
+
+    def _call_handler(self, decoded: Any) -> Any:
+        broker, context = self._broker, self._context
+        if broker.audit is not None:
+            self._changes = changes_of(decoded, context)
+        if broker.access is not None:
+            admitted = admit(broker, decoded, context)
+            if isinstance(admitted, Forbidden):
+                return admitted.fields
+            decoded, self._merge = admitted
+        return SERVED[context.api_key].handler(broker, decoded, context)  # type: ignore[misc]
 
     def _await(self, outcome: Any) -> None:
         """``outcome`` is the response, or a future of it."""
@@ -203,6 +222,10 @@ class _PlainRequest:
         if self._moved is not None and is_for_next_controller(fields):
             self._moved()
             return
+        if self._merge is not None:
+            fields = self._merge(fields)
+        if self._changes is not None:
+            note_changes(self._broker, self._context, self._changes, fields)
         if self._compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
             if self._connection is not None:
                 self._connection.hold()  # Otherwise a client could make it keep a thousand such responses.

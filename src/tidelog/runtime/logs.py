@@ -17,28 +17,33 @@ _IN_JSON = {code: f"\\u{code:04x}" for code in _CONTROL_CODES if code >= 0x7F}
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
-            "time": _timestamp(record.created),
+            "time": timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False).translate(_IN_JSON)
+        return plain_json(json.dumps(line, ensure_ascii=False))
+
+
+def plain_json(text: str) -> str:
+    """Without characters that end lines or control terminals."""
+    return text.translate(_IN_JSON)
 
 
 class PlainFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         name = record.name.removeprefix("tidelog.")
         message = record.getMessage().translate(_CONTROL)
-        line = f"{_timestamp(record.created)} {record.levelname.lower():7} {name}: {message}"
+        line = f"{timestamp(record.created)} {record.levelname.lower():7} {name}: {message}"
         if record.exc_info:
             traceback = self.formatException(record.exc_info).translate(_IN_TRACEBACK)
             line += "".join(f"\n  {each}" for each in traceback.split("\n"))
         return line
 
 
-def _timestamp(seconds: float) -> str:
+def timestamp(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03}Z"
 
 

@@ -25,12 +25,14 @@ import uvloop
 from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw
+from tidelog.config.listener_rules import insecure_listeners, refuse_insecure_listeners
 from tidelog.config.node_listeners import authenticates_nodes
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import descriptors, logs
 from tidelog.runtime.addresses import Addresses, advertised_addresses
 from tidelog.runtime.assembly import Assembly
+from tidelog.runtime.audit_log import audit_log
 from tidelog.runtime.descriptors import Descriptors
 from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.notify import READY, STOPPING, notify
@@ -70,6 +72,13 @@ def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
     """Run until stopped; returns the exit code. ``directory`` is that of the config file."""
     config = BrokerConfig.parse(values)
     logs.set_up(config.logging_level, config.logging_format)
+    try:
+        refuse_insecure_listeners(config)
+    except TidelogError as error:
+        logger.error("the broker cannot start: %s", error.message)
+        return 1
+    for listener in insecure_listeners(config):
+        logger.warning("everybody who reaches %s can use the cluster: it has no authentication", listener)
     room = descriptors.claim(config)
     _tune_interpreter()
     os.umask(PRIVATE_UMASK)
@@ -131,7 +140,7 @@ class BrokerProcess:
         assembly = Assembly(
             config, self._path, directory, disk, services, loop, Addresses.of(config, advertised),
             lambda reason: _turn_away(turned_away, reason, stop), self._room.connections, tls,
-            self._directory, self._cluster_secret(),
+            self._directory, self._cluster_secret(), audit_log(config, self._directory),
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
         names = PartitionNames(lambda: node.metadata.image.topic_names)

@@ -13,7 +13,7 @@ from tidelog.runtime import sweeping
 from tidelog.runtime.acceptor import Acceptor
 from tidelog.runtime.client_logins import ClientLogins
 from tidelog.runtime.connection import UNNAMED, Connection
-from tidelog.runtime.connection_limits import ConnectionLimits, Place
+from tidelog.runtime.connection_limits import ConnectionLimits, ConnectionPlace
 from tidelog.runtime.descriptors import NO_LIMIT
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
@@ -140,7 +140,7 @@ class Server:
         """Serve on a bound socket. ``tls``: of a listener with TLS."""
         config = self.broker.config
 
-        def make(place: Place) -> asyncio.BaseProtocol:
+        def make(place: ConnectionPlace) -> asyncio.BaseProtocol:
             connection = Connection(self, listener, place)
             return connection if tls is None else tls.layer_for(connection)
 

@@ -12,7 +12,7 @@ The broker itself may keep a connection waiting; that time does not count.
 from typing import Protocol
 
 from tidelog.config import BrokerConfig
-from tidelog.runtime.connection_limits import RESERVED_S, Place
+from tidelog.runtime.connection_limits import RESERVED_S, ConnectionPlace
 
 CHECKS = 4  # per timeout
 STALLED_S = 30.0  # timeout for the next bytes of an incomplete request
@@ -28,7 +28,7 @@ class SweptConnection(Protocol):
     incomplete_since_s: float
 
     @property
-    def place(self) -> Place | None: ...
+    def place(self) -> ConnectionPlace | None: ...
     @property
     def node(self) -> int | None: ...
     @property

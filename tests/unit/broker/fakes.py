@@ -19,6 +19,8 @@ from interop.wire import API_KEYS, build, parse_response
 from tidelog.broker.broker import Broker
 from tidelog.broker.delivery import local_links
 from tidelog.broker.future import Future
+from tidelog.broker.guards.parts import Forbidden
+from tidelog.broker.guards.table import admit
 from tidelog.broker.handlers.fetch import FetchHandler, PendingFetch
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.broker.partitions.partition import Partition
@@ -27,6 +29,7 @@ from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
 from tidelog.config import BrokerConfig
+from tidelog.controller import security
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerRegistered, ClusterFounded, MetadataRecord
 from tidelog.controller.store import Decide, Done
@@ -38,6 +41,8 @@ from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.host import Host
 from tidelog.replication.messages import Message
 from tidelog.replication.votes import Timing
+from tidelog.security.acls import Acl
+from tidelog.security.principal import ANONYMOUS
 from tidelog.sim.disk import SimulatedDisk
 
 NOW_MS = 1_700_000_000_000
@@ -165,6 +170,8 @@ class FakeBroker:
         values = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = BrokerConfig.parse({"node.id": ME, "num.partitions": 1, **values})  # type: ignore[dict-item]
         self.services = FakeServices()
+        self.principal = ANONYMOUS  # of all requests
+        self.audited: list[Any] = []  # lines of the audit log
         self.disk = SimulatedDisk()
         self.directory = DataDirectory.open(self.disk, "data", node_id=ME, now_ms=NOW_MS)
         self.store = MemoryStore()
@@ -176,7 +183,8 @@ class FakeBroker:
         )  # fmt: skip
         self.alone = False  # Without a session.
         self.listener = ""  # that its clients come in by
-        ports = TablePorts(alone=lambda: self.alone)
+        self.metadata_failed = False  # The log, as on a full disk.
+        ports = TablePorts(alone=lambda: self.alone, metadata_failed=lambda: self.metadata_failed)
         self.partitions = PartitionTable(self.host, self.directory, self.services, quorum, ports)
         self.broker = Broker(
             self.config,
@@ -185,6 +193,7 @@ class FakeBroker:
             self.services,
             local_links,
             on_config=self.configs.append,
+            audit=self.audited.append,
         )
         self.store.on_change = self.broker.metadata_changed
         self.submit(ClusterFounded("cluster"), BrokerRegistered(ME, UUID(int=1), "localhost", 9092))
@@ -209,15 +218,37 @@ class FakeBroker:
             answer.complete(parse_response(frame[4:], api, version, 7))
 
         request = build(load_request_schema(key, version), values)
-        context = RequestContext(
-            key, version, 7, "test", "peer", listener=self.listener, by_node=api == "write_txn_markers"
-        )
-        outcome = handler(self.broker, request, context)
+        context = self.context(key, version)._replace(by_node=api == "write_txn_markers")
+        outcome = self._guarded(handler, request, context)
         if isinstance(outcome, Future):
             outcome.then(encode)
         else:
             encode(outcome)
         return answer
+
+    def context(self, key: int, version: int) -> RequestContext:
+        return RequestContext(
+            key, version, 7, "test", "10.0.0.1:5", principal=self.principal, listener=self.listener
+        )
+
+    def _guarded(self, handler: Any, request: Any, context: RequestContext) -> Any:
+        """As the server calls a handler."""
+        admitted = admit(self.broker, request, context)
+        if isinstance(admitted, Forbidden):
+            return admitted.fields
+        outcome = handler(self.broker, admitted.request, context)
+        merge = admitted.merge
+        if merge is None:
+            return outcome
+        if not isinstance(outcome, Future):
+            return merge(outcome)
+        merged: Future[Any] = Future()
+        outcome.then(lambda fields: merged.complete(merge(fields)))
+        return merged
+
+    def allow(self, *rules: Acl) -> None:
+        """Add access rules."""
+        self.submit(*security.add_acls(self.store.image.security, rules))
 
     def call(self, api: str, version: int | None = None, **values: Any) -> Any:
         future = self.begin(api, version, **values)
@@ -265,7 +296,7 @@ class FakeBroker:
         def send(frame: bytes | bytearray | None) -> None:
             sent.append(None if frame is None else parse_response(bytes(frame[4:]), "produce", version, 7))
 
-        context = RequestContext(0, version, 7, "test", "peer", listener=self.listener)
+        context = self.context(0, version)
         self.producing.handle(memoryview(bytearray(body)), 0, context, send)
         return sent
 
@@ -285,7 +316,7 @@ class FakeBroker:
         if version >= 7 and "session_id" not in values:
             values |= {"session_id": 0, "session_epoch": -1}
         found = Fetching(version)
-        context = RequestContext(1, version, 7, "test", "peer", listener=self.listener)
+        context = self.context(1, version)
         body = request_body(1, version, values)
         found.pending = self.fetching.handle(memoryview(body), 0, context, found.receive, found.give_up)
         return found

@@ -70,3 +70,9 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(CommandFailed, match="not UTF-8"):
         read_broker_settings(binary)
+
+
+def test_settings_of_single_listeners_keep_their_listener() -> None:
+    first = {"ssl.client.auth": "none", "listener.name.inside.ssl.client.auth": "required"}
+    merged = merge_broker_settings(first, {"listener.name.inside.ssl.client.auth": "requested"})
+    assert merged == {"ssl.client.auth": "none", "listener.name.inside.ssl.client.auth": "requested"}

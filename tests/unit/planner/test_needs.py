@@ -160,3 +160,13 @@ def test_producers_that_may_move_pass_by_a_rack_without_power() -> None:
     assert search(needs._replace(order=ANY)).candidates
     # With both copies in one rack each, two racks of three are too many.
     assert not search(needs._replace(order=ANY, racks_lost=2)).candidates
+
+
+def test_one_more_voter_is_one_more_reader() -> None:
+    """An even number of voters survives no more for writes and data, but each one can serve readers alone
+    when it knows that the others have ended. Tried with four brokers, three of them killed.
+    """
+    needs = Needs(4, writes=1, reads=3, mode="quorum")
+    assert [each.terms.replicas for each in search(needs).candidates] == [4]
+    usual = search(Needs(5, writes=1, mode="quorum")).candidates
+    assert [each.terms.replicas for each in usual] == [3, 5]

@@ -11,17 +11,19 @@ import pytest
 from tidelog.config import BrokerConfig
 from tidelog.runtime import acceptor as module
 from tidelog.runtime.acceptor import PER_TURN, Acceptor
-from tidelog.runtime.connection_limits import RESERVED, ConnectionLimits, Place
+from tidelog.runtime.connection_limits import RESERVED, ConnectionLimits, ConnectionPlace
 
 
 class Served(asyncio.Protocol):
-    made: list[Place]
+    made: list[ConnectionPlace]
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ConnectionPlace) -> None:
         self.made.append(place)
 
 
-def run(test: Callable[[Acceptor, socket.socket, ConnectionLimits], Any], **settings: int) -> list[Place]:
+def run(
+    test: Callable[[Acceptor, socket.socket, ConnectionLimits], Any], **settings: int
+) -> list[ConnectionPlace]:
     Served.made = []
     config = BrokerConfig.parse({name.replace("_", "."): value for name, value in settings.items()})
 

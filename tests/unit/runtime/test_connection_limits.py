@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.config import BrokerConfig
 from tidelog.runtime import connection_limits
-from tidelog.runtime.connection_limits import RESERVED, ConnectionLimits, Place
+from tidelog.runtime.connection_limits import RESERVED, ConnectionLimits, ConnectionPlace
 
 
 def limits(room: int = 1000, **settings: int) -> ConnectionLimits:
@@ -13,9 +13,9 @@ def limits(room: int = 1000, **settings: int) -> ConnectionLimits:
     )
 
 
-def place(of: ConnectionLimits, ip: str = "10.0.0.1") -> Place:
+def place(of: ConnectionLimits, ip: str = "10.0.0.1") -> ConnectionPlace:
     found = of.admit(ip, 0.0)
-    assert isinstance(found, Place)
+    assert isinstance(found, ConnectionPlace)
     return found
 
 
@@ -51,7 +51,7 @@ def test_beyond_the_limits_some_may_be_nodes() -> None:
     assert isinstance(few.admit("10.0.0.1", 0.0), str)
     assert few.becomes_node(reserved[0]) == ""
     assert reserved[0].refusal == ""
-    assert isinstance(few.admit("10.0.0.1", 0.0), Place)
+    assert isinstance(few.admit("10.0.0.1", 0.0), ConnectionPlace)
 
 
 def test_a_node_takes_no_place_of_a_client() -> None:
@@ -91,9 +91,9 @@ def test_a_listener_for_nodes_has_limits_of_its_own(monkeypatch: pytest.MonkeyPa
     few = limits(max_connections=1, max_connections_per_ip=1)
     place(few)
     nodes = [few.admit("10.0.0.1", 0.0, for_nodes=True) for _ in range(3)]
-    assert [isinstance(each, Place) for each in nodes] == [True, True, False]
+    assert [isinstance(each, ConnectionPlace) for each in nodes] == [True, True, False]
     first = nodes[0]
-    assert isinstance(first, Place)
+    assert isinstance(first, ConnectionPlace)
     assert few.becomes_node(first) == ""
     few.release(first)
-    assert isinstance(few.admit("10.0.0.1", 0.0, for_nodes=True), Place)
+    assert isinstance(few.admit("10.0.0.1", 0.0, for_nodes=True), ConnectionPlace)

@@ -9,7 +9,7 @@ import pytest
 from tidelog.config import BrokerConfig
 from tidelog.runtime import sweeping
 from tidelog.runtime.connection import Connection
-from tidelog.runtime.connection_limits import RESERVED_S, Place
+from tidelog.runtime.connection_limits import RESERVED_S, ConnectionPlace
 from tidelog.runtime.sweeping import LEAST_BYTES_PER_S, REQUEST_S, STALLED_S
 
 CONFIG = BrokerConfig.parse({})
@@ -19,7 +19,7 @@ LOOK_S = sweeping.interval_s(CONFIG)
 class Client:
     """A connection of a broker that answers nothing, with a clock that the test moves."""
 
-    def __init__(self, place: Place | None = None) -> None:
+    def __init__(self, place: ConnectionPlace | None = None) -> None:
         self.now = 0.0
         server = SimpleNamespace(
             max_request_bytes=100 << 20, max_unanswered=100, gate=None, ready=True, metered=False,
@@ -107,7 +107,7 @@ def test_idle() -> None:
 
 
 def test_a_place_for_nodes_is_not_for_silence() -> None:
-    client = Client(Place("10.0.0.1", 100.0, "max.connections (5) is reached"))
+    client = Client(ConnectionPlace("10.0.0.1", 100.0, "max.connections (5) is reached"))
     client.connection.last_active = 100.0
     assert sweeping.why_close(client.connection, CONFIG, 100 + RESERVED_S) is None
     assert sweeping.why_close(client.connection, CONFIG, 101 + RESERVED_S) == (

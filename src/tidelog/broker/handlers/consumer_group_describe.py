@@ -1,10 +1,9 @@
-"""ConsumerGroupDescribe, versions 0 and 1: consumer groups with their members and assignments.
-Ignored: authorized operations.
-"""
+"""ConsumerGroupDescribe, versions 0 and 1: consumer groups with their members and assignments."""
 
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.requests.access import group_operations
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import describe_in_slices
@@ -26,7 +25,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return describe_in_slices(
         broker.services,
         dict.fromkeys(request.group_ids),  # A response may be a million times larger.
-        lambda group_id: _describe(broker, group_id),
+        lambda group_id: {
+            **_describe(broker, group_id),
+            **group_operations(broker, request, context, group_id),
+        },
         DESCRIBED_PER_SLICE,
         lambda rows: {"groups": rows},
     )

@@ -1,11 +1,13 @@
 """ConsumerGroupHeartbeat, versions 0 and 1: members join, leave and get their assignments with it."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from tidelog import regex
 from tidelog.broker.broker import Broker
 from tidelog.broker.future import Future
+from tidelog.broker.requests.access import access_of, sees_topic
 from tidelog.broker.requests.coordination import answered, client_host, machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
@@ -23,10 +25,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         machine = machine_of(broker, request.group_id)
     except TidelogError as refusal:
         return _fields(refusal)
-    beat = _heartbeat(broker, request, context)
+    access = access_of(broker, context)
+    matches = regex.Matches() if access is None else regex.Matches(partial(sees_topic, access), access.rules)
+    beat = _heartbeat(broker, request, context, matches)
 
     def match_each() -> Iterator[None]:
-        for pattern, name in machine.groups.names_to_match(request.group_id, beat.regex):
+        for pattern, name in machine.groups.names_to_match(request.group_id, beat.regex, matches.rules):
             beat.matches.find(pattern, name)
             yield
 
@@ -46,7 +50,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return respond_in_slices(broker.services, match_each(), MATCHED_PER_SLICE, respond)
 
 
-def _heartbeat(broker: Broker, request: Any, context: RequestContext) -> Heartbeat:
+def _heartbeat(broker: Broker, request: Any, context: RequestContext, matches: regex.Matches) -> Heartbeat:
     member_id = request.member_id
     if not member_id and request.member_epoch == 0 and context.version < CHOOSES_ITS_ID_FROM:
         member_id = str(broker.services.new_uuid())
@@ -62,7 +66,7 @@ def _heartbeat(broker: Broker, request: Any, context: RequestContext) -> Heartbe
         regex=getattr(request, "subscribed_topic_regex", None),
         assignor=request.server_assignor,
         owned=_owned(request.topic_partitions),
-        matches=regex.Matches(),
+        matches=matches,
     )
 
 

@@ -1,13 +1,15 @@
-"""DescribeCluster, versions 0 to 2: only endpoints of brokers are served. Ignored: authorized operations."""
+"""DescribeCluster, versions 0 to 2: only endpoints of brokers are served."""
 
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.metadata import controller_of
+from tidelog.broker.requests.access import operations_for
 from tidelog.broker.requests.request import RequestContext
 from tidelog.controller.endpoints import endpoint_for
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
+from tidelog.security.acls import CLUSTER_NAME, ResourceType
 
 BROKERS, CONTROLLERS = 1, 2
 
@@ -26,7 +28,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
             "endpoint_type": endpoint_type,
         }
     image = broker.image
+    rights: Fields = {}
+    if request.include_cluster_authorized_operations:
+        operations = operations_for(broker, context, ResourceType.CLUSTER, CLUSTER_NAME)
+        rights = {"cluster_authorized_operations": operations}
     return {
+        **rights,
         "endpoint_type": BROKERS,
         "cluster_id": image.cluster_id,
         "controller_id": controller_of(broker),

@@ -1,8 +1,9 @@
-"""DescribeGroups, versions 0 to 6: classic groups with their members. Ignored: authorized operations."""
+"""DescribeGroups, versions 0 to 6: classic groups with their members."""
 
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.requests.access import group_operations
 from tidelog.broker.requests.coordination import machine_of
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import describe_in_slices
@@ -20,7 +21,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return describe_in_slices(
         broker.services,
         dict.fromkeys(request.groups),  # A response may be a million times larger.
-        lambda group_id: _describe(broker, group_id, context.version),
+        lambda group_id: {
+            **_describe(broker, group_id, context.version),
+            **group_operations(broker, request, context, group_id),
+        },
         DESCRIBED_PER_SLICE,
         lambda rows: {"groups": rows},
     )

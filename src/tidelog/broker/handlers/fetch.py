@@ -13,6 +13,7 @@ from tidelog.broker.clients.fetch_sessions import FetchSession, Remembered
 from tidelog.broker.clients.leader_hints import LEADER_ERRORS, leader_hint
 from tidelog.broker.clients.nearer_replica import nearer_replica
 from tidelog.broker.partitions.partition import MustConfirm, Partition
+from tidelog.broker.requests.access import Access, access_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.index_build import Unindexed
@@ -28,6 +29,7 @@ from tidelog.protocol.fetch import (
     Records,
 )
 from tidelog.protocol.produce import NodeAddress, TopicKey
+from tidelog.security.acls import Operation
 from tidelog.services import Timer
 
 logger = logging.getLogger(__name__)
@@ -79,6 +81,7 @@ class PendingFetch:
     """One fetch request until its response is sent."""
 
     __slots__ = (
+        "_access",
         "_asked",
         "_broker",
         "_context",
@@ -104,6 +107,8 @@ class PendingFetch:
         give_up: GiveUp,
     ) -> None:
         self._broker = broker
+        # The partitions of a session are checked with every fetch, because the rules may have changed.
+        self._access = None if broker.access is None else access_of(broker, context)
         self._give_up = give_up
         self._request = request
         self._session = session
@@ -224,9 +229,13 @@ class PendingFetch:
         total = 0
         final = False
         for key, wanted, _ in self._wanted:
-            response = self._read_partition(
-                key, wanted, budget - total, unread, at_least_one_batch=total == 0
-            )
+            if self._access is not None and not self._may_read(self._access, key):
+                denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                response = FetchPartitionResponse(wanted.partition, denied, -1, -1, -1)
+            else:
+                response = self._read_partition(
+                    key, wanted, budget - total, unread, at_least_one_batch=total == 0
+                )
             responses.append(response)
             if response.error or response.diverging is not None or response.preferred_read_replica >= 0:
                 final = True
@@ -274,6 +283,10 @@ class PendingFetch:
             if isinstance(refusal, DamagedSegment):
                 partition.driver.damage.found(refusal.offset, refusal.message)
             return response
+
+    def _may_read(self, access: Access, key: TopicKey) -> bool:
+        name = key if isinstance(key, str) else self._broker.image.topic_names.get(key)
+        return name is None or access.topic(Operation.READ, name)
 
     def _records_of(
         self,

@@ -6,13 +6,16 @@ from typing import Any
 
 from tidelog import regex
 from tidelog.broker.broker import Broker
+from tidelog.broker.requests.access import access_of
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
+from tidelog.security.acls import Operation, ResourceType
 from tidelog.transactions.states import BY_LABEL
 from tidelog.transactions.transaction import Transaction
 
+TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
 LOOKED_AT_PER_SLICE = 1000  # about 2 ms
 PATTERN_STEPS_MAX = 1000  # An id may have 32 KB, for which so many steps take some milliseconds.
 
@@ -29,6 +32,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     states = {BY_LABEL[label] for label in request.state_filters if label in BY_LABEL}
     producer_ids = set(request.producer_id_filters)
     longer_than_ms = getattr(request, "duration_filter", -1)
+    access = access_of(broker, context)
     now_ms = broker.services.now_ms()
 
     def wanted(transaction: Transaction) -> bool:
@@ -39,6 +43,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             and (not producer_ids or transaction.producer_id in producer_ids)
             and (longer_than_ms < 0 or now_ms - transaction.started_ms > longer_than_ms)
             and (not pattern or regex.matches(pattern, transaction.transactional_id))
+            and (
+                access is None
+                or access.sees(Operation.DESCRIBE, TRANSACTIONAL_ID, transaction.transactional_id)
+            )
         )
 
     rows: list[Fields] = []

@@ -1,7 +1,7 @@
 """Metadata, versions 0 to 13.
 
 Creates missing topics if client and broker allow it. The response is sent when they exist, so the client need
-not retry. Ignored: authorized operations.
+not retry.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +17,7 @@ from tidelog.broker.future import Gather
 from tidelog.broker.links.to_controller import create_topic
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.submission import PARTITIONS_MAX
+from tidelog.broker.requests.topic_rights import TopicRights
 from tidelog.broker.slices import LateResponse, respond_in_slices
 from tidelog.controller import topics
 from tidelog.controller.endpoints import endpoint_for
@@ -48,35 +49,33 @@ ALL_PRESENT = Absent()
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     if context.version < IDS_FROM_VERSION and any(topic.name is None for topic in request.topics or ()):
         return _refuse_ids(request)
-    wanted = _wanted(request, context.version)
+    rights = TopicRights(broker, request, context)
+    wanted = rights.shown(_wanted(request, context.version))
     missing = _missing(broker, wanted)
     may_create = (
         getattr(request, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
     )
+    refused = rights.refused_creations(missing) if may_create else {}
+    if may_create:
+        missing = [name for name in missing if name not in refused]
     creates = bool(missing and may_create)
     reads = not only_produces(context.kinds)
+
+    def respond() -> Outcome:
+        return _response(broker, wanted, context.listener, refused, rights, reads=reads)
+
     if not creates and (wanted == [] or len(broker.image.brokers) < 2):
-        return _response(broker, wanted, context.listener, reads=reads)
+        return respond()
     response = LateResponse(_rows(broker, wanted, len(missing) if creates else 0))
     if not creates:
-        when_successors_are_known(
-            broker,
-            lambda: _found(broker, wanted),
-            lambda: response.work_out(lambda: _response(broker, wanted, context.listener, reads=reads)),
-        )
+        when_successors_are_known(broker, lambda: _found(broker, wanted), lambda: response.work_out(respond))
         return response
-    refused: dict[str, ErrorCode] = {}
     if len(missing) * broker.config.num_partitions > PARTITIONS_MAX:
         # As for CreateTopics: one request must not fill the disks of the cluster.
-        refused, missing = dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION), []
+        refused |= dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)
+        missing = []
     gather = Gather(len(missing))
-    gather.future.then(
-        lambda _: broker.partitions.when_open(
-            lambda: response.work_out(
-                lambda: _response(broker, wanted, context.listener, refused, reads=reads)
-            )
-        )
-    )
+    gather.future.then(lambda _: broker.partitions.when_open(lambda: response.work_out(respond)))
     for name in missing:
         _create(broker, name, refused, gather)
     return response
@@ -135,7 +134,8 @@ def _response(
     broker: Broker,
     wanted: Sequence[Wanted] | None,
     listener: str,
-    refused: dict[str, ErrorCode] | None = None,
+    refused: dict[str, ErrorCode],
+    rights: TopicRights,
     *,
     reads: bool,
 ) -> Outcome:
@@ -145,16 +145,27 @@ def _response(
     lost, undecided = frozenset(broker.lost_brokers), bool(broker.partitions.orphaning)
     absent = Absent(lost, undecided, _outdated(broker))
 
+    fields |= rights.of_cluster()
+    rows: list[Fields] = fields["topics"]
+
+    def describe(topic: TopicImage) -> Iterator[None]:
+        yield from _describe(broker.newest(topic), image, absent, rows, reads=reads)
+        rows[-1] = {**rows[-1], **rights.of_topic(topic.name)}
+
     def describe_each() -> Iterator[None]:
         for topic in image.topics.values() if wanted is None else ():
-            yield from _describe(broker.newest(topic), image, absent, fields["topics"], reads=reads)
+            if rights.sees(topic.name):
+                yield from describe(topic)
+            else:
+                yield
         for name in wanted or ():
             found = image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name)
             if found is None:
-                fields["topics"].append(_describe_missing(name, refused or {}))
+                rows.append(_describe_missing(name, refused))
                 yield
             else:
-                yield from _describe(broker.newest(found), image, absent, fields["topics"], reads=reads)
+                yield from describe(found)
+        rows.extend(rights.refused)
 
     return respond_in_slices(
         broker.services, describe_each(), DESCRIBED_PER_SLICE, lambda: without_me(broker, image, fields)

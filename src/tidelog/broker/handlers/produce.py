@@ -27,12 +27,14 @@ from tidelog.broker.partitions.validation import AppendRules, MustOpen
 from tidelog.broker.producing.opening import NO_SOURCE, BatchOpening, Compute, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.producing.transactional import Outcome, TransactionalProduce, is_single
+from tidelog.broker.requests.access import Access, access_of
 from tidelog.broker.requests.request import HangUp, RequestContext
 from tidelog.broker.slices import take_slice
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
 from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, Shape, TopicKey, TopicResponses
+from tidelog.security.acls import Operation, ResourceType
 from tidelog.services import ignore
 
 PLAIN_FROM_VERSION = 5
@@ -61,6 +63,7 @@ class ProduceHandler:
     ) -> None:
         """``give_way`` is called about once a millisecond in the thread that decodes batches."""
         self._broker = broker
+        self._access = broker.access  # None: everybody may write
         self._refused = broker.partitions.refused
         self.opening = BatchOpening(broker.partitions, broker.services, compute, give_way)
         self._responses = responses = ProduceResponses(broker)
@@ -84,7 +87,11 @@ class ProduceHandler:
         if request.acks not in (-1, 0, 1):
             self._respond(context, send, self._responses.refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
             return None
+        if self._access is not None and self._refuse_transaction(request, context, send):
+            return None
         costly = self.opening.costly(request)
+        if costly and self._access is not None:
+            costly = [each for each in costly if not self.forbids(each.key, None, context)]
         if costly:
             self.opening.first(costly, context, asker, lambda known: self._take(request, known, send, asker))
             return None
@@ -111,7 +118,12 @@ class ProduceHandler:
     ) -> None:
         """Handle a request that differs from an earlier one only in its records."""
         partition, _ = self._broker.partitions.find(shape.key, shape.index)
-        if partition is not None and partition.rules.opens and partition.must_open(records):
+        if (
+            partition is not None
+            and partition.rules.opens
+            and partition.must_open(records)
+            and not self.forbids(shape.key, partition, context)
+        ):
             self.opening.first(
                 [Costly(shape.key, shape.index, records, partition.rules)],
                 context,
@@ -273,6 +285,35 @@ class ProduceHandler:
             asker.close("a request that could not be answered")
         asker.resume()
 
+    def forbids(self, key: TopicKey, partition: Partition | None, context: RequestContext) -> bool:
+        """Whether the access rules forbid to write to this topic. ``partition``: if it is known already."""
+        if self._access is None:
+            return False
+        if partition is not None:
+            name: str | None = partition.name.topic
+        else:
+            name = key if isinstance(key, str) else self._broker.image.topic_names.get(key)
+        access = self._access
+        host = context.peer.rpartition(":")[0]
+        if name is None or access.permits(context.principal, host, Operation.WRITE, ResourceType.TOPIC, name):
+            return False
+        Access(access, self._broker.audit, context).note_refusal(Operation.WRITE, ResourceType.TOPIC, name)
+        return True
+
+    def _refuse_transaction(self, request: ProduceRequest, context: RequestContext, send: Send) -> bool:
+        """Refuse the request if its transactional id is not the client's."""
+        access = access_of(self._broker, context)
+        transactional_id = request.transactional_id
+        if access is None or transactional_id is None:
+            return False
+        if access.transactional_id(Operation.WRITE, transactional_id):
+            return False
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if not request.acks:
+            raise HangUp(f"{error.name}: {transactional_id[:100]!r}")
+        self._respond(context, send, self._responses.refuse_all(request, error))
+        return True
+
     def append(
         self,
         key: TopicKey,
@@ -290,10 +331,13 @@ class ProduceHandler:
         refused = self._refused
         if partition is None:
             partition, error = self._broker.partitions.find(key, index)
-            if partition is None:
+            if partition is None and not self.forbids(key, None, context):
                 refused.note(key, index, records, error)
                 return None, None, ProducePartitionResponse(index, error)
-        if records is None:
+        if self._access is not None and self.forbids(key, partition, context):
+            # Not noted as refused: the producer id may be another producer's.
+            return None, None, ProducePartitionResponse(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if partition is None or records is None:
             return None, None, ProducePartitionResponse(index, ErrorCode.INVALID_RECORD, message="no records")
         try:
             if partition.name.topic in INTERNAL_TOPICS:

@@ -92,7 +92,12 @@ class Node:
         self._failed_logs = FailedLogs(self, services, self._ask_controller, self.quorum.note_drop)
         failed = self._failed_logs
         table = TablePorts(
-            self.membership.alone, self._may_be_decided, failed.went_offline, failed.lost, self._is_certain
+            self.membership.alone,
+            self._may_be_decided,
+            failed.went_offline,
+            failed.lost,
+            self._is_certain,
+            lambda: self.metadata.driver.log.failure is not None,
         )
         self.partitions = PartitionTable(self.host, logs, services, self.quorum, table)
         self._promise_confirmations = PromiseConfirmations(

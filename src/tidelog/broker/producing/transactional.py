@@ -38,6 +38,9 @@ class Appender(Protocol):
     ) -> Outcome:  # fmt: skip
         """Append one batch. Raises MustOpen."""
 
+    def forbids(self, key: TopicKey, partition: Partition | None, context: RequestContext) -> bool:
+        """Whether the access rules forbid to write to this topic. :meth:`append` refuses it then."""
+
 
 def is_single(request: ProduceRequest) -> bool:
     """Whether the request has one batch and needs a response."""
@@ -147,7 +150,7 @@ class TransactionalProduce:
             self._responses.send(context, send, [(key, [response])])
 
         partition, _ = self._partitions.find(key, index)
-        if partition is None or records is None:
+        if partition is None or records is None or self._appender.forbids(key, partition, context):
             append(records, False)
         else:
             when_admitted(
@@ -199,7 +202,7 @@ class TransactionalProduce:
             refuse(ProducePartitionResponse(index, refusal.code, message=refusal.message))
 
         partition, _ = self._partitions.find(key, index)
-        if partition is None or records is None:
+        if partition is None or records is None or self._appender.forbids(key, partition, context):
             append(records, False)
             return
         when_admitted(

@@ -28,4 +28,4 @@ class RequestContext(NamedTuple):
     checked: Mapping[int, ValidatedBatch | TidelogError] | None = None
     principal: Principal = ANONYMOUS  # who the connection has authenticated as
     listener: str = ""  # name of the listener that the connection came in by
-    by_node: bool = False  # from another node of the cluster
+    by_node: bool = False  # from a node of the cluster: access rules do not apply

@@ -34,6 +34,10 @@ def config_text(node: int, address: str, voters: str, http_port: int, data: str)
 "listeners" = "PLAINTEXT://0.0.0.0:{port}"
 "advertised.listeners" = "PLAINTEXT://{host}:{port}"
 
+# Everybody who reaches this address can use the cluster, and nothing is encrypted. docs/security.md says how
+# to change that. Without this line, a broker refuses to listen where other machines reach it.
+"allow.insecure.listeners" = true
+
 # The controllers of a new cluster, the same on all machines. Three tolerate one failure, five tolerate two.
 "controller.quorum.voters" = "{voters}"
 

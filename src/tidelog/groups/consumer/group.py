@@ -67,6 +67,7 @@ class ConsumerGroup:
         self.waits = Waits()
         self.alarm: Deadline | None = None  # when to check the waits
         self.seen_topics: Mapping[str, Topic] = {}  # topics when the regular expressions were last resolved
+        self.seen_rules: object = None  # access rules at that time; None if there were none
         self.retargeted_ms = -(1 << 62)  # when the target was computed, on the monotonic clock
         # Responses to send when the newest change is in the log; None if no change is being written.
         self.pending_responses: list[Respond] | None = None
@@ -121,7 +122,7 @@ class ConsumerGroup:
         """Undo the records that were put and not taken, because they cannot be written."""
         for update in reversed(self._before):
             self.apply(update)
-        self.seen_topics = {}  # The regular expressions must be resolved again.
+        self.seen_topics, self.seen_rules = {}, None  # The regular expressions must be resolved again.
         for update in self.take_updates():
             if update.kind is RecordKind.MEMBER and update.name not in self.members:
                 self.waits.forget(update.name)

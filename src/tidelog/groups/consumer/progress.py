@@ -59,7 +59,7 @@ def _drop(group: ConsumerGroup, member_id: str) -> None:
 
 def follow_topics(group: ConsumerGroup, view: GroupContext, *, changed: bool = False) -> None:
     """Begin a new epoch if members, subscriptions, or the subscribed topics have changed."""
-    if not changed and group.seen_topics is view.topics.topics:
+    if not changed and group.seen_topics is view.topics.topics and group.seen_rules is view.matches.rules:
         return
     changed = subscriptions.resolve(group, view) or changed
     metadata_hash = subscriptions.metadata_hash(group, view.topics)

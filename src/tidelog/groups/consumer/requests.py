@@ -85,11 +85,15 @@ class ConsumerRequests(ShardState):
         records = [*replaced.tombstones(), *records]
         return [*replaced.dissolve(now), *self._changed(group, records, waiter, response, view)]
 
-    def names_to_match(self, group_id: str, pattern: str | None) -> Iterator[tuple[str, str]]:
-        """The expressions and topics that a heartbeat will have to match, as far as that is known before."""
+    def names_to_match(
+        self, group_id: str, pattern: str | None, rules: object = None
+    ) -> Iterator[tuple[str, str]]:
+        """The expressions and topics that a heartbeat will have to match, as far as that is known before.
+        ``rules``: the access rules, if there are any.
+        """
         group = self.groups.get(group_id)
         known = group if isinstance(group, ConsumerGroup) else ConsumerGroup(group_id)
-        return subscriptions.unmatched(known, pattern, self.topics())
+        return subscriptions.unmatched(known, pattern, self.topics(), rules)
 
     def _find(
         self, group_id: str, request: Heartbeat, view: GroupContext

@@ -1,8 +1,10 @@
 """The subscribed topics of a group's members, and whether those have changed.
 
 Subscribed topics need not exist yet. Regular expressions are matched against all topics except the internal
-ones (a group that reads ``__consumer_offsets`` would read its own commits). The result is a record of the
-group. After a change of the cluster only new topics are matched.
+ones (a group that reads ``__consumer_offsets`` would read its own commits), and those that the member may not
+describe. The result is a record of the group. After a change of the cluster only new topics are matched,
+after a change of the access rules all of them. The members of a group share the result, so a group should
+have one principal.
 """
 
 from collections.abc import Iterator
@@ -27,7 +29,12 @@ def resolve(group: ConsumerGroup, view: GroupContext) -> bool:
     wanted = {member.regex for member in group.members.values() if member.regex}
     for pattern in group.regexes.keys() - wanted:
         group.put(RecordKind.REGEX, pattern, None)
+    rules = view.matches.rules
+    if rules is None and group.seen_rules is not None and wanted:
+        return False  # Which topics the members may see is known with the next heartbeat.
     seen, group.seen_topics = group.seen_topics, view.topics.topics
+    outdated = rules is not group.seen_rules  # Members may see other topics than before.
+    group.seen_rules = rules
     if not wanted:
         return False
     names = view.topics.topics.keys()
@@ -35,7 +42,7 @@ def resolve(group: ConsumerGroup, view: GroupContext) -> bool:
     changed = False
     for pattern in sorted(wanted):
         known = group.regexes.get(pattern)
-        if known is None:
+        if known is None or outdated:
             matched = set(view.matches.matching(pattern, names - INTERNAL_TOPICS))
         else:
             matched = names & set(known.topics) | set(view.matches.matching(pattern, fresh))
@@ -46,12 +53,17 @@ def resolve(group: ConsumerGroup, view: GroupContext) -> bool:
     return changed
 
 
-def unmatched(group: ConsumerGroup, new: str | None, topics: Topics) -> Iterator[tuple[str, str]]:
+def unmatched(
+    group: ConsumerGroup, new: str | None, topics: Topics, rules: object = None
+) -> Iterator[tuple[str, str]]:
     """What :func:`resolve` will match: expressions and names. ``new``: of a member that is not known yet."""
     known, seen = [*group.regexes], group.seen_topics
     if new and new not in known:
         yield from ((new, name) for name in topics.topics.keys() - INTERNAL_TOPICS)
-    if known and seen is not topics.topics:
+    if known and rules is not None and rules is not group.seen_rules:
+        names = topics.topics.keys() - INTERNAL_TOPICS
+        yield from ((pattern, name) for pattern in known for name in names)
+    elif known and seen is not topics.topics:
         fresh = topics.topics.keys() - seen.keys() - INTERNAL_TOPICS
         yield from ((pattern, name) for pattern in known for name in fresh)
 

@@ -21,6 +21,7 @@ from tidelog.protocol.wire import Malformed
 from tidelog.runtime import handling
 from tidelog.runtime.large_requests import HUGE_BYTES, LargeRequests
 from tidelog.runtime.pending import PendingRequest
+from tidelog.security.principal import ANONYMOUS, Principal
 
 Reply = Callable[[Sequence[Part | bytes]], None]
 Respond = Callable[[ErrorCode, memoryview | None], None]
@@ -50,12 +51,16 @@ class Envelopes:
             offset = self.broker.store.committed_offset
             reply((envelope.encode_response(context.correlation_id, error, data, offset),))
 
-        inner = envelope.decode_request(request, position)
+        outer = envelope.decode_request(request, position)
+        inner = outer.data
         if not self.active():
             respond(ErrorCode.NOT_CONTROLLER)
             return None
         try:
-            inner_context, start = handling.read_header(inner, context.peer)
+            inner_context, start = handling.read_header(inner, outer.host or context.peer)
+            # Who asked, as the broker knows that the client is connected to.
+            who = ANONYMOUS if outer.principal is None else Principal(*outer.principal)
+            inner_context = inner_context._replace(principal=who)
             if inner_context.api_key not in RELAYED:
                 raise Malformed("not a request for the controller")
             if self.compute is not None and len(inner) >= HUGE_BYTES:

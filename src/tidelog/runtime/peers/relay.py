@@ -156,9 +156,11 @@ class Relayed:
             return
         channel = relay.peers.channel(controller, REQUESTS)
         correlation_id = channel.next_correlation_id()
-        host = self._context.peer.encode()
+        context = self._context
         client_id = names.client_id(relay.broker.broker_id, controller)
-        frame = envelope.encode_request(correlation_id, client_id, self._request, host)
+        frame = envelope.encode_request(
+            correlation_id, client_id, self._request, context.principal, context.peer
+        )
         channel.send(correlation_id, frame, self)
 
     def _is_for_this_process(self) -> bool:

@@ -63,6 +63,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         "_thread",
         "_timer",
         "_waiting",
+        "began",
         "inner",
         "transport",
     )
@@ -96,6 +97,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._reading = False  # decrypted bytes are being passed on
         self._closed = False
         self._failed = False
+        self.began = not self.is_server  # The other side has sent something.
 
     @property
     def is_server(self) -> bool:
@@ -145,6 +147,7 @@ class TlsLayer(asyncio.BufferedProtocol):
 
     def buffer_updated(self, count: int) -> None:
         self._incoming.write(_scratch[:count])
+        self.began = True
         if self._secured:
             self._pass_on()
         else:

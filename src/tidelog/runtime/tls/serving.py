@@ -70,6 +70,10 @@ class TlsListener:
 
     def failed(self, layer: TlsLayer, reason: str, error: BaseException | None) -> None:
         self.failures += 1
+        if not layer.began:
+            # A look whether somebody listens, as by other nodes and load balancers.
+            logger.debug("a connection at %s ended before its handshake: %s", self._listener.name, reason)
+            return
         now_s = self._loop.time()
         if now_s - self._lines_since_s > LINES_MAX / LINES_PER_S:
             if self._lines > LINES_MAX:

@@ -46,6 +46,14 @@ class AloneStory(DurabilityStory):
 class FourControllers(AloneStory):
     controllers = 0
 
+    def add_controller(self, letter: str) -> None:
+        self.tell(f"an operator adds {letter} to the controllers")
+        machine, (number,) = self.cluster.active(), self.nodes(letter)
+        if machine is None or machine.node is None or machine.services is None:
+            raise StoryFailed("no controller is active")
+        add, refused = machine.node.metadata.voters.add, self.cluster.decided
+        machine.services.run(lambda: add(Voter(number), PATIENCE_MS, refused))
+
 
 def one_controller_is_removed() -> AloneStory:
     """The four brokers are the controllers. C has ended, and B, alone in its set, is cut off: with two of
@@ -65,6 +73,33 @@ def one_controller_is_removed() -> AloneStory:
     story.heal()
     story.start("C")
     return story.end_whole("B and C")
+
+
+def controller_that_it_has_not_heard_of() -> AloneStory:
+    """A, B and C are the controllers. B, alone in its set, is cut off from C, the active one, and D becomes a
+    controller. Then A ends, which B sees: C alone could decide nothing. But C and D remove A from the
+    controllers, and are two of three.
+    """
+    story = FourControllers(4, min_insync_replicas="1")
+    story.cluster.confirm_deaths()
+    active = story.cluster.active()
+    expect(active is not None and active.node_id, story.nodes("C")[0])
+    story.move("BD")
+    story.until(lambda: story.has_moved_to("BD") and story.all_in_sync(), "the move")
+    story.remove_controller("D")
+    story.run(500)
+    expect(story.write(), ErrorCode.NONE)
+    story.be_alone()
+    story.cut("B", "C")
+    story.add_controller("D")
+    story.run(600)
+    story.kill("A")
+    story.run(300)
+    story.remove_controller("A")
+    story.be_replaced("B")
+    story.heal()
+    story.start("A")
+    return story.end_whole("B")
 
 
 def fenced_by_too_few_controllers() -> AloneStory:

@@ -15,6 +15,7 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tidelog.client.errors import ClientError, TopicReplaced, UnknownTopic
@@ -244,7 +245,7 @@ class Stepper:
                 raise _PlanOutdated(moved) from None
             except (DataLoss, TopicReplaced, UnknownTopic) as failure:
                 raise _PlanOutdated(failure) from None
-            except PySparkException as failure:
+            except (PySparkException, Py4JError) as failure:
                 if any(word in str(failure) for word in _LOST_IN_TASK):
                     raise _PlanOutdated(failure) from None
                 self._restarts.allow_after(failure)
@@ -355,7 +356,7 @@ class Stepper:
         except PositionMoved:
             self._note("Small files were not merged, because another run changed the table at the same time.")
             return
-        except (TableError, PySparkException, OSError) as failure:
+        except (TableError, PySparkException, Py4JError, OSError) as failure:
             # The records are added, and the next ones will be, too. As when a file of the table was deleted.
             reason = (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")
             self._note(f"Small files were not merged ({reason}); `tidelog pipeline verify` tells more.")

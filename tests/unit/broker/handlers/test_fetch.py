@@ -1,5 +1,6 @@
 """Fetch from frame to frame: what is read, how long a reader waits, and what a session leaves out."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tidelog.errors import ErrorCode
 from tidelog.protocol import fetch
 from tidelog.protocol.batch import iterate
+from tidelog.replication.attachments.successors import Successors
 from tidelog.sim.disk import EIO
 from unit.broker.fakes import NOW_MS, FakeBroker, Fetching, records, wanted
 
@@ -27,6 +29,56 @@ def orders(broker: FakeBroker) -> FakeBroker:
     for value in (b"a", b"b", b"c"):
         broker.append("orders", value)
     return broker
+
+
+class TestBeyondTheEnd:
+    """Of a leader with another member, which may lead by now: it is asked first, also if the consumer does
+    not want to wait, and other partitions have records.
+    """
+
+    @pytest.fixture
+    def asked(self, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[bool], None]]:
+        """What to call with whether the members still follow."""
+        asked: list[Callable[[bool], None]] = []
+        monkeypatch.setattr(Successors, "are_members", True)
+        monkeypatch.setattr(Successors, "when_members_follow", lambda self, then: asked.append(then))
+        return asked
+
+    @pytest.mark.parametrize(
+        ("follow", "error"),
+        [(True, ErrorCode.OFFSET_OUT_OF_RANGE), (False, ErrorCode.NOT_LEADER_OR_FOLLOWER)],
+    )
+    def test_a_position(
+        self, orders: FakeBroker, asked: list[Callable[[bool], None]], follow: bool, error: ErrorCode
+    ) -> None:
+        orders.append("orders", b"z", partition=1)
+        reading = orders.fetch(wanted("orders", 9, 0), max_wait=0)
+        assert reading.waits
+        assert len(asked) == 1
+        asked[0](follow)
+        orders.services.settle()
+        beyond, beside = reading.partitions
+        assert (beyond.error_code, offsets(beside)) == (error, [0])
+
+    @pytest.mark.parametrize("follow", [True, False])
+    def test_an_epoch(self, orders: FakeBroker, asked: list[Callable[[bool], None]], follow: bool) -> None:
+        reading = orders.fetch(wanted("orders", 3, last_fetched_epoch=7), max_wait=0)
+        assert reading.waits
+        asked[0](follow)
+        orders.services.settle()
+        refused = 0 if follow else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (reading.partition.error_code, len(asked)) == (refused, 1)
+
+    def test_nobody_answers(self, orders: FakeBroker, asked: list[Callable[[bool], None]]) -> None:
+        reading = orders.fetch(wanted("orders", 9), max_wait=0)
+        orders.services.advance(2000)
+        assert (reading.partition.error_code, len(asked)) == (0, 1)
+
+    def test_a_position_within_the_log_needs_nobody(
+        self, orders: FakeBroker, asked: list[Callable[[bool], None]]
+    ) -> None:
+        assert orders.fetch(wanted("orders", 3), max_wait=0).partition.error_code == 0
+        assert asked == []
 
 
 class TestReading:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tidelog.errors import ErrorCode
+from tidelog.replication.attachments.successors import Successors
 from unit.broker.fakes import FakeBroker
 
 
@@ -26,6 +27,16 @@ class TestLeaderEpochs:
 
     def test_an_epoch_that_never_was(self, orders: FakeBroker) -> None:
         assert self.end_of(orders, 5) == (0, -1, -1)
+
+    @pytest.mark.parametrize("follow", [True, False])
+    def test_followers_are_asked_about_a_later_one(
+        self, orders: FakeBroker, monkeypatch: pytest.MonkeyPatch, follow: bool
+    ) -> None:
+        """A member may lead by now, and have written it."""
+        monkeypatch.setattr(Successors, "are_members", True)
+        monkeypatch.setattr(Successors, "when_members_follow", lambda self, then: then(follow))
+        assert self.end_of(orders, 5) == (0 if follow else ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)
+        assert self.end_of(orders, 0) == (0, 0, 4)
 
     def test_an_earlier_one_ends_where_the_next_began(self, orders: FakeBroker) -> None:
         orders.partition("orders").driver.lead(3, (1,), (1,), 1)

@@ -13,7 +13,7 @@ STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @pytest.fixture
 def broker() -> FakeBroker:
-    return FakeBroker(authorizer_class_name=STANDARD)
+    return FakeBroker(authorizer_class_name=STANDARD, super_users="User:ANONYMOUS")
 
 
 def creation(name: str = "orders", **more: Any) -> dict[str, Any]:

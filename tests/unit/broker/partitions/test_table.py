@@ -371,7 +371,7 @@ class TestRefusalsInTheLog:
         assert refuse(0) == 0
         broker.services.advance(1)
         assert refuse(0) == 1
-        assert "peer" in caplog.text
+        assert "10.0.0.1:5" in caplog.text
         assert "orders-0" in caplog.text
 
 

@@ -189,7 +189,9 @@ class AtTheController:
         self.envelopes = Envelopes(self.broker.broker, lambda: self.active, self.jobs.compute)
 
     def open(self, request: bytes) -> Any:
-        frame = memoryview(envelope.encode_request(7, "node", memoryview(request), b"host"))[4:]
+        frame = memoryview(envelope.encode_request(7, "node", memoryview(request), ("User", "a"), "host:1"))[
+            4:
+        ]
         *_, client_size = HEADER.unpack_from(frame, 0)
         context = RequestContext(envelope.API_KEY, envelope.VERSION, 7, "node", "peer")
         position = skip_tags(frame, 10 + client_size)

@@ -201,7 +201,9 @@ def peer_requests(client_id: str | None) -> dict[str, bytes]:
         for name, body in bodies.items()
     }
     inner = memoryview(bytes(request_bytes("create_topics", 5, 1, "x", {"topics": []})))
-    found["envelope"] = envelope.encode_request(9, client_id or "", inner, b"127.0.0.1")[4:]
+    found["envelope"] = envelope.encode_request(9, client_id or "", inner, ("User", "admin"), "127.0.0.1:1")[
+        4:
+    ]
     asker = follower_fetch.asker(client_id or "", None)
     ask = follower_fetch.Ask(1, 2, 3, 0, 300, 1 << 20)
     item = ((METADATA_TOPIC_ID, 0), 1, 0, 0, 0, 0)

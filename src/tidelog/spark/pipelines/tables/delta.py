@@ -346,11 +346,12 @@ class DeltaCommits:
         return has_features or table.protocol().min_reader_version == 2
 
     def _read_with_jar(self) -> "DataFrame":
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             return self._spark.read.format("delta").load(_for_spark(self.path))
-        except PySparkException as failure:
+        except (PySparkException, Py4JError) as failure:
             raise TableError(
                 f"{self.path} has features that another program added: reading it needs a Spark session with "
                 "Delta's jar."

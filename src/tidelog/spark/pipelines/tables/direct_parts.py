@@ -230,8 +230,6 @@ class _Part:
             compression=self.layout.codec,
             store_schema=False,  # Other files of the table have none.
             use_dictionary=[one for one in names if one not in ("offset", "value")],
-            # Of a value, the least and the greatest say nothing.
-            write_statistics=[one for one in names if one not in ("value", "headers")],
         )
 
 

@@ -52,6 +52,7 @@ from tidelog.spark.pipelines.tables.iceberg_catalogs import (
     load_guarded,
     open_catalog,
 )
+from tidelog.spark.pipelines.tables.iceberg_columns import check_renamed, has_renamed
 from tidelog.spark.pipelines.tables.staging import (
     Written,
     arrow_schema,
@@ -236,6 +237,8 @@ class IcebergCommits:
     def _ready_for(self, schema: pa.Schema) -> IcebergTable:
         """The table, with all columns and partitions that new files need."""
         found = self.load()
+        if found is not None:
+            check_renamed(found.metadata, schema, self.path)
         if found is None:
             self._create(schema)
         elif self.totals()[0]:
@@ -303,7 +306,7 @@ class IcebergCommits:
         table = self._existing()
         tasks = list(table.scan().plan_files())
         lacks = attempt and read_mark(table.metadata).attempt != attempt
-        if _renamed(table.metadata) or any(one.delete_files for one in tasks):
+        if has_renamed(table.metadata) or any(one.delete_files for one in tasks):
             if lacks:
                 raise incomplete(self.path)
             return self._read_with_jar(table)
@@ -319,11 +322,12 @@ class IcebergCommits:
         return rows if parts is None else rows.coalesce(parts)
 
     def _read_with_jar(self, table: IcebergTable) -> "DataFrame":
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             return self.spark.read.format("iceberg").load(table.location())
-        except PySparkException as failure:
+        except (PySparkException, Py4JError) as failure:
             raise TableError(
                 f"{table.location()} has deleted rows or renamed columns, which another program made: "
                 "reading it needs a Spark session with Iceberg's runtime jar."
@@ -406,17 +410,6 @@ def _left(table: IcebergTable, paths: list[str]) -> list[str]:
 
 def directory_of(table: IcebergTable, attempt: int) -> str:
     return f"{table.location().rstrip('/')}/data/{attempt_name(attempt)}"
-
-
-def _renamed(metadata: TableMetadata) -> bool:
-    """Whether a column has had two names: old files have the old one."""
-    names: dict[int, str] = {}
-    for schema in metadata.schemas:
-        for number in schema.field_ids:
-            name = schema.find_column_name(number) or ""
-            if names.setdefault(number, name) != name:
-                return True
-    return False
 
 
 def _reason(failure: Exception) -> str:

@@ -84,6 +84,9 @@ def test_records_are_in_the_directory_of_their_day_with_all_that_was_fetched(tmp
     assert offsets(middle) == [0, 1, 4, 5, 6]
     read = pq.read_table(middle, partitioning=None)
     assert read.schema.names == PLAIN.names and set(read.column("topicId").to_pylist()) == {"an-id"}
+    group = pq.read_metadata(middle).row_group(0)
+    # PyIceberg warns of columns without.
+    assert all(group.column(number).is_stats_set for number in range(group.num_columns))
     expected = pa.Table.from_batches([first.take(pa.array([0, 1])), batch(4, [MAY_17] * 3)])
     assert read.drop_columns(["topicId"]).to_pylist() == expected.to_pylist()
 

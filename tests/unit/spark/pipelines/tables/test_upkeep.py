@@ -205,3 +205,26 @@ def test_an_iceberg_archive_is_not_put_where_its_uris_would_not_lead(
     place = tmp_path / "a b%20ü"
     add(opener("iceberg", place, monkeypatch)(), 0, 2)
     assert offsets(opener("iceberg", place, monkeypatch)()) == Counter(range(2))
+
+
+@pytest.mark.parametrize(("column", "to"), [("value", "payload"), ("decoded.id", "number")])
+def test_columns_that_another_program_renamed_are_not_added_again(
+    iceberg: Open, column: str, to: str
+) -> None:
+    add(iceberg(), 0, 3)
+    one = iceberg()._records
+    assert isinstance(one, IcebergCommits)
+
+    def rename(before: str, after: str) -> None:
+        table = one.load()
+        assert table is not None
+        with table.update_schema() as columns:
+            columns.rename_column(before, after)
+
+    rename(column, to)
+    with pytest.raises(TableError, match=rf"has the column {column} under the name (decoded\.)?{to}, which"):
+        add(iceberg(), 3, 5)
+    assert iceberg().position() == at(3)
+    rename(f"{column.rpartition('.')[0]}.{to}".lstrip("."), column.rpartition(".")[2])
+    add(iceberg(), 3, 5)
+    assert offsets(iceberg()) == Counter(range(5))
