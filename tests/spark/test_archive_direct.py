@@ -4,6 +4,7 @@ if Spark had written it.
 
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -188,3 +189,32 @@ def test_a_full_disk_is_told_and_leaves_nothing(
             archive(spark, job)
     assert table.position() == Position() and not list(target.rglob("*.parquet"))
     assert archive(spark, job).records == 5
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_a_step_whose_files_are_deleted_while_they_are_written_is_done_again(
+    spark: SparkSession,
+    bootstrap: str,
+    create_topic: CreateTopic,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table_format: str,
+) -> None:
+    """By a user, or by another run that recovers."""
+    pytest.importorskip({"delta": "deltalake"}.get(table_format, "pyspark"))
+    topic, target, flag = create_topic(1), tmp_path / "archive", tmp_path / "deleted"
+    produce(bootstrap, topic, "value", 5)
+    staging = target / ("_staging" if table_format == "parquet" else "records/_staging")
+    inner = direct._write
+
+    def deleting(job: Any, number: int) -> Any:
+        if not flag.exists():
+            flag.touch()
+            shutil.rmtree(staging)
+        return inner(job, number)
+
+    monkeypatch.setattr(direct, "_write", deleting)
+    job = Archive(Topics(bootstrap, topic), str(target), table_format=table_format, merge_bytes=0)
+    report = archive(spark, job)
+    assert flag.exists() and (report.records, report.total) == (5, 5)
+    assert verify(spark, Verify(job.target, bootstrap)).holds

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidelog.spark.pipelines.tables import Raw, TableError
+from tidelog.spark.pipelines.tables import PositionMoved, Raw
 from tidelog.spark.pipelines.tables.filesystem import LocalFiles, files_at
 from tidelog.spark.plainly import plainly
 
@@ -50,18 +50,30 @@ class DirectWrite:
             return []
         self.directory.mkdir(parents=True, exist_ok=True)
         job = _Job(tasks, settings, dict(self.raw.topic_ids), str(self.directory), self.layout)
-        numbers = self.spark.sparkContext.parallelize(range(len(tasks)), len(tasks))
-        written = numbers.map(partial(_write, job)).collect()
+        written = self._written(job)
         parts = [part for one in written if one is not None for part in one]
         is_scattered = None in written
         try:
             moved = moved_up(self.directory, [] if is_scattered else parts)
         except FileNotFoundError:
-            raise TableError(
-                f"What the tasks wrote to {self.directory} is not there: the driver and all executors need "
-                "the same disk under this path; otherwise use a file system that all of them reach."
-            ) from None
+            raise self._deleted() from None
         return None if is_scattered else moved
+
+    def _written(self, job: "_Job") -> "list[list[Part] | None]":
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        numbers = self.spark.sparkContext.parallelize(range(len(job.tasks)), len(job.tasks))
+        try:
+            return numbers.map(partial(_write, job)).collect()
+        except (PySparkException, Py4JError) as failure:
+            if not self.directory.exists() or FileNotFoundError.__name__ in str(failure):
+                raise self._deleted() from failure
+            raise
+
+    def _deleted(self) -> PositionMoved:
+        """Staged files may vanish at any time: the step is done again."""
+        return PositionMoved(f"What a step wrote to {self.directory} was deleted; run the pipeline again.")
 
 
 @dataclass(frozen=True, slots=True)
