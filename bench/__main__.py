@@ -32,6 +32,7 @@ from bench.cases import (
     simulator,
     startup,
     steady,
+    tls,
     transactions,
 )
 from bench.cases.failover_faults import FROZEN_SETTINGS
@@ -51,6 +52,7 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "transactions": (transactions.run, "what idempotence and transactions of 1,000 records cost"),
     "groups": (groups.run, "50 members on 200 partitions, and 1,000 commits of offsets a second"),
     "replicated": (replicated.run, "three brokers, acks=all: throughput, latency, start, 1,000 partitions"),
+    "tls": (tls.run, "three brokers with all links encrypted: throughput and a lone write"),
     "scale": (scale.run, "10,000 replicated partitions: creation, memory, idle CPU, a kill and a restart"),
     "modes": (modes.run, "the replication modes beside each other: throughput and a lone write"),
     "plan": (plan.run, "the planner's predictions of latency and throughput beside measurements"),

@@ -6,6 +6,7 @@ start it keeps Kafka's default, so the comparison is with what a user gets.
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.process import BenchError, Child, free_port
@@ -156,6 +157,11 @@ class KafkaServer:
             raise BenchError(
                 f"Kafka's storage could not be formatted: {(done.stdout + done.stderr).strip()[-400:]}"
             )
+
+    def add_settings(self, more: Mapping[str, str | int]) -> None:
+        """Of a name that is there twice, the last value counts."""
+        with self._config.open("a") as file:
+            file.writelines(f"{key}={value}\n" for key, value in more.items())
 
     def _java(self, main_class: str, *arguments: str) -> list[str]:
         heap = (f"-Xms{HEAP}", f"-Xmx{HEAP}")

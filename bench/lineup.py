@@ -187,7 +187,7 @@ class Lineup:
         job.setdefault("ramp_seconds", self.options.seconds / 3)
         if server.name != "sink":
             job.setdefault("max_bytes", self.options.volume_mb * 1_000_000)
-        job |= {"bootstrap": server.bootstrap, "broker_pids": server.pids}
+        job = {"bootstrap": server.bootstrap} | job | {"broker_pids": server.pids}
         return self.load.run(Job(kind=kind, topic=topic, **job))
 
     def measure(self, server: Server, kind: str, topic: str, **job: Any) -> Outcome:

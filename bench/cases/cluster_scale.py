@@ -47,7 +47,7 @@ def run(options: Options) -> list[Report]:
                     stack.callback(cluster.stop)
                     try:
                         found.setdefault(cluster.name, []).append(_measure(cluster, options))
-                    except BenchError as error:
+                    except (BenchError, OSError) as error:
                         options.leave_out(cluster.name, error)
     for name, rounds in found.items():
         report.rows.append({"server": name} | merge_rounds(rounds))

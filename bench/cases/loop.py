@@ -122,7 +122,7 @@ def run(options: Options) -> list[Report]:
         ports = {node: free_port() for node in (1, 2, 3)}
         cluster = tidelog_cluster(directory / "tidelog", 3, more=SETTINGS)
         for node, member in cluster.members.items():
-            member.add_settings({"http.port": ports[node]})  # type: ignore[union-attr]
+            member.add_settings({"http.port": ports[node]})
         field = Field(cluster, partitions, cold_mb)
         try:
             cluster.start()

@@ -1,7 +1,7 @@
 """What travels between the bench and its load process."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.process import cpu_seconds, machine_cpu_seconds
 
@@ -25,6 +25,7 @@ class Job:
     max_bytes: int = 0  # of record values to write, ramp included; 0: no limit. See bench.lineup.
     count: int = 0  # records to consume
     start_offset: int = 0
+    client_settings: dict[str, str] = field(default_factory=dict)  # more of librdkafka's
 
     @property
     def port(self) -> int:

@@ -84,6 +84,7 @@ class _Reports:
 def _producer(job: Job, settings: dict[str, Any], reports: _Reports, **more: Any) -> Producer:
     """A producer that is connected and has had one record acknowledged, so that no set-up is measured."""
     common = {"bootstrap.servers": job.bootstrap, "log_level": 2, "stats_cb": reports.statistics}
+    common |= job.client_settings
     producer = Producer(common | settings | more)
     producer.produce(job.topic, b"x" * job.value_size, partition=0, on_delivery=reports.delivered)
     if producer.flush(30) or reports.error is not None:
@@ -175,7 +176,7 @@ def latency(job: Job) -> Outcome:
 
 def consume(job: Job) -> Outcome:
     """Read ``job.count`` records of partition 0 from ``job.start_offset`` on."""
-    common = {"bootstrap.servers": job.bootstrap, "log_level": 2, "group.id": "bench"}
+    common = {"bootstrap.servers": job.bootstrap, "log_level": 2, "group.id": "bench", **job.client_settings}
     consumer = Consumer(common | CONSUME_SETTINGS)
     try:
         consumer.assign([TopicPartition(job.topic, 0, job.start_offset)])

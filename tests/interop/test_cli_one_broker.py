@@ -1,10 +1,13 @@
 """``tidelog broker stop`` and ``start`` on a cluster of ``tidelog up``."""
 
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from tidelog.cli.reach import Address, refused
 from tidelog.client.cluster_view import view_cluster
 
 from .test_cli_up import StartUp, Up, start_up, tidelog, wait_until
@@ -57,3 +60,17 @@ def test_a_broker_that_is_not_there(start_up: StartUp) -> None:
     up = start_up(brokers=1)
     up.first_line()
     assert "has no broker 7; it has 1" in broker(up, "stop", "7", fails=True)
+
+
+def test_without_a_majority_of_the_controllers_it_says_which_to_start(start_up: StartUp) -> None:
+    up = start_up(brokers=None)
+    up.first_line()
+    for number in (1, 2, 3):
+        os.kill(pid(up, number), signal.SIGKILL)
+    addresses = [Address("127.0.0.1", up.port + number) for number in range(3)]
+    wait_until(lambda: len(refused(addresses)) == 3)
+    said = broker(up, "start", "3")
+    assert "Broker 3 runs, and waits for a majority of the controllers: brokers 1 and 2 are down." in said
+    assert f"`tidelog broker start 1 --dir {up.directory}`" in said
+    assert "Broker 2 is back" in broker(up, "start", "2")
+    assert sorted(view_cluster("127.0.0.1", up.port + 1).brokers) == [2, 3]

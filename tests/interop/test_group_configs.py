@@ -1,6 +1,8 @@
 """Settings of single groups, and the list of everything that has settings."""
 
+import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -38,6 +40,14 @@ def described(wire: Wire, group: str) -> dict[str, tuple[str, int]]:
     return {each.name: (each.value, each.config_source) for each in found.configs}
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Kafka's broker hears of a change a moment after its controller has made it."""
+    give_up = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
 def listed(wire: Wire, *kinds: int) -> set[tuple[int, str]]:
     answer = wire.call("list_config_resources", 1, resource_types=list(kinds))
     assert answer.error_code is ErrorCode.none, answer
@@ -48,11 +58,11 @@ def test_set_describe_list_and_delete(wire: Wire, group: str) -> None:
     assert described(wire, group)[SESSION] == ("45000", DEFAULT)
     assert (GROUP, group) not in listed(wire, GROUP)
     assert change(wire, group, (SESSION, SET, "50000")) is ErrorCode.none
-    assert described(wire, group)[SESSION] == ("50000", GROUP_CONFIG)
+    wait_until(lambda: described(wire, group)[SESSION] == ("50000", GROUP_CONFIG))
     assert described(wire, group)[INTERVAL] == ("5000", DEFAULT)
     assert (GROUP, group) in listed(wire, GROUP)
     assert change(wire, group, (SESSION, DELETE, None)) is ErrorCode.none
-    assert described(wire, group)[SESSION] == ("45000", DEFAULT)
+    wait_until(lambda: described(wire, group)[SESSION] == ("45000", DEFAULT))
 
 
 @pytest.mark.parametrize(

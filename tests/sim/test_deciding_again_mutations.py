@@ -9,6 +9,7 @@ import pytest
 from tidelog.broker.node.sightings import Sightings
 from tidelog.controller.controller import Controller
 from tidelog.controller.effects import Effects
+from tidelog.replication.election import Election
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import deciding_again as stories
 from tidelog.sim.telling import StoryFailed, Telling
@@ -39,8 +40,9 @@ def sessions_end_by_the_clock_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Controller, "tick", look)
 
 
-def sessions_go_on_when_a_controller_starts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Controller, "voter_came", lambda self, now_ms: None)
+def new_processes_count_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A controller that has just started stands for the time before as well."""
+    patch.setattr(Election, "voter_began", lambda self, voter, now_ms: None)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def sessions_go_on_when_a_controller_starts(patch: pytest.MonkeyPatch) -> None:
     [
         (only_the_known_controllers_count, stories.one_controller_is_removed),
         (sessions_end_by_the_clock_alone, stories.fenced_by_too_few_controllers),
-        (sessions_go_on_when_a_controller_starts, stories.controller_restarts_at_once),
+        (new_processes_count_at_once, stories.controller_restarts_at_once),
     ],
 )
 def test_a_story_notices(mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,15 @@ import pytest
 
 from tidelog.broker.node.sightings import Sightings
 from tidelog.controller.controller import Controller
+from tidelog.replication.election import Election
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import unaware_leaders as stories
 from tidelog.sim.telling import StoryFailed
 
 
 def test_a_story_notices_a_shorter_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new controller gives brokers only the time that closed connections get, also when other controllers
-    begin to follow it.
+    """A new controller gives brokers only the time that closed connections get, and new processes of other
+    controllers count at once.
     """
     activate = Controller.activate
 
@@ -21,7 +22,7 @@ def test_a_story_notices_a_shorter_session(monkeypatch: pytest.MonkeyPatch) -> N
         activate(self, now_ms - self._timing.session_ms + self._timing.grace_ms)
 
     monkeypatch.setattr(Controller, "activate", hastily)
-    monkeypatch.setattr(Controller, "voter_came", lambda self, now_ms: None)
+    monkeypatch.setattr(Election, "voter_began", lambda self, voter, now_ms: None)
     with pytest.raises((StoryFailed, Violation)):
         stories.active_controller_that_is_replaced()
 

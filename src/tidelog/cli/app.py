@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidelog.cli import modes
+from tidelog.cli.acl import commands as acls
 from tidelog.cli.cluster import commands as cluster
 from tidelog.cli.cluster import drain
 from tidelog.cli.config import commands as configs
@@ -34,6 +35,7 @@ from tidelog.cli.records import consume, produce
 from tidelog.cli.sim.command import sim
 from tidelog.cli.topic import commands as topics
 from tidelog.cli.txn import commands as txn
+from tidelog.cli.user import commands as users
 from tidelog.errors import TidelogError
 
 
@@ -56,6 +58,8 @@ class _Commands(TyperGroup):
             "cluster",
             "controller",
             "config",
+            "user",
+            "acl",
             "log",
             "debug",
             "profile",
@@ -179,6 +183,8 @@ app.add_typer(cluster.app, name="cluster")
 app.add_typer(controllers.app, name="controller")
 app.add_typer(txn.app, name="txn")
 app.add_typer(configs.app, name="config")
+app.add_typer(users.app, name="user")
+app.add_typer(acls.app, name="acl")
 app.add_typer(log_dump.app, name="log")
 app.add_typer(debug.app, name="debug")
 app.add_typer(profile.app, name="profile")

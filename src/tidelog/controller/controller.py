@@ -97,8 +97,8 @@ class Controller(Machine):
         self._must_know: dict[int, int] = {}
         self._review = LeaderReview()
         self._now_ms = 0
-        # Until when a majority of the controllers is known to have followed this one. Sessions end only up to
-        # then: see :meth:`tick`.
+        # Until when a majority of the controllers is known to have followed this one. Sessions are over only
+        # up to then: see :meth:`tick`.
         self._followed_ms = 0
         self._balanced_ms = 0
         self._balance_interval_ms = 0  # 0: leaders stay where they are
@@ -151,21 +151,14 @@ class Controller(Machine):
     # --- sessions -------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int, followed_ms: int) -> Effects:
-        """``followed_ms``: until when a majority of the controllers is known to have followed this one. No
-        session is recorded as over unless they followed after its end. Otherwise that might be committed by
-        controllers that were dead at the time and come back: a broker that saw too few of them left goes on
-        without a session, until what it saw is one session old.
+        """``followed_ms``: until when a majority of the controllers is known to have followed this one, each
+        in a process that had then run for a session. No session is recorded as over unless they followed
+        after its end. Otherwise that might be committed by a controller that was dead at the time, or a
+        moment before: a broker that saw too few of them left goes on without a session, until what it saw is
+        one session old.
         """
-        self._followed_ms = min(now_ms, followed_ms)
+        self._followed_ms = max(self._followed_ms, min(now_ms, followed_ms))
         return self._expire(now_ms)
-
-    def voter_came(self, now_ms: int) -> None:
-        """A new process of another controller follows this one. Too few may have been left until now, so
-        sessions begin anew, as with a new active controller: see :meth:`tick`.
-        """
-        for broker_id, end_ms in self._sessions.items():
-            if end_ms > self._followed_ms:
-                self._sessions[broker_id] = max(end_ms, now_ms + self._timing.session_ms)
 
     def _expire(self, now_ms: int) -> Effects:
         away_ms = now_ms - self._now_ms - STANDSTILL_MS

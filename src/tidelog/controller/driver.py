@@ -51,9 +51,6 @@ class ControllerDriver:
     def tick(self, now_ms: int, followed_ms: int) -> None:
         self.run(self._controller.tick(now_ms, followed_ms))
 
-    def voter_came(self, now_ms: int) -> None:
-        self._controller.voter_came(now_ms)
-
     def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> None:
         self.run(self._controller.broker_lost(broker_id, now_ms, dead=dead))
 

@@ -20,7 +20,7 @@ leader that serves all others. It does not disturb such a leader, so it is sent 
 An observer (not a voter, or a voter with another disk) sends pre-votes, too, only to learn who leads.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from uuid import UUID
@@ -107,6 +107,8 @@ class Election(Machine):
         # While leading: until when each voter is known not to have voted for another candidate. A message may
         # have been delayed for long, so this counts only what answers something that was sent at that time.
         self._confirmed: dict[int, int] = {}
+        # While leading: when the present process of a voter began to follow, if that was in this epoch.
+        self._began: dict[int, int] = {}
         # When the leader itself was last heard. Another replica's claim that it leads is a reason to try it,
         # not a proof: otherwise two followers could confirm a dead leader to each other forever.
         self.leader_heard_ms = NEVER_MS
@@ -342,6 +344,7 @@ class Election(Machine):
         self._heard = dict.fromkeys(self.voters.ids, now_ms)
         self._unheard = set(self.voters.ids - {self.me})
         self._confirmed = {}
+        self._began = {}
         self.deadline_ms = now_ms + self.timing.silence_ms // 4
         return [Lead(self.epoch), *self._tell(self._unheard)]
 
@@ -512,15 +515,33 @@ class Election(Machine):
         """
         self._confirmed[voter] = max(sent_ms, self._confirmed.get(voter, NEVER_MS))
 
+    def voter_began(self, voter: int, now_ms: int) -> None:
+        """While leading: another process of a voter begins to follow."""
+        self._began[voter] = now_ms
+
     def confirmed_ms(self) -> int:
         """While leading: until when it is certain that no other leader was elected."""
+        return self._by_majority(lambda voter: self._confirmed.get(voter, NEVER_MS))
+
+    def followed_ms(self, settled_ms: int) -> int:
+        """The same, by voters whose process had already followed for ``settled_ms`` then."""
+
+        def confirmed(voter: int) -> int:
+            confirmed_ms = self._confirmed.get(voter, NEVER_MS)
+            began_ms = self._began.get(voter, NEVER_MS)
+            return confirmed_ms if confirmed_ms >= began_ms + settled_ms else NEVER_MS
+
+        return self._by_majority(confirmed)
+
+    def _by_majority(self, until_ms: Callable[[int], int]) -> int:
+        """Until when a majority, with this leader, has followed, given until when each of the others has."""
         if self.state is not ElectionState.LEADER:
             return NEVER_MS
         others = [voter_id for voter_id in self.voters.ids if voter_id != self.me]
         needed = self.voters.majority - (len(self.voters.ids) - len(others))
         if not needed:
             return FOREVER_MS
-        return sorted((self._confirmed.get(each, NEVER_MS) for each in others), reverse=True)[needed - 1]
+        return sorted(map(until_ms, others), reverse=True)[needed - 1]
 
     def is_silent(self, voter: int, now_ms: int) -> bool:
         """While leading: whether a voter has been silent for so long that it is taken for dead."""

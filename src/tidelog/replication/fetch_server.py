@@ -29,7 +29,7 @@ from tidelog.replication.messages import (
 )
 from tidelog.replication.replica import Role
 from tidelog.replication.throttle import Throttle
-from tidelog.services import Services, ignore
+from tidelog.services import Services
 from tidelog.types import NO_BROKER
 
 MAX_BYTES_PER_PARTITION = 1 << 20
@@ -89,7 +89,6 @@ class FetchServer:
         # If this replica leads, its election learns until when each voter is known to have followed. None:
         # not needed.
         self._confirming: ReplicaDriver | None = None
-        self._on_new_voter: Callable[[], None] = ignore
         self._hurry_until_ms = -1
         self._broker_epoch_of = broker_epoch_of
 
@@ -160,14 +159,14 @@ class FetchServer:
         return session
 
     def _look_at_process(self, session: FollowerSession | None, ask: FetchAsk) -> None:
-        """Tell of a voter that may have restarted since its last request, before this one counts. Another
-        process begins at a random number.
+        """Tell the election of a voter that may have restarted since its last request, before this one
+        counts. Another process begins at a random number.
         """
         if session is not None and 0 < ask.generation - session.generation < OVERTAKEN_MAX:
             return
         driver = self._confirming
         if driver is not None and driver.voter.counts(ask.sender, ask.directory_for(driver.key)):
-            self._on_new_voter()
+            driver.voter.began(ask.sender, self._services.uptime_ms())
 
     def when_followed(
         self, driver: ReplicaDriver, followers: frozenset[int], then: Callable[[bool], None]
@@ -279,11 +278,11 @@ class FetchServer:
             else:
                 driver.voter.note_alive(follower, directory, session.heard_ms)
 
-    def confirm(self, driver: ReplicaDriver, on_new_voter: Callable[[], None]) -> None:
-        """While this replica leads, tell its election until when each voter is known to have followed.
-        ``on_new_voter`` is called when a new process of one begins to follow.
+    def confirm(self, driver: ReplicaDriver) -> None:
+        """While this replica leads, tell its election until when each voter is known to have followed, and
+        since when its process has.
         """
-        self._confirming, self._on_new_voter = driver, on_new_voter
+        self._confirming = driver
 
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         driver = self._driver.get(ask.key)

@@ -163,6 +163,7 @@ class BrokerCollector(Collector):
         the event loop runs other tasks in between, and no metric objects are created.
         """
         broker, counts = self._server.broker, Counts()
+        counts.failed += broker.partitions.metadata_failed
         partitions = list(broker.partitions)
         texts: dict[str, list[str]] = {name: [about] for name, about, _ in _OF_PARTITIONS}
         for start in range(0, len(partitions), PARTITIONS_PER_SLICE):

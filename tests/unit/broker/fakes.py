@@ -183,7 +183,8 @@ class FakeBroker:
         )  # fmt: skip
         self.alone = False  # Without a session.
         self.listener = ""  # that its clients come in by
-        ports = TablePorts(alone=lambda: self.alone)
+        self.metadata_failed = False  # The log, as on a full disk.
+        ports = TablePorts(alone=lambda: self.alone, metadata_failed=lambda: self.metadata_failed)
         self.partitions = PartitionTable(self.host, self.directory, self.services, quorum, ports)
         self.broker = Broker(
             self.config,

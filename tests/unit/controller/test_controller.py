@@ -217,20 +217,6 @@ class TestSilence:
         elect_unclean(cluster)
         assert cluster.partition().leader == B
 
-    def test_nor_for_a_session_after_another_controller_has_started(self, cluster: Cluster) -> None:
-        lose_all_but(cluster, A)
-        cluster.beating.discard(A)
-        cluster.come(B)
-        cluster.pass_time(SESSION_MS - TICK_MS)
-        cluster.controller.voter_came(cluster.now_ms)
-        cluster.pass_time(SESSION_MS - TICK_MS)
-        assert cluster.unfenced() == {B}
-        with pytest.raises(TidelogError, match=f"broker {A} may be alive"):
-            elect_unclean(cluster)
-        cluster.pass_time(TICK_MS)
-        elect_unclean(cluster)
-        assert cluster.partition().leader == B
-
     def test_nor_after_a_change_of_the_controller(self, cluster: Cluster) -> None:
         lose_all_but(cluster, A)
         cluster.controller.broker_lost(A, cluster.now_ms)

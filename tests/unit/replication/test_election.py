@@ -378,6 +378,24 @@ class TestConfirming:
         election.voter_confirmed(4, 400)  # An earlier one that arrives late.
         assert election.confirmed_ms() == 600
 
+    def test_until_then_a_majority_followed_in_processes_that_had_run_for_a_while(self) -> None:
+        election = self.leader()
+        election.voter_confirmed(2, 500)
+        assert election.followed_ms(300) == 500
+        election.voter_began(2, 600)
+        election.voter_confirmed(2, 899)
+        assert election.followed_ms(300) < 0
+        assert election.confirmed_ms() == 899
+        election.voter_confirmed(2, 900)
+        assert election.followed_ms(300) == 900
+
+    def test_one_that_restarts_again_and_again_delays_nothing_beside_a_majority(self) -> None:
+        election = self.leader()
+        election.voter_confirmed(3, 700)
+        election.voter_began(2, 600)
+        election.voter_confirmed(2, 800)
+        assert election.followed_ms(300) == 700
+
     def test_that_a_voter_is_heard_says_nothing_about_when_it_spoke(self) -> None:
         election = self.leader()
         election.voter_heard(2, 900)

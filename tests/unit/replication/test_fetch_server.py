@@ -8,6 +8,7 @@ import pytest
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.attachments.voter import Appointed
+from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.messages import FetchAsk, FetchItem
 from tidelog.replication.voting import TICK_MS
@@ -17,8 +18,15 @@ from unit.replication.replica_pair import FOLLOWER, LEADER, Pair
 class Voting(Appointed):
     """Every follower is a voter."""
 
+    def __init__(self, driver: ReplicaDriver) -> None:
+        super().__init__(driver)
+        self.new: list[int] = []  # the high watermark at the beginning of each new process
+
     def counts(self, follower: int, directory: UUID | None) -> bool:
         return True
+
+    def began(self, voter: int, now_ms: int) -> None:
+        self.new.append(self._driver.replica.high_watermark)
 
 
 def test_a_quiet_request_gets_an_empty_response_after_a_while_and_is_sent_again() -> None:
@@ -83,22 +91,21 @@ def test_a_new_process_of_a_voter_is_told_before_its_request_counts() -> None:
     """A complete request of the same process, whose last one was lost, is none."""
     pair = Pair()
     leader = pair.at(LEADER, pair.keys[0])
-    came: list[int] = []
-    leader.voter = Voting(leader)
+    leader.voter = voting = Voting(leader)
     server = pair.hosts[LEADER].fetch_server
-    server.confirm(leader, lambda: came.append(leader.replica.high_watermark))
+    server.confirm(leader)
     last = pair.asks()[-1]
     pair.append()
     seen = leader.replica.high_watermark
     server.ask(last._replace(generation=last.generation + 1, since=0))
-    assert came == []
+    assert voting.new == []
     item = FetchItem(leader.key, leader.replica.epoch, 1, leader.replica.epoch, 0, 0)
     server.ask(last._replace(generation=last.generation + 5000, since=0, items=[item]))
-    assert came == [seen]
+    assert voting.new == [seen]
     assert leader.replica.high_watermark > seen
     server.forget(FOLLOWER)
     server.ask(last._replace(generation=last.generation + 5001, since=0))
-    assert len(came) == 2
+    assert len(voting.new) == 2
 
 
 def test_a_former_leader_tells_who_still_waits() -> None:

@@ -58,6 +58,15 @@ def quotas_shown(asked: GuardedRequest) -> Admitted | Forbidden:
     return Forbidden({**error(CLUSTER_DENIED), "entries": None})
 
 
+def users_shown(guarded: GuardedRequest) -> Admitted | Forbidden:
+    """With a row for each user: librdkafka's callers expect one."""
+    if guarded.access.cluster(Operation.DESCRIBE):
+        return Admitted(guarded.request)
+    names = dict.fromkeys(user.name for user in guarded.request.users or ())
+    rows = [{"user": name, **error(CLUSTER_DENIED)} for name in names]
+    return Forbidden({**error(CLUSTER_DENIED), "results": rows})
+
+
 def markers(asked: GuardedRequest) -> Admitted | Forbidden:
     """WriteTxnMarkers, by administrators. Brokers are not asked."""
     if _may(asked, Operation.ALTER, Operation.CLUSTER_ACTION):

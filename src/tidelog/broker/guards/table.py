@@ -94,7 +94,7 @@ GUARDS: Mapping[int, Guard] = {
     47: groups.delete_offsets,  # OffsetDelete
     48: cluster.quotas_shown,  # DescribeClientQuotas
     49: cluster.cluster_for_each(Operation.ALTER_CONFIGS, 49),  # AlterClientQuotas
-    50: cluster.cluster(Operation.DESCRIBE),  # DescribeUserScramCredentials
+    50: cluster.users_shown,  # DescribeUserScramCredentials
     51: cluster.cluster_for_each(Operation.ALTER, 51),  # AlterUserScramCredentials
     55: cluster.cluster(Operation.DESCRIBE),  # DescribeQuorum
     60: free,  # DescribeCluster

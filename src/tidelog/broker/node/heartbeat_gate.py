@@ -28,13 +28,10 @@ class Held(NamedTuple):
 
 
 class HeartbeatGate:
-    def __init__(
-        self, metadata: ReplicaDriver, fetch_server: FetchServer, on_new_voter: Callable[[], None]
-    ) -> None:
-        """``on_new_voter``: a new process of another controller follows this node."""
+    def __init__(self, metadata: ReplicaDriver, fetch_server: FetchServer) -> None:
         self._metadata = metadata
         self._fetch_server = fetch_server
-        fetch_server.confirm(metadata, on_new_voter)
+        fetch_server.confirm(metadata)
         self._held: deque[Held] = deque()
 
     def pass_on(self, since_ms: int, got: HeartbeatGot, respond: Callable[[HeartbeatGot], None]) -> None:

@@ -76,7 +76,7 @@ class Node:
         self._peers = peers
         self.host = self._new_host(chance)
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance, logs)
-        self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.fetch_server, self._voter_came)
+        self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.fetch_server)
         self.controller = ControllerDriver.of(self.metadata, config, session, self._services.soon)
         self._controller_asks = ControllerAsks(
             self.me, self.metadata, self.controller, self._heartbeats, services, peers,
@@ -92,7 +92,12 @@ class Node:
         self._failed_logs = FailedLogs(self, services, self._ask_controller, self.quorum.note_drop)
         failed = self._failed_logs
         table = TablePorts(
-            self.membership.alone, self._may_be_decided, failed.went_offline, failed.lost, self._is_certain
+            self.membership.alone,
+            self._may_be_decided,
+            failed.went_offline,
+            failed.lost,
+            self._is_certain,
+            lambda: self.metadata.driver.log.failure is not None,
         )
         self.partitions = PartitionTable(self.host, logs, services, self.quorum, table)
         self._promise_confirmations = PromiseConfirmations(
@@ -101,6 +106,7 @@ class Node:
         self._others = OtherBrokers(self.host, services, self.membership.show_life)
         self._proposals = Proposals(self, self.host.drivers, services, self._ask_controller)
         self.sightings = Sightings(self.me, services, lambda: self.metadata.voters.latest, session.session_ms)
+        self._session_ms = session.session_ms
         self.stopped = False
         self._ordered_ms = 0  # when ``keep_in_order`` last ran
         self._registered = False
@@ -201,7 +207,7 @@ class Node:
 
     def _look(self, now_ms: int) -> None:
         if not self._services.perturb("controller looks away"):
-            self.controller.tick(now_ms, self.metadata.driver.voter.confirmed_ms())
+            self.controller.tick(now_ms, self.metadata.driver.voter.followed_ms(self._session_ms))
         if now_ms - self._ordered_ms >= KEEP_IN_ORDER_MS:
             self._ordered_ms = now_ms
             self.controller.keep_in_order(now_ms)
@@ -330,9 +336,6 @@ class Node:
         else:
             self.controller.deactivate()
             self._heartbeats.close()
-
-    def _voter_came(self) -> None:
-        self.controller.voter_came(self._services.uptime_ms())
 
     def _found_cluster(self) -> None:
         """The first active controller of a new cluster writes the cluster id."""

@@ -121,8 +121,8 @@ class Sightings:
         """Whether the other controllers may have been a majority without this node at any time since
         ``since_ms``: not if too many of them had ended by then, and none has been heard again. That they have
         ended now is not enough: they may have decided before. When a controller has started since, this
-        broker gets a whole session before that ends (:meth:`.Controller.voter_came`), so an observation is
-        valid for that long.
+        broker gets a whole session before that ends (:meth:`.Controller.tick`), so an observation is valid
+        for that long.
         """
         self._count_deciders()
         undecided_ms = self._undecided_since_ms

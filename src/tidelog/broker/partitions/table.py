@@ -63,6 +63,7 @@ class TablePorts(NamedTuple):
     on_lost: Callable[[UUID, int], None] = ignore  # a voter's log was missing; now empty
     # Whether no controller has fenced this broker, as far as it can know.
     is_certain: Callable[[], bool] = _always
+    metadata_failed: Callable[[], bool] = _never  # whether the metadata log takes no writes
 
 
 UNHEARD = TablePorts()
@@ -315,11 +316,22 @@ class PartitionTable:
         self.queue.when_open(callback)
 
     @property
-    def has_failed_logs(self) -> bool:
-        """Whether a log could not be opened or has failed since. Records that its recovery truncated may
-        reappear after a restart.
+    def metadata_failed(self) -> bool:
+        """Whether the metadata log, which is on the same disk, takes no writes. On a full disk it is often
+        the first one, and then the broker gives up its session.
         """
-        return bool(self._offline) or any(partition.log.failure is not None for partition in self)
+        return self._ports.metadata_failed()
+
+    @property
+    def has_failed_logs(self) -> bool:
+        """Whether a log could not be opened or has failed since, that of the metadata included. Records that
+        its recovery truncated may reappear after a restart.
+        """
+        return (
+            bool(self._offline)
+            or self.metadata_failed
+            or any(partition.log.failure is not None for partition in self)
+        )
 
     def _open_if_wanted(self, topic_id: UUID, index: int) -> None:
         topic = self._topics.get(topic_id)

@@ -9,11 +9,12 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.consent import consent
 from tidelog.cli.controller import admin as controller_admin
 from tidelog.cli.controller.admin import OBSERVER, Node, Quorum
-from tidelog.cli.failure import InvalidCommandLine
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Yes
 from tidelog.cli.reach import Address
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.client.settings import parse_bootstrap
+from tidelog.planner.faults import listed
 from tidelog.types import majority
 
 app = typer.Typer(no_args_is_help=True, help="List, add and remove controllers.")
@@ -89,6 +90,7 @@ def remove(node: NodeId, yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTST
         )
         if quorum.find(node) in quorum.voters:
             print(f"before: {_health(quorum)}\nafter:  {_health(rest)}")
+            _require_majority(rest)
             if _spare(rest) < _spare(quorum):
                 consent("The controllers would tolerate fewer failures.", yes=yes)
         controller_admin.remove(client, node)
@@ -116,8 +118,24 @@ def _spare(quorum: Quorum) -> int:
     return sum(node.alive for node in voters) - majority(len(voters))
 
 
+def _require_majority(rest: Quorum) -> None:
+    """A removal needs a majority of the voters that stay. Without it, nothing could be changed any more, not
+    even back.
+    """
+    if _spare(rest) < 0:
+        silent = [each.node for each in rest.voters if not each.alive]
+        one = len(silent) == 1
+        raise CommandFailed(
+            f"Of the voters that stay, {listed(silent)} {'does' if one else 'do'} not answer the active "
+            "controller, and the others are no majority. Nothing was changed; repair "
+            f"{listed(silent)} first, or remove {'it' if one else 'them'} instead."
+        )
+
+
 def _health(quorum: Quorum) -> str:
     """How many more voters may fail."""
     voters, spare = quorum.voters, _spare(quorum)
     tolerates = f"tolerates {count(spare, 'failure')}" if spare > 0 else "tolerates no failure"
+    if spare < 0:
+        tolerates = "no majority answers, so nothing can be changed"
     return f"{count(len(voters), 'voter')}, epoch {quorum.epoch}: {tolerates}."

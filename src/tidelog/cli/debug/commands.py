@@ -6,7 +6,9 @@ may be secrets are left out.
 
 import io
 import json
+import os
 import platform
+import re
 import tarfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,13 +28,16 @@ from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from tidelog.cli.reach import USUAL_DIRECTORY, addresses_of
+from tidelog.cli.settings import render_settings
 from tidelog.cli.tables import count
 from tidelog.cli.topic import admin as topic_admin
+from tidelog.config import read_toml
 
 app = typer.Typer(no_args_is_help=True, help="Collect what is needed to look into a problem.")
 
 LOG_BYTES_MAX = 1 << 20  # the end of each log
 SECRET_WORDS = ("password", "secret", "key", "jaas")
+_TOKEN = re.compile(r"(#token=)[\w-]+")
 
 Part = Callable[[], str]
 
@@ -56,17 +61,30 @@ def bundle(
     """
     path = output or Path(f"tidelog-bundle-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
     files, errors = collect(bootstrap, directory)
+    part = path.with_name(f"{path.name}.part")
     try:
-        with tarfile.open(path, "w:gz") as archive:
-            for name, text in files.items():
-                content = text.encode(errors="replace")
-                entry = tarfile.TarInfo(f"tidelog-bundle/{name}")
-                entry.size, entry.mtime = len(content), int(time.time())
-                archive.addfile(entry, io.BytesIO(content))
+        try:
+            _write(part, files)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)  # Interrupted, or the disk is full.
     except OSError as error:
         raise CommandFailed(f"{path} cannot be written: {error.strerror}.") from None
     missing = f"; {count(len(errors), 'part')} missing, see errors.txt in it" if errors else ""
     print(f"Wrote {path} with {count(len(files), 'file')}{missing}. It contains no records.")
+
+
+def _write(path: Path, files: dict[str, str]) -> None:
+    # Settings and logs are for whom the user gives them to.
+    with (
+        open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file,
+        tarfile.open(fileobj=file, mode="w:gz") as archive,
+    ):
+        for name, text in files.items():
+            content = text.encode(errors="replace")
+            entry = tarfile.TarInfo(f"tidelog-bundle/{name}")
+            entry.size, entry.mtime = len(content), int(time.time())
+            archive.addfile(entry, io.BytesIO(content))
 
 
 def collect(bootstrap: str, directory: Path) -> tuple[dict[str, str], list[str]]:
@@ -133,14 +151,11 @@ def _end(path: Path) -> str:
     with path.open("rb") as file:
         with suppress(OSError):
             file.seek(-LOG_BYTES_MAX, io.SEEK_END)
-        return file.read().decode(errors="replace")
+        # With the token of the page, anyone on this machine can change the cluster.
+        return _TOKEN.sub(r"\1…", file.read().decode(errors="replace"))
 
 
 def _config(path: Path) -> str:
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(_masked(line) for line in lines) + "\n"
-
-
-def _masked(line: str) -> str:
-    name, equals, _ = line.partition("=")
-    return f'{name}= "…"' if equals and _is_secret(name) else line
+    """Without its comments, which may have old values."""
+    settings = read_toml(path.read_text(encoding="utf-8"))
+    return render_settings({name: "…" if _is_secret(name) else value for name, value in settings.items()})

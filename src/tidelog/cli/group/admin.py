@@ -1,6 +1,7 @@
 """What the group commands ask of a cluster, as plain dicts and lists ready for a table or for JSON."""
 
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 LIST_GROUPS = 16
 OF_GROUPS = 0
+# What a broker answers that is no coordinator any more, or not yet.
+MOVING = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+MOVING_WITHIN_S = 2.0
+MOVING_POLL_S = 0.1
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
@@ -105,17 +110,14 @@ def describe(admin: "AdminClient", group: str) -> dict[str, Any]:
 
 
 def delete(admin: "AdminClient", group: str) -> None:
-    asked = admin.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
-    _wait(asked[group], group)
+    _ask(group, lambda: admin.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S))
 
 
 def committed_offsets(admin: "AdminClient", group: str) -> dict[Place, int]:
     """What the group has committed, of all topics."""
     library = _library()
-    asked = admin.list_consumer_group_offsets(
-        [library.ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
-    )
-    found = _wait(asked[group], group)
+    wanted = [library.ConsumerGroupTopicPartitions(group)]
+    found = _ask(group, lambda: admin.list_consumer_group_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S))
     return {
         (place.topic, place.partition): place.offset
         for place in found.topic_partitions or ()
@@ -127,10 +129,9 @@ def commit(admin: "AdminClient", group: str, offsets: Mapping[Place, int]) -> No
     """Set a group's offsets from outside; refused while it has members."""
     library = _library()
     places = [library.TopicPartition(*place, offset) for place, offset in offsets.items()]
-    asked = admin.alter_consumer_group_offsets(
-        [library.ConsumerGroupTopicPartitions(group, places)], request_timeout=REQUEST_TIMEOUT_S
-    )
-    for place in _wait(asked[group], group).topic_partitions:
+    wanted = [library.ConsumerGroupTopicPartitions(group, places)]
+    done = _ask(group, lambda: admin.alter_consumer_group_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S))
+    for place in done.topic_partitions:
         if place.error is not None:
             raise CommandFailed(f"{place.topic}-{place.partition} was refused: {place.error.name()}.")
 
@@ -157,8 +158,21 @@ def offsets_at(admin: "AdminClient", places: Iterable[Place], spec: Any) -> dict
 
 
 def _found(admin: "AdminClient", group: str) -> Any:
-    asked = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
-    return _wait(asked[group], group)
+    return _ask(group, lambda: admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S))
+
+
+def _ask(group: str, ask: "Callable[[], Mapping[str, concurrent.futures.Future[Any]]]") -> Any:
+    """The answer of the group's coordinator. Where that has just moved, the library gives up at once with
+    what it knew before; all these requests may be repeated.
+    """
+    deadline = time.monotonic() + MOVING_WITHIN_S
+    while True:
+        try:
+            return _wait(ask()[group], group)
+        except CommandFailed as failure:
+            if failure.kafka_error not in MOVING or time.monotonic() > deadline:
+                raise
+        time.sleep(MOVING_POLL_S)
 
 
 def _wait(future: "concurrent.futures.Future[Any]", group: str) -> Any:

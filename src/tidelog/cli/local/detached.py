@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.local.broker_settings import is_tidelog
 from tidelog.cli.page.commands import LINE
 from tidelog.cli.reach import USUAL_DIRECTORY
@@ -61,6 +61,18 @@ def detach(directory: Path, words: Sequence[str], *, has_page: bool) -> str:
             [sys.executable, "-m", "tidelog", "up", *words],
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
+    try:
+        return _await_ready(process, path, begin, has_page=has_page)
+    except KeyboardInterrupt:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_TIMEOUT_S)
+        complain("Interrupted; what had been started was stopped.")
+        raise
+
+
+def _await_ready(process: "subprocess.Popen[bytes]", path: Path, begin: int, *, has_page: bool) -> str:
+    """``begin``: where the log of this start begins."""
     while True:
         said = path.read_bytes()[begin:].decode(errors="replace")
         ready = [line for line in said.splitlines() if line.startswith("ready")]

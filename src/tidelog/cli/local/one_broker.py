@@ -1,6 +1,7 @@
 """``tidelog broker stop`` and ``start``: one broker of the cluster that `tidelog up` runs in a directory."""
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -19,13 +20,18 @@ from tidelog.cli.local.broker_settings import LocalBroker
 from tidelog.cli.local.cluster import STOP_TIMEOUT_S, known_brokers
 from tidelog.cli.options import Yes
 from tidelog.cli.plan import live
-from tidelog.cli.reach import USUAL_DIRECTORY
+from tidelog.cli.reach import USUAL_DIRECTORY, Address, refused
 from tidelog.client.cluster_view import view_cluster
+from tidelog.config import BrokerConfig
 from tidelog.errors import TidelogError
 from tidelog.planner import what_if
+from tidelog.planner.faults import brokers_named
+from tidelog.types import majority
 
 POLL_S = 0.05
 START_TIMEOUT_S = 30.0
+CONTROLLERS_WITHIN_S = 2.0  # Without a majority of them by then, there is no point in waiting.
+PROBE_S = 1.0
 
 Directory = Annotated[Path, typer.Option("--dir", metavar="DIR", help="Directory of the cluster.")]
 
@@ -70,6 +76,9 @@ def start(broker: BrokerId, directory: Directory = USUAL_DIRECTORY) -> None:
     _progress(f"starting broker {broker}")
     ours.start()
 
+    soon = time.monotonic() + CONTROLLERS_WITHIN_S
+    missing: list[int] = []
+
     def is_back() -> bool:
         ours.check_started()
         try:
@@ -77,12 +86,41 @@ def start(broker: BrokerId, directory: Directory = USUAL_DIRECTORY) -> None:
         except OSError:
             return False
 
-    if not _wait(is_back, START_TIMEOUT_S):
+    def is_decided() -> bool:
+        back = is_back()
+        # Admission cannot come before more controllers are started, and the user is the one who starts them.
+        missing[:] = [] if back or time.monotonic() < soon else _missing_controllers(ours)
+        return back or bool(missing)
+
+    if not _wait(is_decided, START_TIMEOUT_S):
         raise CommandFailed(
             f"Broker {broker} runs, but the controllers have not admitted it within {START_TIMEOUT_S:.0f} s; "
             f"`tidelog cluster health` says more, and so does {ours.log_path}."
         )
+    if missing:
+        others = ", ".join(f"`tidelog broker start {each}{_dir(directory)}`" for each in missing)
+        print(
+            f"Broker {broker} runs, and waits for a majority of the controllers: {brokers_named(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} down. Start another one: {others}."
+        )
+        return
     print(f"Broker {broker} is back at {ours.address}.")
+
+
+def _missing_controllers(ours: LocalBroker) -> list[int]:
+    """Those that are down, if they are too many for a majority, and this broker itself listens."""
+    voters = BrokerConfig.parse(ours.known_settings()).controller_quorum_voters
+    places = {Address(each.host, each.port): each.node_id for each in voters}
+    own = Address(ours.host, ours.port)
+    failures = refused([own, *places], PROBE_S)
+    missing = sorted(node for address, node in places.items() if address in failures)
+    if own in failures or len(voters) - len(missing) >= majority(len(voters)):
+        return []
+    return missing
+
+
+def _dir(directory: Path) -> str:
+    return "" if directory == USUAL_DIRECTORY else f" --dir {shlex.quote(str(directory))}"
 
 
 def brokers_of(directory: Path) -> list[LocalBroker]:

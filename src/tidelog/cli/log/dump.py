@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.log.secret_fields import without_secrets
 from tidelog.cli.log.segment_files import BatchRow, IndexRow, Note, Problem, RecordRow, Row, files_in, rows_of
 from tidelog.cli.options import Json, flag
 from tidelog.cli.tables import count, print_table
@@ -79,7 +80,7 @@ def _dump(path: Path, *, records: bool, values: bool, as_json: bool) -> Problem 
     """Print one file; the first problem in it."""
     first: Problem | None = None
     printer = None if as_json else _Printer(path, records, values)
-    for row in rows_of(path, records=records):
+    for row in map(_shown, rows_of(path, records=records)):
         if first is None and isinstance(row, Problem):
             first = row
         if printer is None:
@@ -89,6 +90,10 @@ def _dump(path: Path, *, records: bool, values: bool, as_json: bool) -> Problem 
     if printer is not None:
         printer.finish()
     return first
+
+
+def _shown(row: Row) -> Row:
+    return RecordRow(without_secrets(row.record)) if isinstance(row, RecordRow) else row
 
 
 # -- for scripts -----------------------------------------------------------------------

@@ -348,7 +348,7 @@ def _topic_lines(result: Report) -> Iterable[str]:
     yield "## Now"
     yield ""
     if result["away_now"]:
-        yield f"- Down: brokers {listed(result['away_now'])}."
+        yield f"- Down: {listed(result['away_now'])}."
     if not result["troubled_now"]:
         yield "- All partitions have enough replicas for writes."
     for row in result["troubled_now"]:

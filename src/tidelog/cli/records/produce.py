@@ -14,7 +14,7 @@ from tidelog.cli.client import client_settings, explain, find_topic
 from tidelog.cli.cluster.controllers import require_controllers
 from tidelog.cli.cluster.health import causes, survey
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.cli.failure import CommandFailed, InvalidCommandLine
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine, complain
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
 from tidelog.cli.records.text import BadRecord, Header, Record, parse_json, parse_plain
 from tidelog.cli.settings import parse_assignments
@@ -212,8 +212,9 @@ class Sender:
                 if self._producer.flush(LATE_S):
                     self._tell_why_late()
                     self._producer.flush()
-        except SystemError:
+        except (SystemError, KeyboardInterrupt):
             # The library loses what a callback raises, and complains of that. Only Ctrl-C raises in ours.
+            complain(f"Interrupted; {count(self.written, 'record')} had been acknowledged.")
             raise KeyboardInterrupt from None
         if self._refused is not None:
             raise CommandFailed(

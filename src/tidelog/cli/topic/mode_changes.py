@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.tables import count, print_table
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.units import Duration
@@ -109,6 +109,14 @@ def tell_warnings(admin: "AdminClient", topic: str) -> None:
 
 def follow_change(admin: "AdminClient", topic: str, mode: str, timeout_s: float) -> None:
     """Wait until every partition has changed its mode, and print how many are left."""
+    try:
+        _follow(admin, topic, mode, timeout_s)
+    except KeyboardInterrupt:
+        complain(f"The change to mode {mode} goes on; `tidelog topic describe {topic}` shows how far it is.")
+        raise
+
+
+def _follow(admin: "AdminClient", topic: str, mode: str, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     told: int | None = None
     while True:

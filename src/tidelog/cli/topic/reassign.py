@@ -11,7 +11,7 @@ from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import TOPIC_RESOURCE, Cluster, Name, Outcome
 from tidelog.cli.cluster.controllers import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.cli.failure import CommandFailed, InvalidCommandLine
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine, complain
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.topic import admin as topic_admin
@@ -191,8 +191,12 @@ def _watch(client: ClusterClient, names: Sequence[Name]) -> None:
     columns = (TextColumn("moving"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, transient=True) as progress:
         task = progress.add_task("moving", total=len(wanted))
-        while left := wanted & {(each.topic, each.partition) for each in cluster_admin.moving(client)}:
-            progress.update(task, completed=len(wanted) - len(left))
-            time.sleep(POLL_S)
+        try:
+            while left := wanted & {(each.topic, each.partition) for each in cluster_admin.moving(client)}:
+                progress.update(task, completed=len(wanted) - len(left))
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            complain("The reassignment goes on; --watch shows its progress again, and --cancel ends it.")
+            raise
     cluster_admin.elect(client, names)
     print(f"Reassignment complete: {count(len(wanted), 'partition')}.")

@@ -79,6 +79,13 @@ class Appointed(Attachment):
         """While leading: whether the voters may have elected another leader without our knowledge."""
         return False
 
+    def began(self, voter: int, now_ms: int) -> None:
+        """Another process of a voter begins to follow."""
+
+    def followed_ms(self, settled_ms: int) -> int:
+        """The same, by voters whose process had already followed for ``settled_ms`` then."""
+        return NEVER_MS
+
     def note_fetch(self, sender: int, directory: UUID | None, offset: int, now_ms: int) -> None:
         """A node holds everything before ``offset``, with this disk."""
 
@@ -204,6 +211,12 @@ class Elected(Appointed):
 
     def confirmed_ms(self) -> int:
         return self.election.confirmed_ms()
+
+    def began(self, voter: int, now_ms: int) -> None:
+        self.election.voter_began(voter, now_ms)
+
+    def followed_ms(self, settled_ms: int) -> int:
+        return self.election.followed_ms(settled_ms)
 
     @property
     def may_be_replaced(self) -> bool:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tidelog.errors import ErrorCode
 from unit.broker.fakes import FakeBroker
 
 
@@ -20,6 +21,11 @@ class TestLogDirs:
         assert sizes == {("orders", 0): size, ("bills", 0): 0, ("bills", 1): 0}
         if version >= 4:
             assert 0 < found.usable_bytes <= found.total_bytes
+
+    def test_a_disk_on_which_only_the_metadata_log_has_failed(self, orders: FakeBroker) -> None:
+        orders.metadata_failed = True
+        (found,) = orders.call("describe_log_dirs", topics=None).results
+        assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     def test_only_what_is_asked_for(self, orders: FakeBroker) -> None:
         orders.create("bills", 2)

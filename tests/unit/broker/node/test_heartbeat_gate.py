@@ -6,7 +6,6 @@ from typing import Any, cast
 from tidelog.broker.node.heartbeat_gate import HeartbeatGate
 from tidelog.controller.messages import HeartbeatGot
 from tidelog.errors import ErrorCode
-from tidelog.services import ignore
 
 OK = HeartbeatGot(4, 9, ErrorCode.NONE, fenced=False)
 
@@ -19,9 +18,9 @@ class Around:
         self.prompted: list[int] = []
         self.answers: list[HeartbeatGot] = []
         metadata = SimpleNamespace(voter=SimpleNamespace(confirmed_ms=lambda: self.confirmed))
-        self.gate = HeartbeatGate(cast(Any, metadata), cast(Any, self), ignore)
+        self.gate = HeartbeatGate(cast(Any, metadata), cast(Any, self))
 
-    def confirm(self, driver: Any, on_new_voter: Any) -> None: ...
+    def confirm(self, driver: Any) -> None: ...
 
     def prompt(self, driver: Any, since_ms: int) -> None:
         self.prompted.append(since_ms)

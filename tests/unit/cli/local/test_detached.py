@@ -1,6 +1,8 @@
 """A cluster in the background: whom `tidelog down` stops."""
 
 import os
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,37 @@ def test_two_are_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(detached, "running_pid", lambda directory: 42)
     with pytest.raises(CommandFailed, match=r"runs already \(pid 42\)"):
         detached.detach(tmp_path, [], has_page=False)
+
+
+class Starting:
+    """A `tidelog up` that never becomes ready."""
+
+    def __init__(self, *_words: object, **_more: object) -> None:
+        self.ended: list[str] = []
+        STARTED.append(self)
+
+    def poll(self) -> None:
+        return None
+
+    def terminate(self) -> None:
+        self.ended.append("told to stop")
+
+    def wait(self, _seconds: float) -> None:
+        self.ended.append("waited for")
+
+
+STARTED: list[Starting] = []
+
+
+def test_an_interrupted_start_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", Starting)
+    monkeypatch.setattr(time, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        detached.detach(tmp_path / "new", [], has_page=False)
+    assert STARTED[-1].ended == ["told to stop", "waited for"]
+    assert "what had been started was stopped" in capsys.readouterr().err

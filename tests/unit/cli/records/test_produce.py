@@ -53,9 +53,10 @@ def test_the_line_that_a_broker_refused_is_named() -> None:
         send(FakeProducer(None, too_large), [b"a\n", b"b\n"])
 
 
-def test_an_interrupt_that_the_library_lost_is_an_interrupt() -> None:
+def test_an_interrupt_that_the_library_lost_is_an_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt):
         send(InterruptedProducer(), [b"a\n"])
+    assert capsys.readouterr().err == "tidelog: Interrupted; 0 records had been acknowledged.\n"
 
 
 class LateProducer(FakeProducer):

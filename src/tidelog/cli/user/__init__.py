@@ -1,0 +1,1 @@
+"""``tidelog user``: users and their passwords."""
