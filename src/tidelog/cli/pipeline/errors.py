@@ -80,8 +80,8 @@ def reason(text: str) -> str:
         return f"This user may not read or write{_at(_line_with(lines, _DENIED)) or ' a file'}."
     if any(sign in text for sign in _NO_MEMORY):
         return "Spark ran out of memory; give it more with --conf spark.driver.memory=4g."
-    if found := next((said for sign, said in _NO_START.items() if sign in text), None):
-        return found
+    if advice := next((said for sign, said in _NO_START.items() if sign in text), None):
+        return advice
     if ours := [found[1] for line in lines if (found := _OURS.match(line))]:
         return sentence(_bare(ours[-1]))
     if f"[{_NO_PATH}]" in text:
