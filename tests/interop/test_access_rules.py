@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
 from tidelog.cli.app import run as command
 from tidelog.lab.local.broker import free_port
 from tidelog.lab.local.certificates import LOCAL_HOSTS, Authority
-from tidelog.testing import Broker, Setting
+from tidelog.testing import Broker, Setting, running_cluster
 
 from .wire import Wire
 
@@ -397,6 +397,30 @@ class TestCommands:
         with contextlib.redirect_stderr(io.StringIO()) as err:
             assert command(["acl", "list", "--bootstrap", bootstrap]) == 1
         assert "authorizer.class.name" in err.getvalue()
+
+
+def test_every_broker_of_a_cluster_refuses_the_same(tmp_path: Path) -> None:
+    """Two of three brokers forward these requests, and the active controller judges them."""
+    settings: dict[str, Setting] = {
+        "authorizer.class.name": STANDARD,
+        "allow.everyone.if.no.acl.found": True,
+    }
+    new = {"num_partitions": 1, "replication_factor": 1}
+    with running_cluster(tmp_path, settings=settings) as cluster:
+        said(cluster[1], "acl", "add", "--allow", "alice", "--operation", "create", "--topic", "closed*")
+        # From now on the cluster is not open to everybody, either.
+        said(cluster[1], "acl", "add", "--allow", "alice", "--operation", "create", "--cluster")
+        brokers = [cluster[number] for number in (1, 2, 3)]
+        for broker in brokers:
+            names = [f"{word}-{broker.node_id}" for word in ("open", "closed")]
+            with Wire(broker.bootstrap) as anonymous:
+                topics = [{"name": name, **new} for name in names]
+                made = anonymous.call("create_topics", 7, topics=topics, timeout=30_000)
+            assert {topic.name: topic.error_code for topic in made.topics} == {names[0]: 0, names[1]: 29}
+        lines = "".join(broker.log_text() for broker in brokers).splitlines()
+        refused = [line for line in lines if '"event": "refused"' in line]
+        assert len(refused) == len(brokers)
+        assert all('"principal": "User:ANONYMOUS", "host": "127.0.0.1"' in line for line in refused)
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
