@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def refuse_unknown_nodes(config: BrokerConfig) -> None:
-    """For a broker that is about to listen: access rules do not apply to nodes, so with rules nodes have to be
-    known for certain.
+    """For a broker that is about to listen. Access rules do not apply to nodes, so it must be certain who is
+    one.
     """
     if not config.authorizer_class_name:
         return
