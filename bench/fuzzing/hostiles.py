@@ -47,7 +47,8 @@ async def garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fr
         writer.write(frames.stream(5))
         await writer.drain()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(reader.read(65_536), PACE_S)
+            async with asyncio.timeout(PACE_S):
+                await reader.read(65_536)
 
 
 async def unread(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
@@ -55,7 +56,8 @@ async def unread(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fra
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     while True:
         writer.write(ALL_TOPICS * 20)
-        await asyncio.wait_for(writer.drain(), 30)
+        async with asyncio.timeout(30):
+            await writer.drain()
         await asyncio.sleep(PACE_S)
 
 
@@ -101,7 +103,7 @@ async def main(seed: int, count: int, addresses: Sequence[tuple[str, int]]) -> N
     await ended.wait()
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait(tasks, timeout=5)
 
 
 if __name__ == "__main__":

@@ -248,7 +248,8 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
     directory = tmp_path_factory.mktemp("apart")
     controller = Broker(directory / "controller", {"node.id": CONTROLLER, "process.roles": "controller"})
     voters = {"controller.quorum.voters": f"{CONTROLLER}@{controller.bootstrap}"}
-    controller.settings.update(voters)
+    secret = {"cluster.secret.file": str(directory / "cluster.secret")}  # that the cluster makes, too
+    controller.settings.update(voters | secret)
     try:
         controller.start()
         with running_cluster(directory, 3, {**SETTINGS, **voters, "process.roles": "broker"}) as made:

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 
 import pytest
 
@@ -158,3 +159,42 @@ def test_a_request_in_flight_outlives_a_change_of_the_controller(tidelog_cluster
         (result,) = wire.receive("create_topics", 7, correlation_id).topics
         assert result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), result
         assert partitions_of(wire, "in-flight") == 3
+
+
+def test_the_quota_for_changes_of_topics_counts_on_whichever_broker(brokers: list[Broker]) -> None:
+    """The active controller counts; the broker that the client is connected to makes it wait."""
+    entity = [{"entity_type": "client-id", "entity_name": "changer"}]
+
+    def limit(value: float | None) -> None:
+        change = {"key": "controller_mutation_rate", "value": value or 0.0, "remove": value is None}
+        with Wire(brokers[0].bootstrap) as admin:
+            answer = admin.call(
+                "alter_client_quotas", 1, entries=[{"entity": entity, "ops": [change]}], validate_only=False
+            )
+            assert [each.error_code for each in answer.entries] == [ErrorCode.NONE]
+
+    def attempt(broker: Broker, name: str, partitions: int) -> tuple[ErrorCode, float]:
+        with Wire(broker.bootstrap, client_id="changer") as wire:
+            topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
+            answer = wire.call("create_topics", 7, topics=[topic], timeout=TIMEOUT_MS)
+            wait_s = answer.throttle_time.total_seconds()
+            if 0 < wait_s < 3:
+                began = time.monotonic()
+                wire.call("metadata", 12, topics=[])
+                assert time.monotonic() - began > wait_s * 0.8 - 0.2
+            return ErrorCode(answer.topics[0].error_code), wait_s
+
+    limit(1.0)
+    try:
+        assert attempt(brokers[0], "quota-0", 11)[0] is ErrorCode.NONE
+        # It may be overdrawn once, by whichever broker comes next.
+        code, wait_s = attempt(brokers[1], "quota-1", 3)
+        assert code is ErrorCode.NONE
+        assert 0 < wait_s < 3
+        assert attempt(brokers[2], "quota-2", 20)[0] is ErrorCode.NONE
+        for number, broker in enumerate(brokers):
+            code, wait_s = attempt(broker, f"quota-{number}-refused", 1)
+            assert code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            assert wait_s > 3
+    finally:
+        limit(None)

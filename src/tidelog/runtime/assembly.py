@@ -24,6 +24,7 @@ from tidelog.log.directory import DataDirectory
 from tidelog.replication.voters import Voter
 from tidelog.runtime import boot
 from tidelog.runtime.addresses import Addresses
+from tidelog.runtime.client_logins import ClientLogins
 from tidelog.runtime.disk import Disk
 from tidelog.runtime.peers.channel import Address
 from tidelog.runtime.peers.gate import Gate
@@ -37,6 +38,7 @@ from tidelog.runtime.services import LoopServices
 from tidelog.runtime.tls.node import NodeTls
 from tidelog.security.audit import Line
 from tidelog.security.cluster_secret import ClusterSecret
+from tidelog.security.scram import ScramCredential, ScramMechanism
 
 
 class Assembly:
@@ -54,12 +56,13 @@ class Assembly:
         turn_away: Callable[[str], None],
         room: int,
         tls: NodeTls,
+        home: Path,
         secret: ClusterSecret | None = None,
         audit: Callable[[Line], None] | None = None,
     ) -> None:
         """``turn_away`` is called with the reason when the cluster refuses this node permanently. ``room``:
-        for how many connections the process has descriptors. ``secret``: by which nodes recognise each other.
-        ``audit`` writes a line of the audit log.
+        for how many connections the process has descriptors. ``home``: where relative paths of settings
+        begin. ``secret``: by which nodes recognise each other. ``audit`` writes a line of the audit log.
         """
         self._config = config
         self._data = data
@@ -114,7 +117,17 @@ class Assembly:
             services.compute,
         )
         gate = Gate(self.peers.inbound, relay, _trust(config, secret))
-        self.server = Server(self.broker, loop, gate, services, room)
+        clients = {
+            listener.name: ClientLogins(
+                config.of_listener(listener.name), listener, home, self._credential, services.now_ms
+            )
+            for listener in config.listeners
+            if listener.protocol.uses_sasl
+        }
+        self.server = Server(self.broker, loop, gate, services, room, clients)
+
+    def _credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return self.node.metadata.image.security.credential(mechanism, user)
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.broker.metadata_changed(image)
@@ -189,9 +202,11 @@ class Assembly:
 
 
 def _trust(config: BrokerConfig, secret: ClusterSecret | None) -> NodeTrust:
+    is_required = config.cluster_secret_required if secret is not None else authenticates_nodes(config)
     return NodeTrust(
         secret,
         config.inter_broker_principal,
         config.peer_listener_names,
-        is_required=config.cluster_secret_required if secret is not None else authenticates_nodes(config),
+        # Access rules do not apply to nodes, so with them a claim to be one must never be enough.
+        is_required=is_required or bool(config.authorizer_class_name),
     )

@@ -20,7 +20,7 @@ about is the business of an :class:`Offer`.
 import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tidelog.broker.requests.request import HangUp
 from tidelog.errors import ErrorCode
@@ -31,6 +31,7 @@ from tidelog.security.sasl import Login as Exchange
 from tidelog.security.sasl import LoginRefused
 
 Respond = Callable[[bytes], None]
+Compute = Callable[[Callable[[], object], Callable[[object], None]], None]
 
 REFUSED = "Authentication failed: invalid credentials"  # Clients are told no more than that.
 SASL_APIS = frozenset({sasl.HANDSHAKE_KEY, sasl.AUTHENTICATE_KEY})
@@ -78,28 +79,65 @@ class LoggingIn(Protocol):
         """It is closed when the answer is sent."""
 
 
+class Header(NamedTuple):
+    """Of a request."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+
+
 class Pace:
     """How long logins may take, and how long a failed one waits for its response, on one loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, within_ms: int, failure_pause_ms: int) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        within_ms: int,
+        failure_pause_ms: int,
+        compute: Compute | None = None,
+    ) -> None:
+        """``compute`` runs slow steps in a thread; without it they hold the loop."""
         self.loop = loop
+        self.compute = compute
         self.within_s = within_ms / 1000
         self.failure_pause_s = failure_pause_ms / 1000
 
 
-class Login:
-    __slots__ = ("_connection", "_deadline", "_exchange", "_is_usable", "_offer", "_pace", "_state")
+ChooseOffer = Callable[[str | None], Offer]
+"""What a connection can log in to, by the client id of its handshake."""
 
-    def __init__(self, connection: LoggingIn, offer: Offer, pace: Pace, *, is_usable: bool) -> None:
+
+class Login:
+    __slots__ = (
+        "_choose", "_connection", "_deadline", "_exchange", "_is_usable", "_offer", "_pace", "_state",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        connection: LoggingIn,
+        choose: ChooseOffer,
+        pace: Pace,
+        *,
+        is_usable: bool,
+        has_deadline: bool = True,
+    ) -> None:
         """``is_usable``: other requests are handled meanwhile."""
         self._connection = connection
-        self._offer = offer
+        self._choose = choose
         self._pace = pace
         self._is_usable = is_usable
         self._state = State.IDLE
+        self._offer: Offer | None = None
         self._exchange: Exchange | None = None
-        # Half a login and silence would otherwise keep a connection that has cost its owner nothing.
-        self._deadline = pace.loop.call_later(pace.within_s, self._too_late)
+        self._deadline: asyncio.TimerHandle | None = None
+        if has_deadline:
+            self._limit_time()
+
+    def _limit_time(self) -> None:
+        """Half a login and silence would otherwise keep a connection that has cost its owner nothing."""
+        if self._deadline is None:
+            self._deadline = self._pace.loop.call_later(self._pace.within_s, self._too_late)
 
     def passes(self, api_key: int) -> bool:
         """Whether a request is handled as if there were no login."""
@@ -112,75 +150,96 @@ class Login:
         self._is_usable = False
 
     def cancel(self) -> None:
-        """The connection is closed."""
-        self._deadline.cancel()
+        """The connection is closed, or has authenticated."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _too_late(self) -> None:
         self._connection.close(f"it did not authenticate within {self._pace.within_s:g} s")
 
-    def take(
-        self, request: memoryview, position: int, header: tuple[int, int, int], respond: Respond
-    ) -> None:
-        """A request that does not pass. ``position`` is that of its body; ``header``: API key, version and
-        correlation id. Raises ``HangUp`` and ``Malformed``.
-        """
-        api_key, version, correlation_id = header
+    def take(self, request: memoryview, header: Header, client_size: int, respond: Respond) -> None:
+        """A request that does not pass. Raises ``HangUp`` and ``Malformed``."""
         if self._state is State.FAILED:
             return
-        if api_key == sasl.HANDSHAKE_KEY and self._state is State.IDLE:
-            self._handshake(sasl.decode_handshake(request, position), correlation_id, respond)
-        elif api_key == sasl.AUTHENTICATE_KEY and self._exchange is not None:
-            if version >= sasl.FLEXIBLE_FROM:
+        position = 10 + max(client_size, 0)
+        if header.api_key == sasl.HANDSHAKE_KEY and self._state is State.IDLE:
+            self._limit_time()
+            client_id = client_id_of(request, client_size)
+            self._handshake(sasl.decode_handshake(request, position), client_id, header, respond)
+        elif header.api_key == sasl.AUTHENTICATE_KEY and self._exchange is not None:
+            if header.version >= sasl.FLEXIBLE_FROM:
                 position = skip_tags(request, position)  # of the header
-            token = sasl.decode_authenticate(request, position, version)
-            self._step(self._exchange, token, version, correlation_id, respond)
+            token = sasl.decode_authenticate(request, position, header.version)
+            self._authenticate(self._exchange, token, header, respond)
         else:
-            raise HangUp(f"{name_of(api_key)} before it has authenticated")
+            raise HangUp(f"{name_of(header.api_key)} before it has authenticated")
 
-    def _handshake(self, mechanism: str, correlation_id: int, respond: Respond) -> None:
-        offered = self._offer.mechanisms
-        if mechanism in offered:
-            self._exchange = self._offer.begin(mechanism)
+    def _handshake(self, mechanism: str, client_id: str | None, header: Header, respond: Respond) -> None:
+        offer = self._offer = self._choose(client_id)
+        if mechanism in offer.mechanisms:
+            self._exchange = offer.begin(mechanism)
             self._state = State.BEGUN
-            respond(sasl.encode_handshake_response(correlation_id, ErrorCode.NONE, offered))
+            respond(sasl.encode_handshake_response(header.correlation_id, ErrorCode.NONE, offer.mechanisms))
             return
         error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self._fail(
             f"the SASL mechanism {mechanism[:40]!r} is not offered",
-            sasl.encode_handshake_response(correlation_id, error, offered),
+            sasl.encode_handshake_response(header.correlation_id, error, offer.mechanisms),
             respond,
         )
 
-    def _step(
-        self, exchange: Exchange, token: bytes, version: int, correlation_id: int, respond: Respond
-    ) -> None:
-        session_ms = 0
-        try:
-            if len(token) > self._offer.token_bytes_max:
-                raise LoginRefused(f"a token of {len(token)} bytes")
-            response = exchange.step(token)
-            if exchange.user is not None:
-                session_ms = self._offer.accept(exchange)
-        except LoginRefused as refusal:
-            failed = sasl.Authenticated(ErrorCode.SASL_AUTHENTICATION_FAILED, REFUSED, b"")
-            self._fail(
-                f"authentication failed: {refusal.reason}",
-                sasl.encode_authenticate_response(correlation_id, version, failed),
-                respond,
-            )
+    def _authenticate(self, exchange: Exchange, token: bytes, header: Header, respond: Respond) -> None:
+        compute = self._pace.compute
+        offer = self._offer
+        if offer is not None and len(token) > offer.token_bytes_max:
+            self._refuse(LoginRefused(f"a token of {len(token)} bytes"), header, respond)
+        elif not exchange.is_slow or compute is None:
+            self._stepped(exchange, _step(exchange, token), header, respond)
+        else:
+            self._connection.hold()
+
+            def stepped(outcome: object) -> None:
+                if self._deadline is not None:  # Otherwise the connection has been closed meanwhile.
+                    self._stepped(exchange, outcome, header, respond)
+                self._connection.resume()
+
+            compute(lambda: _step(exchange, token), stepped)
+
+    def _stepped(self, exchange: Exchange, outcome: object, header: Header, respond: Respond) -> None:
+        """``outcome``: the server's next message, or why the login fails."""
+        if not isinstance(outcome, bytes):
+            refusal = outcome if isinstance(outcome, LoginRefused) else LoginRefused(repr(outcome))
+            self._refuse(refusal, header, respond)
             return
-        if exchange.user is not None:
-            self._deadline.cancel()
+        session_ms = 0
+        if exchange.user is not None and self._offer is not None:
+            try:
+                session_ms = self._offer.accept(exchange)
+            except LoginRefused as refusal:
+                self._refuse(refusal, header, respond)
+                return
+            except HangUp as error:
+                self._connection.close(error.message)
+                return
+            self.cancel()
             self._connection.logged_in(session_ms)
-        told = sasl.Authenticated(ErrorCode.NONE, "", response, session_ms)
-        respond(sasl.encode_authenticate_response(correlation_id, version, told))
+        told = sasl.Authenticated(ErrorCode.NONE, "", outcome, session_ms)
+        respond(sasl.encode_authenticate_response(header.correlation_id, header.version, told))
+
+    def _refuse(self, refusal: LoginRefused, header: Header, respond: Respond) -> None:
+        failed = sasl.Authenticated(ErrorCode.SASL_AUTHENTICATION_FAILED, REFUSED, b"")
+        self._fail(
+            f"authentication failed: {refusal.reason}",
+            sasl.encode_authenticate_response(header.correlation_id, header.version, failed),
+            respond,
+        )
 
     def _fail(self, reason: str, response: bytes, respond: Respond) -> None:
         """Who guesses passwords waits for each response, and needs a new connection for the next."""
         self._state = State.FAILED
-        self._deadline.cancel()
+        self.cancel()
         self._connection.hold()
-
         self._connection.login_failed(reason)
 
         def tell() -> None:
@@ -188,3 +247,15 @@ class Login:
             self._connection.end()
 
         self._pace.loop.call_later(self._pace.failure_pause_s, tell)
+
+
+def client_id_of(request: memoryview, size: int) -> str | None:
+    """From a request's header. ``size``: what the header says."""
+    return str(request[10 : 10 + size], "utf-8", "replace") if size >= 0 else None
+
+
+def _step(exchange: Exchange, token: bytes) -> object:
+    try:
+        return exchange.step(token)
+    except LoginRefused as refusal:
+        return refusal

@@ -29,19 +29,18 @@ from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 from tidelog.runtime import handling, metering, sweeping
-from tidelog.runtime.authentication import SASL_APIS, Login
+from tidelog.runtime.authentication import SASL_APIS, Header, Login, client_id_of
 from tidelog.runtime.connection_limits import ConnectionPlace
 from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.metering import Meter
 from tidelog.runtime.peers import names
-from tidelog.runtime.peers.node_offer import NodeOffer
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
 from tidelog.runtime.tls.sender import sender_for
 from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
-from tidelog.security.principal import ANONYMOUS
+from tidelog.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from tidelog.runtime.peers.gate import Gate
@@ -108,6 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         "_receiver",
         "_sender",
         "_server",
+        "_session",
         "_stopped_reading",
         "_transport",
         "_turn_has_come",
@@ -140,8 +140,9 @@ class Connection(asyncio.BufferedProtocol):
         self.incomplete = sweeping.NONE  # for the server's look at slow requests
         self.incomplete_since_s = 0.0
         self.principal = ANONYMOUS
-        self._login: Login | None = None  # while not all of its requests may be handled
-        self._receiver = Receiver(server.max_request_bytes)
+        self._login = server.logins.first(self)  # while not all of its requests may be handled
+        self._session: asyncio.TimerHandle | None = None  # until it has to authenticate again
+        self._receiver = Receiver(server.logins.bytes_max(self) or server.max_request_bytes)
         self._memory = server.client_memory
         self.held_bytes = 0  # of the memory that the broker reserves for large requests
         self.short_of_memory = False  # waits until other connections release memory
@@ -206,6 +207,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._login is not None:
             self._login.cancel()
             self._login = None
+        if self._session is not None:
+            self._session.cancel()
+            self._session = None
         if self.node is not None and self._server.gate is not None:
             self._server.gate.disconnected(self.node)
 
@@ -401,8 +405,10 @@ class Connection(asyncio.BufferedProtocol):
         if not known and (gate is None or not gate.serves(api_key, version)):
             self._refuse(api_key, version, correlation_id)
             return None
-        if api_key in SASL_APIS and self._begin_login(request, client_size):
-            return self._handle(request)
+        if api_key in SASL_APIS:
+            self._login = server.logins.later(self, client_id_of(request, client_size))
+            if self._login is not None:
+                return self._handle(request)
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
             return None
@@ -659,30 +665,36 @@ class Connection(asyncio.BufferedProtocol):
         if api is None or not api.oldest <= version <= api.newest:
             self._refuse(*header)
             return None
+        if not self._server.ready and names.parties(client_id_of(request, client_size)) is None:
+            self.end()
+            return None
         slot = self._take_slot(False, api_key)
-        login.take(request, 10 + max(client_size, 0), header, lambda response: self._finish(slot, response))
+        login.take(request, Header(*header), client_size, lambda response: self._finish(slot, response))
         return slot
 
-    def _begin_login(self, request: memoryview, client_size: int) -> bool:
-        """Whether the connection, which could be used so far, can log in."""
-        client_id = str(request[10 : 10 + client_size], "utf-8", "replace") if client_size > 0 else None
-        gate, parties = self._server.gate, names.parties(client_id)
-        if self.node is not None or gate is None or gate.trust.secret is None or parties is None:
-            return False
-        if not gate.trust.expects_nodes(self.listener.name):
-            return False
-        principal = gate.trust.principal_of(parties[0])
+    def accept_node(self, node: int, to: int) -> None:
+        self._receiver.allow(self._server.max_request_bytes)
+        self._become_node(node, to)
+        if self._server.gate is not None:
+            self.principal = self._server.gate.trust.principal_of(node)
 
-        def accepted(node: int, to: int) -> None:
-            self._become_node(node, to)
-            self.principal = principal
-
-        offer = NodeOffer(gate.trust.secret, parties, accepted)
-        self._login = Login(self, offer, self._server.login_pace, is_usable=True)
-        return True
+    def accept_client(self, principal: Principal) -> None:
+        self._receiver.allow(self._server.max_request_bytes)
+        self.principal = principal
 
     def logged_in(self, session_ms: int) -> None:
         self._login = None
+        if self._session is not None:
+            self._session.cancel()
+            self._session = None
+        if session_ms:
+            self._session = self._server.loop.call_later(session_ms / 1000, self._session_ended)
+
+    def _session_ended(self) -> None:
+        if self._login is None:
+            self._login = self._server.logins.expired(self)
+        else:
+            self._login.expire()
 
     def login_failed(self, reason: str) -> None:
         logger.warning("closing the connection of %s: %s", self.peer, reason)

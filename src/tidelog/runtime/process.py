@@ -26,7 +26,7 @@ from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw
 from tidelog.config.listener_rules import insecure_listeners, refuse_insecure_listeners
-from tidelog.config.node_listeners import authenticates_nodes
+from tidelog.config.node_listeners import authenticates_nodes, refuse_unknown_nodes
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import descriptors, logs
@@ -133,9 +133,6 @@ class BrokerProcess:
         )
         # Bound and listening before registration, because the port must be known and other nodes must be able
         # to connect.
-        for listener in config.listeners:
-            if listener.protocol.uses_sasl:
-                raise TidelogError(f"{listener}: {listener.protocol.name} is not served yet")
         tls = NodeTls(config, self._directory, loop)
         sockets = [_bind(listener, config) for listener in config.listeners]
         advertised = advertised_addresses(config, sockets)
@@ -143,7 +140,7 @@ class BrokerProcess:
         assembly = Assembly(
             config, self._path, directory, disk, services, loop, Addresses.of(config, advertised),
             lambda reason: _turn_away(turned_away, reason, stop), self._room.connections, tls,
-            self._cluster_secret(), audit_log(config, self._directory),
+            self._directory, self._cluster_secret(), audit_log(config, self._directory),
         )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
         names = PartitionNames(lambda: node.metadata.image.topic_names)
@@ -204,8 +201,12 @@ class BrokerProcess:
 
     def _cluster_secret(self) -> ClusterSecret | None:
         config = self._config
+        refuse_unknown_nodes(config)
         if config.cluster_secret_file is not None:
             return read_cluster_secret(self._directory / config.cluster_secret_file)
+        for listener in config.listeners:
+            if listener.protocol.uses_sasl and listener.name in config.peer_listener_names:
+                raise TidelogError(f"{listener}: nodes use this listener, so cluster.secret.file is needed")
         if not authenticates_nodes(config):
             logger.warning(
                 "whoever reaches this broker can act as a node of its cluster: set cluster.secret.file, the "

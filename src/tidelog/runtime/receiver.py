@@ -72,6 +72,10 @@ class Receiver:
         """The other end sends no Produce requests, so none of its requests is that large."""
         self._max_bytes = min(self._max_bytes, PLAIN_BYTES_MAX)
 
+    def allow(self, max_bytes: int) -> None:
+        """Requests may be that large from now on."""
+        self._max_bytes = max_bytes
+
     @property
     def in_the_middle(self) -> bool:
         """Whether a request has begun and is incomplete."""

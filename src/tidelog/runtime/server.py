@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
@@ -11,12 +11,13 @@ from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig, Listener
 from tidelog.runtime import sweeping
 from tidelog.runtime.acceptor import Acceptor
-from tidelog.runtime.authentication import Pace
+from tidelog.runtime.client_logins import ClientLogins
 from tidelog.runtime.connection import UNNAMED, Connection
 from tidelog.runtime.connection_limits import ConnectionLimits, ConnectionPlace
 from tidelog.runtime.descriptors import NO_LIMIT
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
+from tidelog.runtime.logins import Logins
 from tidelog.runtime.metering import Metering
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.services import LoopServices, give_way
@@ -26,8 +27,6 @@ from tidelog.runtime.traffic import Reads, RequestTimes
 logger = logging.getLogger(__name__)
 
 SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
-LOGIN_WITHIN_MS = 10_000
-FAILURE_PAUSE_MS = 100
 
 
 class RequestMemory:
@@ -90,9 +89,10 @@ class Server:
         gate: Gate | None = None,
         services: LoopServices | None = None,
         room: int = NO_LIMIT,
+        clients: Mapping[str, ClientLogins] | None = None,
     ) -> None:
         """``services`` has the threads for long computations. ``room``: for how many connections the process
-        has descriptors.
+        has descriptors. ``clients``: what they log in to, by the name of their listener.
         """
         self.broker = broker
         self.gate = gate  # for requests of other nodes; None if there are none
@@ -115,7 +115,7 @@ class Server:
         self._listeners: list[Acceptor] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
-        self.login_pace = Pace(loop, LOGIN_WITHIN_MS, FAILURE_PAUSE_MS)
+        self.logins = Logins(loop, broker.config, None if gate is None else gate.trust, compute, clients)
         self.ready = False  # Whether clients are served; other nodes are served from the start.
         self.configure(broker.config)
 

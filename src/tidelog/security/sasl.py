@@ -17,6 +17,14 @@ class LoginRefused(Exception):
 class Login(Protocol):
     """One login by one mechanism."""
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether a step takes milliseconds, and is for a thread."""
+
+    @property
+    def expires_ms(self) -> int | None:
+        """When it ceases to count, in milliseconds since 1970; None: never."""
+
     def step(self, message: bytes) -> bytes:
         """The answer to the client's next message. Raises :class:`LoginRefused`."""
 

@@ -91,6 +91,9 @@ _LAST = re.compile(
 class ScramLogin:
     """One login. :meth:`step` takes the client's messages in turn; then :attr:`user` is who it is."""
 
+    is_slow = False
+    expires_ms = None
+
     def __init__(self, mechanism: ScramMechanism, credentials: Credentials, nonce: str, decoy: bytes) -> None:
         """``nonce``: fresh and random, printable without commas. ``decoy``: a secret of this process, of
         which the salts of unknown users are made, so that they stay the same.

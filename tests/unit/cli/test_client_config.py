@@ -168,7 +168,7 @@ def test_the_environment_names_it(
         ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN", "sasl.jaas.config names no user"),
         (
             "security.protocol=SSL\nssl.truststore.location=/no/ca.pem",
-            "ssl.truststore.location is /no/ca.pem",
+            "ssl.truststore.location is '/no/ca.pem', which",
         ),
         ("security.protocol=SSL\nenable.ssl.certificate.verification=false", "who answers is verified"),
         ("=x", "line 1 is not of the form"),

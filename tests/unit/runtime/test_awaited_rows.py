@@ -19,6 +19,7 @@ from tidelog.runtime import connection as connections
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.traffic import Reads, RequestTimes
 from unit.broker.fakes import FakeBroker
+from unit.runtime.no_logins import NO_LOGINS
 
 METADATA, VERSION = 3, 4
 ALL_TOPICS = b"\xff\xff\xff\xff\x00"
@@ -38,6 +39,7 @@ class Pipeline:
         self.answered: list[int] = []
         self.closed = 0
         server = SimpleNamespace(
+            logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self.services.soon),

@@ -14,6 +14,7 @@ import pytest
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES
 from tidelog.runtime.traffic import Reads, RequestTimes
+from unit.runtime.no_logins import NO_LOGINS
 
 SIZE = 2 * OWN_BUFFER_FROM_BYTES
 
@@ -24,6 +25,7 @@ class Held:
     def __init__(self, ours: socket.socket) -> None:
         self.bytes = 0
         server = SimpleNamespace(
+            logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),

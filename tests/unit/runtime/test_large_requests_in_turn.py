@@ -13,6 +13,7 @@ from tidelog.runtime import connection, handling
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.large_requests import HUGE_AT_ONCE, HUGE_BYTES, LARGE_BYTES, LargeRequests
 from tidelog.runtime.traffic import Reads, RequestTimes
+from unit.runtime.no_logins import NO_LOGINS
 
 METADATA, VERSION = 3, 1
 
@@ -59,6 +60,7 @@ class OneConnection:
         self.turns, self.bytes, self.handled = Turns(), 0, list[int]()
         self.large = LargeRequests(cast(Any, self.turns))
         server = SimpleNamespace(
+            logins=NO_LOGINS,
             max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),

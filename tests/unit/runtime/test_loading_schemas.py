@@ -13,6 +13,7 @@ from tidelog.protocol import messages
 from tidelog.runtime import handling
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.traffic import Reads, RequestTimes
+from unit.runtime.no_logins import NO_LOGINS
 
 HEARTBEAT, SYNC_GROUP = (12, 0), (14, 0)
 
@@ -25,6 +26,7 @@ class Asker:
         self.work: list[tuple[Callable[[], object], Callable[[object], None]]] = []
         self.is_reading = True
         server = SimpleNamespace(
+            logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
             metered=False, encode=None,
             times=RequestTimes(), reads=Reads(),

@@ -11,6 +11,7 @@ from tidelog.runtime import sweeping
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.connection_limits import RESERVED_S, ConnectionPlace
 from tidelog.runtime.sweeping import LEAST_BYTES_PER_S, REQUEST_S, STALLED_S
+from unit.runtime.no_logins import NO_LOGINS
 
 CONFIG = BrokerConfig.parse({})
 LOOK_S = sweeping.interval_s(CONFIG)
@@ -22,6 +23,7 @@ class Client:
     def __init__(self, place: ConnectionPlace | None = None) -> None:
         self.now = 0.0
         server = SimpleNamespace(
+            logins=NO_LOGINS,
             max_request_bytes=100 << 20, max_unanswered=100, gate=None, ready=True, metered=False,
             loop=SimpleNamespace(time=lambda: self.now),
             client_memory=SimpleNamespace(hold=lambda count, of: True),

@@ -16,6 +16,7 @@ from tidelog.runtime.connection import Connection, _new_context
 from tidelog.runtime.traffic import Reads, RequestTimes
 from tidelog.runtime.write_order import NO_KIND, PIPELINED, WRITES, kind_that_passes
 from tidelog.security.principal import ANONYMOUS
+from unit.runtime.no_logins import NO_LOGINS
 
 READS = {
     "fetch", "list_offsets", "metadata", "offset_fetch", "find_coordinator", "api_versions",
@@ -74,6 +75,7 @@ class World:
         self._later: list[Callable[[], None]] = []
         self._number = 0
         server = SimpleNamespace(
+            logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self._later.append),

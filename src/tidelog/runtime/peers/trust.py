@@ -59,7 +59,11 @@ class NodeTrust:
         """
         if not self.expects_nodes(listener):
             return False
-        return not self._is_required or (principal != ANONYMOUS and principal == self.principal_of(node))
+        if not self._is_required and principal == ANONYMOUS:
+            return True
+        # A user who happens to have such a name is no node if there is a secret.
+        counts = self.secret is None or not self._is_required
+        return counts and principal == self.principal_of(node)
 
     def principal_of(self, node: int) -> Principal:
         kind, _, name = self._principals.replace("{node}", str(node)).partition(":")

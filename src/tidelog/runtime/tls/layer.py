@@ -33,6 +33,9 @@ Buffers = Sequence[bytes | bytearray | memoryview]
 Inner = asyncio.BufferedProtocol  # the protocol inside
 
 
+_GONE = asyncio.BufferedProtocol()  # inside of a layer whose connection has ended
+
+
 class Hooks(Protocol):
     """What differs between the two sides of a connection."""
 
@@ -65,7 +68,6 @@ class TlsLayer(asyncio.BufferedProtocol):
         "_waiting",
         "began",
         "inner",
-        "transport",
     )
 
     def __init__(
@@ -89,7 +91,6 @@ class TlsLayer(asyncio.BufferedProtocol):
         )
         self._raw: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
-        self.transport = TlsTransport(self)
         self._timer: asyncio.TimerHandle | None = None
         self._stepping = False  # a step runs in the thread
         self._secured = False
@@ -135,6 +136,9 @@ class TlsLayer(asyncio.BufferedProtocol):
             self._fail("the other side closed the connection", error)
         if self.is_server or self._secured:
             self.inner.connection_lost(error)
+        # The protocol inside knows this layer. The collector of such cycles comes rarely, and a storm of
+        # connections would fill the memory until then.
+        self.inner = _GONE
 
     def _detach(self) -> None:
         self._closed = True
@@ -336,6 +340,10 @@ class TlsLayer(asyncio.BufferedProtocol):
         if self._raw is not None:
             self._detach()
             self._raw.abort()
+
+    def new_transport(self) -> "TlsTransport":
+        """For the protocol inside."""
+        return TlsTransport(self)
 
     @property
     def raw(self) -> asyncio.Transport | None:

@@ -23,7 +23,7 @@ class Opening(NamedTuple):
     def secured(self, layer: TlsLayer) -> str | None:
         if self.done.done():
             return "it took too long"
-        layer.inner.connection_made(layer.transport)
+        layer.inner.connection_made(layer.new_transport())
         self.done.set_result(None)
         return None
 

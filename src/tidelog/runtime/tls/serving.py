@@ -49,7 +49,7 @@ class TlsListener:
 
     def opened(self, layer: TlsLayer) -> None:
         layer.expire_after(self._certificates.server(self._listener.name).timeout_s, self._loop)
-        layer.inner.connection_made(layer.transport)
+        layer.inner.connection_made(layer.new_transport())
 
     def secured(self, layer: TlsLayer) -> str | None:
         self.completed += 1

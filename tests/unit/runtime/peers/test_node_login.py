@@ -334,7 +334,7 @@ HALF = handshake(MECHANISM.sasl_name) + NodeLogin(SECRET, 1, 2).first()[len(hand
 @on_loop
 async def test_what_is_no_login_ends_its_connection_only(frames: bytes) -> None:
     async with LoopbackCluster(2, secrets=BOTH) as (one, two), Stranger(two) as stranger:
-        two.server.login_pace = Pace(two.server.loop, 200, 1)
+        two.server.logins.pace = Pace(two.server.loop, 200, 1)
         stranger.writer.write(frames)
         stranger.send(peer_requests(names.client_id(1, 2))["vote"])
         data = await stranger.until_closed() if frames != token(b"n,,n=broker-1,r=x") else b""
@@ -347,7 +347,7 @@ async def test_what_is_no_login_ends_its_connection_only(frames: bytes) -> None:
 @on_loop
 async def test_half_a_login_and_silence() -> None:
     async with LoopbackCluster(2, secrets=BOTH) as (_, two), Stranger(two) as stranger:
-        two.server.login_pace = Pace(two.server.loop, 50, 1)
+        two.server.logins.pace = Pace(two.server.loop, 50, 1)
         stranger.writer.write(NodeLogin(SECRET, 1, 2).first())
         await stranger.until_closed()
         assert not two.server.connections
@@ -356,7 +356,7 @@ async def test_half_a_login_and_silence() -> None:
 @on_loop
 async def test_a_wrong_login_waits_for_its_answer() -> None:
     async with LoopbackCluster(2, secrets=BOTH) as (_, two), Stranger(two) as stranger:
-        two.server.login_pace = Pace(two.server.loop, 10_000, 80)
+        two.server.logins.pace = Pace(two.server.loop, 10_000, 80)
         before = two.server.loop.time()
         stranger.writer.write(handshake(MECHANISM.sasl_name) + token(b""))
         await stranger.receive()

@@ -1,9 +1,12 @@
 """TLS over real sockets: bytes, pauses, ends, and the certificates of both sides."""
 
 import asyncio
+import contextlib
+import gc
 import os
 import socket
 import ssl
+import weakref
 from pathlib import Path
 from typing import cast
 
@@ -256,3 +259,26 @@ def test_new_connections_use_new_certificates_and_old_ones_stay(made: Made, tmp_
             assert await before.until(10) == b"still here"
 
     run(main())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_connection_that_has_ended_leaves_nothing_for_the_collector(made: Made, fails: bool) -> None:
+    """In a broker, the collector of cycles comes rarely."""
+
+    async def main() -> None:
+        async with Server(made.config(ssl_client_auth="required" if fails else "none")) as server:
+            reader, writer = await server.connect(client_context(made))
+            writer.write(b"x")
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                await reader.read(1)
+            writer.close()
+            await server.protocols[0].lost
+            protocol = weakref.ref(server.protocols.pop())
+            while protocol() is not None:  # The loop drops its last references in one of its next turns.
+                await asyncio.sleep(0.001)
+
+    gc.disable()
+    try:
+        run(main())
+    finally:
+        gc.enable()
