@@ -111,7 +111,7 @@ class TestRate:
         limit=st.integers(1, 5000),
     )
     def test_who_waits_keeps_to_the_limit(self, uses: list[tuple[int, float]], limit: int) -> None:
-        """Requests are worth at most a second each. A client that waits as told uses at most a tenth more than
+        """Requests worth at most a second each. A client that waits as told uses at most a tenth more than
         the limit, beside what two windows allow. The rule is Kafka's and no more exact: a wait is told once,
         for the window as it is. After the long wait for a larger request, the window is empty.
         """
