@@ -22,7 +22,7 @@ def test_brokers_and_clients_agree(
     entrance = Entrance(tmp_path, tls=tls, users=users)
     settings = entrance.broker_settings(1, "127.0.0.1", 1)
     config = BrokerConfig.parse({"node.id": 1, **settings})
-    assert config.listeners[0].protocol == protocol
+    assert config.listeners[0].protocol.name == protocol
     security = entrance.security()
     assert (security.tls is not None) == tls
     assert (security.sasl is not None) == (users is not None)
