@@ -100,14 +100,20 @@ def _no_leader_yet(topic: DemoTopic, now: Situation, missing: list[int]) -> str:
         if topic.mode == "quorum":
             return "The leader is gone; the other replicas vote for a new one, without controllers."
         return "The leader is gone; the controllers appoint one of the replicas that are in sync."
+    waited = [number for number in missing if number in now.in_sync]
+    if waited and topic.mode == "isr":
+        return (
+            f"Broker {waited[0]} {_state(waited[0], now)} and still counts as in sync: writes wait until it "
+            "is taken out of the in-sync replicas."
+        )
     return f"Broker {now.leader} leads now; the client finds it at its next try."
 
 
 def _isolated_leader(topic: DemoTopic) -> str:
     if topic.mode == "quorum":
         return (
-            "The leader is cut off from the majority, acknowledges nothing more and steps down; the others vote "
-            "for a new one."
+            "The leader is cut off from the majority, acknowledges nothing more and steps down; the others "
+            "vote for a new one."
         )
     return (
         "The leader is cut off: it cannot acknowledge what the others lack. The controllers appoint one of "

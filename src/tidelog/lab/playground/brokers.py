@@ -77,7 +77,9 @@ class LocalBrokers:
             return f"Brokers cannot be cut off: `tidelog up` did not start broker {number}."
         with contextlib.suppress(RuntimeError):  # It has just ended.
             if not has_word(self.pid(number), setting):
-                return f"Brokers cannot be cut off before broker {number} is restarted: it bypasses the relay."
+                return (
+                    f"Brokers cannot be cut off before broker {number} is restarted: it bypasses the relay."
+                )
         return ""
 
     def _reap(self) -> None:
