@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench import kafka, spark
 from bench.cases import (
+    access,
     archive_drill,
     consume,
     failover,
@@ -59,6 +60,7 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),
     "failover-client": (failover.run_clients, "the same as one ordinary client of Tidelog sees it"),
     "faults": (faults.run, "a broker killed under load on a topic of every mode, or a series of faults"),
+    "access": (access.run, "what a check of the access rules costs a produce"),
     "fuzz": (fuzz.run, "ten million frames of strangers on the parsers: no crash, bounded memory"),
     "hostile": (hostile.run, "a load beside 200 hostile connections: throughput lost, leaders"),
     "loop": (loop.run, "how long each of the heavy operations holds a broker's event loop, under load"),

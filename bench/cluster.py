@@ -12,6 +12,9 @@ from bench.kafka import KafkaServer
 from bench.process import BenchError, free_port, wait_until
 from bench.servers import TidelogServer
 from tidelog.client.cluster_view import ClusterView, PartitionView, active_controller, is_ready, view_cluster
+from tidelog.lab.local.secret import NAME as SECRET_NAME
+from tidelog.lab.local.secret import SETTING as SECRET
+from tidelog.lab.local.secret import make_secret
 from tidelog.lab.voters import choose_voters, quorum_voters
 
 Member = TidelogServer | KafkaServer
@@ -115,7 +118,12 @@ def tidelog_cluster(
     """With ``profile`` its first broker runs under cProfile."""
     ports = {node: free_port() for node in range(1, brokers + 1)}
     voters = quorum_voters({voter: f"127.0.0.1:{ports[voter]}" for voter in choose_voters(ports)})
-    settings: dict[str, str | int] = {"controller.quorum.voters": voters, **(more or {})}
+    make_secret(directory / SECRET_NAME)
+    settings: dict[str, str | int] = {
+        "controller.quorum.voters": voters,
+        SECRET: str(directory / SECRET_NAME),
+        **(more or {}),
+    }
     members = [
         TidelogServer(
             directory / f"broker-{node}",

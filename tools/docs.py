@@ -145,11 +145,9 @@ def _commands(line: str) -> Iterator[list[str]]:
 
 @cache
 def _command_line() -> Any:
-    import typer
+    from tidelog.cli.app import command_line
 
-    from tidelog.cli.app import app
-
-    return typer.main.get_command(app)
+    return command_line()
 
 
 def _check_tidelog(words: list[str]) -> Iterator[str]:

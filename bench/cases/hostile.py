@@ -19,6 +19,8 @@ from bench.load.job import Job
 from bench.process import BenchError, cpu_seconds
 from bench.report import Check, Column, Report
 from bench.servers import PARTITIONS_MAX, REPOSITORY, Topics
+from tidelog.lab.local.secret import SETTING as SECRET
+from tidelog.lab.local.secret import make_secret
 
 TOPIC = "bench-steady"  # the one that the watcher looks at
 VALUE_SIZE = 1_000
@@ -72,7 +74,10 @@ def run(options: Options) -> list[Report]:
     report = Report(f"a load of acks=all beside {count} hostile connections", COLUMNS, ("round", "load"))
     report.notes.append(f"The ways: {', '.join(way.__name__ for way in WAYS)}.")
     with work_directory() as directory:
-        cluster = tidelog_cluster(directory / "tidelog", 3, more=BROKER_SETTINGS)
+        # Some of them say that they are nodes.
+        secret = directory / "secret"
+        make_secret(secret)
+        cluster = tidelog_cluster(directory / "tidelog", 3, more={**BROKER_SETTINGS, SECRET: str(secret)})
         load = LoadProcess()
         try:
             cluster.start()

@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
 from tidelog.cli.app import run as command
 from tidelog.lab.local.broker import free_port
 from tidelog.lab.local.certificates import LOCAL_HOSTS, Authority
-from tidelog.testing import Broker, Setting, running_broker
+from tidelog.testing import Broker, Setting, running_cluster
 
 from .wire import Wire
 
@@ -282,13 +282,24 @@ def test_the_audit_log_says_who_did_what(secured: Secured) -> None:
 
 @pytest.fixture(scope="module")
 def open_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Everybody is an administrator."""
+    """Everybody who does not log in is an administrator; users log in at :func:`login_address`."""
     settings: dict[str, Setting] = {
         "authorizer.class.name": STANDARD,
         "super.users": "User:ANONYMOUS",
+        "inter.broker.listener.name": "PLAINTEXT",
     }
-    with running_broker(tmp_path_factory.mktemp("open"), settings) as broker:
+    broker = Broker(tmp_path_factory.mktemp("open") / "broker", settings)
+    logins = f"SASL_PLAINTEXT://127.0.0.1:{free_port()}"
+    broker.settings["listeners"] = f"PLAINTEXT://{broker.bootstrap},{logins}"
+    try:
+        broker.start()
         yield broker
+    finally:
+        broker.close()
+
+
+def login_address(broker: Broker) -> str:
+    return str(broker.settings["listeners"]).rpartition("//")[2]
 
 
 class Outcome(NamedTuple):
@@ -386,6 +397,61 @@ class TestCommands:
         with contextlib.redirect_stderr(io.StringIO()) as err:
             assert command(["acl", "list", "--bootstrap", bootstrap]) == 1
         assert "authorizer.class.name" in err.getvalue()
+
+
+def test_every_broker_of_a_cluster_refuses_the_same(tmp_path: Path) -> None:
+    """Two of three brokers forward these requests, and the active controller judges them."""
+    settings: dict[str, Setting] = {
+        "authorizer.class.name": STANDARD,
+        "allow.everyone.if.no.acl.found": True,
+    }
+    new = {"num_partitions": 1, "replication_factor": 1}
+    with running_cluster(tmp_path, settings=settings) as cluster:
+        said(cluster[1], "acl", "add", "--allow", "alice", "--operation", "create", "--topic", "closed*")
+        # From now on the cluster is not open to everybody, either.
+        said(cluster[1], "acl", "add", "--allow", "alice", "--operation", "create", "--cluster")
+        brokers = [cluster[number] for number in (1, 2, 3)]
+        for broker in brokers:
+            names = [f"{word}-{broker.node_id}" for word in ("open", "closed")]
+            with Wire(broker.bootstrap) as anonymous:
+                topics = [{"name": name, **new} for name in names]
+                made = anonymous.call("create_topics", 7, topics=topics, timeout=30_000)
+            assert {topic.name: topic.error_code for topic in made.topics} == {names[0]: 0, names[1]: 29}
+        lines = "".join(broker.log_text() for broker in brokers).splitlines()
+        refused = [line for line in lines if '"event": "refused"' in line]
+        assert len(refused) == len(brokers)
+        assert all('"principal": "User:ANONYMOUS", "host": "127.0.0.1"' in line for line in refused)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_users_log_in_and_have_their_own_rights(open_broker: Broker, mechanism: str) -> None:
+    topic = f"of-{mechanism.lower()}"
+    said(open_broker, "topic", "create", topic, "--replicas", "1")
+    said(open_broker, "user", "set", "erin", typed="secret\n")
+    told: list[KafkaError | None] = []
+    settings = {
+        "bootstrap.servers": login_address(open_broker),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": "erin",
+        "sasl.password": "secret",
+        "message.timeout.ms": 10_000,
+    }
+
+    def send() -> KafkaError | None:
+        producer = Producer(settings)
+        producer.produce(topic, b"x", on_delivery=lambda error, _: told.append(error))
+        assert producer.flush(30) == 0
+        return told[-1]
+
+    refused = send()
+    assert refused is not None and refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    said(open_broker, "acl", "add", "--allow", "erin", "--operation", "write", "--topic", topic)
+    assert send() is None
+    said(open_broker, "user", "delete", "erin")
+    settings["message.timeout.ms"] = 2000
+    refused = send()
+    assert refused is not None and refused.code() != KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_certificates_are_needed(secured: Secured) -> None:

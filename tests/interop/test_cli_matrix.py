@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import typer
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidelog.cli import main
-from tidelog.cli.app import app
+from tidelog.cli.app import command_line
 from tidelog.lab.faults.breakable import BreakableCluster, breakable_cluster
 from tidelog.lab.local.broker import Broker
 from tidelog.lab.local.cluster import Cluster, running_cluster
@@ -365,7 +364,7 @@ def test_no_command_is_missing() -> None:
     tried = {words for words, _ in COMMANDS}
     missing = [
         name
-        for name in _all_commands(typer.main.get_command(app))
+        for name in _all_commands(command_line())
         if name
         and name not in ELSEWHERE
         and name.partition(" ")[0] not in GROUPS_ELSEWHERE

@@ -70,8 +70,8 @@ def placed(replicas: list[int]) -> NewTopic:
 
 def intruder(cluster: Cluster, directory: Path, node_id: int) -> Broker:
     """One more process that takes itself for a broker of this cluster."""
-    voters = cluster[1].settings["controller.quorum.voters"]
-    return Broker(directory, {"node.id": node_id, "controller.quorum.voters": voters})
+    shared = {name: cluster[1].settings[name] for name in ("controller.quorum.voters", "cluster.secret.file")}
+    return Broker(directory, {"node.id": node_id, **shared})
 
 
 class TestStrangers:

@@ -19,10 +19,12 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from tidelog.client.cluster import Cluster as Client
 from tidelog.client.sasl import AuthenticationFailed
 from tidelog.client.settings import ClientSettings, OAuthSettings, SaslSettings
+from tidelog.lab.local.certificates import Authority
 from tidelog.security.scram import ScramMechanism, credential_of_password
 from tidelog.security.users import hashed
 from tidelog.testing import Broker, Cluster
 
+from .test_java import CONSUMER, JARS, PRODUCER, java
 from .wire import ConnectionEnded, Wire
 
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
@@ -238,6 +240,42 @@ def test_users_of_the_metadata_log(broker: SaslBroker) -> None:
     gone = admin.alter_user_scram_credentials([UserScramCredentialDeletion("bob", Mechanism.SCRAM_SHA_256)])
     gone["bob"].result(20)
     refused(broker, "SCRAM-SHA-256", "bob", "bob's secret")
+
+
+@pytest.mark.skipif(JARS is None, reason="TIDELOG_TEST_JARS names no directory with Kafka's jars")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_java(broker: SaslBroker, tmp_path: Path, mechanism: str) -> None:
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    config = tmp_path / "client.properties"
+    config.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+        f"sasl.jaas.config=org.apache.kafka.common.security.{module} required "
+        f'username="{USER}" password="{PASSWORD}";\n'
+    )
+    at = ["--bootstrap-server", broker.secured, "--topic", f"java-{mechanism}".lower()]
+    java(PRODUCER, *at, "--command-config", str(config), stdin="hello\n")
+    end = ["--from-beginning", "--max-messages", "1", "--timeout-ms", "60000"]
+    assert java(CONSUMER, *at, "--command-config", str(config), *end) == "hello\n"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_over_tls(tmp_path: Path, mechanism: str) -> None:
+    """PLAIN needs no permission there."""
+    authority = Authority(tmp_path / "tls")
+    settings = {
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "sasl.users.file": str(write(tmp_path / "users", USERS)),
+        "ssl.keystore.location": str(authority.issue("broker-1", ("127.0.0.1",)).pem),
+    }
+    broker = SaslBroker(tmp_path / "broker", settings)
+    broker.settings["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_SSL"
+    broker.start()
+    tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(authority.certificate_path)}
+    assert through_confluent("tls", **conf(broker.secured, mechanism) | tls) == [b"hello"]
+    with Wire(broker.secured, timeout_s=20) as plain:  # a downgrade
+        plain.send("sasl_handshake", 1, mechanism="PLAIN")
+        assert b"SCRAM" not in plain.wait_until_closed()
+    broker.close()
 
 
 # --- what is refused ----------------------------------------------------------------------------------------

@@ -19,8 +19,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafka
+from tidelog.client.cluster_view import is_ready
 from tidelog.lab.local.broker import free_port
 from tidelog.lab.local.certificates import Authority
+from tidelog.testing import Cluster, Setting
 
 from .test_java import CONSUMER, JARS, PRODUCER, java
 from .tls_cluster import BROKERS, MUTUAL, PASSWORD, TRUSTING, TlsCluster, tls_cluster
@@ -241,6 +243,49 @@ class TestBrokers:
         )
         assert broker.pid == pid
         AdminClient(cluster.settings()).list_topics(timeout=PATIENCE_S)
+
+
+def test_controllers_of_their_own_with_tls(tmp_path: Path) -> None:
+    """Brokers have no listener for controllers, and speak TLS to those of the controllers."""
+    authority = Authority(tmp_path / "tls")
+    store = authority.issue("node", ("localhost", "127.0.0.1"))
+    cluster = Cluster(tmp_path)
+    *brokers, controller = cluster
+    port = free_port()
+    common: dict[str, Setting] = {
+        "controller.quorum.voters": f"3@127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:SSL,CONTROLLER:SSL",
+        "ssl.keystore.location": str(store.pem),
+        "ssl.truststore.location": str(authority.certificate_path),
+        "ssl.client.auth": "required",
+    }
+    for broker in brokers:
+        broker.settings |= common | {
+            "process.roles": "broker",
+            "listeners": f"PLAINTEXT://{broker.bootstrap},BROKERS://127.0.0.1:{free_port()}",
+            "inter.broker.listener.name": "BROKERS",
+        }
+    controller.settings |= common | {
+        "process.roles": "controller",
+        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+    }
+    try:
+        for node in cluster:
+            node.launch()
+        cluster.wait_for(
+            lambda: all(is_ready(broker.host, broker.port, 2) for broker in brokers),
+            "the brokers are not ready",
+        )
+        settings: dict[str, Any] = {"bootstrap.servers": brokers[0].bootstrap}
+        admin = AdminClient(settings)
+        admin.create_topics([NewTopic("orders", 2, 2)])["orders"].result(PATIENCE_S)
+        producer = confluent_kafka.Producer({**settings, "acks": "all"})
+        for value in VALUES:
+            producer.produce("orders", value)
+        assert producer.flush(PATIENCE_S) == 0
+    finally:
+        cluster.kill()
 
 
 class TestStart:

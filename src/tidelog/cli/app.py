@@ -26,7 +26,7 @@ from tidelog.cli.local import init as broker_init
 from tidelog.cli.local.detached import down
 from tidelog.cli.local.up import up
 from tidelog.cli.log import dump as log_dump
-from tidelog.cli.options import Settings, flag
+from tidelog.cli.options import ClientConfigFile, Settings, flag
 from tidelog.cli.page.commands import page
 from tidelog.cli.pipeline import commands as pipeline
 from tidelog.cli.plan import commands as plan
@@ -122,6 +122,7 @@ def _all_commands(
     _version: Annotated[
         bool, flag("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
+    config: ClientConfigFile = None,  # Moved to the commands that connect.
 ) -> None:
     pass
 
@@ -196,7 +197,7 @@ app.command("sim")(sim)
 def run(words: Sequence[str]) -> int:
     """Parse and run; the exit code."""
     try:
-        code = _command().main(list(words), prog_name="tidelog", standalone_mode=False)
+        code = command_line().main(list(words), prog_name="tidelog", standalone_mode=False)
     except typer.TyperException as error:
         if error.format_message():  # Without words: a group without a command has just printed its help.
             complain(_sentence(error))
@@ -212,10 +213,23 @@ def run(words: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _command() -> Any:
+def command_line() -> Any:
+    """The parser of all commands."""
     command = typer.main.get_command(app)
+    (config,) = (each for each in command.params if each.name == "config")
+    command.params.remove(config)
+    _take_client_config(command, config)
     _show_help_plainly(command, None)
     return command
+
+
+def _take_client_config(command: Any, option: Any) -> None:
+    """--config wherever there is --bootstrap: how to connect belongs to the addresses."""
+    names = [each.name for each in command.params]
+    if "bootstrap" in names and "config" not in names:
+        command.params.insert(names.index("bootstrap") + 1, option)
+    for one in getattr(command, "commands", {}).values():
+        _take_client_config(one, option)
 
 
 def _show_help_plainly(command: Any, parent: Any) -> None:

@@ -7,6 +7,7 @@ import concurrent.futures
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tidelog.cli.client_config import client_config
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import REQUEST_TIMEOUT_S as REQUEST_TIMEOUT_S
@@ -30,7 +31,8 @@ def client_settings(bootstrap: str, **more: Any) -> dict[str, Any]:
     logger = logging.getLogger("tidelog.cli.client")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False  # what matters of it comes back as an error, and then as one sentence
-    return {"bootstrap.servers": joined(addresses), "client.id": "tidelog-cli", "logger": logger} | more
+    common = {"bootstrap.servers": joined(addresses), "client.id": "tidelog-cli", "logger": logger}
+    return common | client_config(bootstrap).librdkafka | more
 
 
 def connect_admin(bootstrap: str) -> "AdminClient":

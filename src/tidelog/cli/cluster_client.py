@@ -4,10 +4,11 @@ version. Knows addresses and connections, not what the questions mean.
 
 import dataclasses
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from tidelog.cli.client_config import client_config
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import (
     CONNECT_TIMEOUT_S,
@@ -15,10 +16,12 @@ from tidelog.cli.reach import (
     REQUEST_TIMEOUT_S,
     Address,
     Silent,
+    in_our_words,
     reachable,
     unanswered,
 )
 from tidelog.client.connection import BrokerConnection
+from tidelog.client.errors import ClientError
 from tidelog.client.settings import ClientSettings
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import requests
@@ -34,9 +37,12 @@ class ClusterClient:
 
     def __init__(self, bootstrap: str) -> None:
         addresses = reachable(bootstrap)
+        security = client_config(bootstrap).security
         self._settings = ClientSettings(
             tuple(addresses),
             client_id="tidelog-cli",
+            tls=security.tls,
+            sasl=security.sasl,
             request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
             connect_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
         )
@@ -98,7 +104,7 @@ class ClusterClient:
         if connection is None:
             if self.silent([address]):
                 raise Silent("it accepts connections and does not answer")
-            connection = self._connections[address] = BrokerConnection(*address, self._settings)
+            connection = self._connections[address] = _opened(address, self._settings)
         return connection
 
     def silent(self, addresses: Iterable[Address]) -> set[Address]:
@@ -108,9 +114,13 @@ class ClusterClient:
         wanted = list(dict.fromkeys(addresses))
         unknown = [each for each in wanted if each not in self._silent]
         if unknown:
-            failures = unanswered(unknown)
+            failures = unanswered(unknown, tls=self._settings.tls)
             self._silent.update({each: isinstance(failures.get(each), Silent) for each in unknown})
         return {each for each in wanted if self._silent[each]}
+
+    def unanswered(self, addresses: Sequence[Address]) -> dict[Address, OSError]:
+        """Those that do not answer now, and why."""
+        return unanswered(addresses, tls=self._settings.tls)
 
     # -- asking ------------------------------------------------------------------------
 
@@ -143,7 +153,7 @@ class ClusterClient:
         )
         request, version = requests.encode_body(api_key, body), requests.newest(api_key)
         try:
-            with BrokerConnection(*self._bootstrap, settings) as connection:
+            with _opened(self._bootstrap, settings) as connection:
                 flexible = requests.is_flexible(api_key)
                 return requests.decode_body(
                     api_key, connection.call(api_key, version, request, flexible=flexible)
@@ -167,7 +177,7 @@ class ClusterClient:
             body = {"key_type": kind, "coordinator_keys": [key]}
             (found,) = self.ask(None, FIND_COORDINATOR, body).coordinators
             address = Address(found.host, found.port)
-            if not found.error_code and not unanswered([address]):
+            if not found.error_code and not self.unanswered([address]):
                 return found.node_id, address
             if time.monotonic() >= deadline:
                 break
@@ -186,6 +196,13 @@ class ClusterClient:
 
     def brokers(self) -> dict[int, Address]:
         return {each.node_id: Address(each.host, each.port) for each in self.metadata().brokers}
+
+
+def _opened(address: Address, settings: ClientSettings) -> BrokerConnection:
+    try:
+        return BrokerConnection(*address, settings)
+    except ClientError as error:  # A certificate or a password is refused; another broker would do the same.
+        raise CommandFailed(in_our_words(error)) from None
 
 
 def check(code: int, message: str | None = None) -> None:

@@ -8,9 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
-from tidelog.cli.app import app
+from tidelog.cli.app import command_line
 
 _INTRODUCTION = """\
 # Command line
@@ -70,7 +68,7 @@ others.
 
 def document() -> str:
     """The whole page."""
-    root = typer.main.get_command(app)
+    root = command_line()
     return "\n".join([_INTRODUCTION, *_sections(root, "tidelog")])
 
 

@@ -1,10 +1,12 @@
 """Options that several commands share, so that one word means the same everywhere."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tidelog.cli.reach import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
+from tidelog.cli import client_config
+from tidelog.cli.client_config import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
 
 
 def flag(*names: str, help: str, **more: Any) -> Any:  # noqa: A002 — typer's word
@@ -20,6 +22,25 @@ Bootstrap = Annotated[
         envvar="TIDELOG_BOOTSTRAP",
         help="Addresses of brokers, separated by commas. Without it, the cluster of `tidelog up` in this "
         "directory is found by any of its brokers.",
+    ),
+]
+
+
+def _choose(value: Path | None) -> None:
+    client_config.choose(value)
+
+
+ClientConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        envvar=client_config.VARIABLE,
+        expose_value=False,
+        callback=_choose,
+        help="A client.properties: security.protocol, ssl.… and sasl.… as Kafka's clients have them, and "
+        "perhaps bootstrap.servers. That of `tidelog up --tls` in this directory is found.",
+        show_default="none",
     ),
 ]
 Json = Annotated[bool, flag("--json", help="Print JSON for scripts instead of a table.")]

@@ -5,8 +5,11 @@ given order; what refuses, or accepts and says nothing, is not: the kernel accep
 frozen, and for one that still starts.
 """
 
+import contextlib
+import functools
 import queue
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -14,15 +17,17 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tidelog.cli.client_config import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
+from tidelog.cli.client_config import USUAL_DIRECTORY as USUAL_DIRECTORY
+from tidelog.cli.client_config import client_config
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.profile.store import active_bootstrap
 from tidelog.cli.settings import read_broker_settings
-from tidelog.client.settings import parse_bootstrap
+from tidelog.client.errors import ClientError
+from tidelog.client.settings import TlsSettings, parse_bootstrap
 from tidelog.config import BrokerConfig
 from tidelog.errors import TidelogError
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-USUAL_DIRECTORY = Path(".tidelog")
 USUAL_PORTS = (9092, 9093, 9094)
 CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 15.0
@@ -38,6 +43,10 @@ _QUESTION = struct.pack(">ihhih", 10, 18, 0, _CORRELATION, -1)
 
 class Silent(TimeoutError):
     """It accepts connections and does not answer."""
+
+
+class NotTrusted(ConnectionError):
+    """A certificate is missing or not accepted, here or there; the message is a sentence."""
 
 
 class Address(NamedTuple):
@@ -56,10 +65,19 @@ def addresses_of(bootstrap: str, directory: Path = USUAL_DIRECTORY) -> list[Addr
         raise InvalidCommandLine(f"--bootstrap: {error}.") from None
     if bootstrap != DEFAULT_BOOTSTRAP:
         return given
+    if (of_config := client_config(directory=directory).bootstrap) is not None:
+        return _of_config(of_config)
     if (of_profile := active_bootstrap()) is not None:
         return [Address(*each) for each in parse_bootstrap(of_profile)]
     usual = [Address("127.0.0.1", port) for port in USUAL_PORTS]
     return list(dict.fromkeys([*given, *_of_directory(directory), *usual]))
+
+
+def _of_config(bootstrap: str) -> list[Address]:
+    try:
+        return [Address(*each) for each in parse_bootstrap(bootstrap)]
+    except ValueError as error:
+        raise CommandFailed(f"bootstrap.servers of --config: {error}.") from None
 
 
 def _of_directory(directory: Path) -> list[Address]:
@@ -76,7 +94,9 @@ def _of_directory(directory: Path) -> list[Address]:
 def reachable(bootstrap: str) -> list[Address]:
     """The addresses that answer; none of them is a failure."""
     addresses = addresses_of(bootstrap)
-    failures = _failures(_ask, addresses, FIRST_ANSWER_S, STRAGGLERS_S)
+    security = client_config(bootstrap).security
+    ask = functools.partial(_ask, tls=security.tls)
+    failures = _failures(ask, addresses, FIRST_ANSWER_S, STRAGGLERS_S, Silent("no answer"))
     answering = [each for each in addresses if each not in failures]
     if answering:
         return answering
@@ -87,10 +107,12 @@ def reachable(bootstrap: str) -> list[Address]:
                 f"{address} accepts connections and does not answer: the broker is starting, frozen or "
                 "overloaded; its broker.log says more."
             )
+        if isinstance(error, NotTrusted):
+            raise CommandFailed(str(error))
         if isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError):
             raise CommandFailed(
                 f"{address} does not respond like a Kafka broker, or expects another security protocol than "
-                "PLAINTEXT."
+                f"{'PLAINTEXT' if security.tls is None else 'SSL'}; --config names a client.properties."
             )
     error = failures[addresses[0]]
     reason = (error.strerror or str(error)).lower()
@@ -103,12 +125,15 @@ def refused(addresses: Sequence[Address], timeout_s: float = CONNECT_TIMEOUT_S) 
     """The addresses that accept no connection, and why. Waits for the slow ones only a moment once another
     has answered.
     """
-    return _failures(_connect, addresses, timeout_s, STRAGGLERS_S)
+    return _failures(_connect, addresses, timeout_s, STRAGGLERS_S, TimeoutError("timed out"))
 
 
-def unanswered(addresses: Sequence[Address], timeout_s: float = ANSWER_S) -> dict[Address, OSError]:
+def unanswered(
+    addresses: Sequence[Address], timeout_s: float = ANSWER_S, *, tls: TlsSettings | None
+) -> dict[Address, OSError]:
     """The addresses that accept no connection or do not answer, and why. Waits for the slow ones."""
-    return _failures(_ask, addresses, timeout_s, timeout_s)
+    ask = functools.partial(_ask, tls=tls)
+    return _failures(ask, addresses, timeout_s, timeout_s, Silent("no answer"))
 
 
 def _failures(
@@ -116,9 +141,9 @@ def _failures(
     addresses: Sequence[Address],
     timeout_s: float,
     stragglers_s: float,
+    late: OSError,
 ) -> dict[Address, OSError]:
     wanted = list(dict.fromkeys(addresses))
-    late = Silent("no answer") if attempt is _ask else TimeoutError("timed out")
     failures: dict[Address, OSError] = dict.fromkeys(wanted, late)
     results: queue.SimpleQueue[tuple[Address, OSError | None]] = queue.SimpleQueue()
 
@@ -151,8 +176,8 @@ def _connect(address: Address, timeout_s: float) -> None:
     socket.create_connection(address, timeout_s).close()
 
 
-def _ask(address: Address, timeout_s: float) -> None:
-    with socket.create_connection(address, timeout_s) as connection:
+def _ask(address: Address, timeout_s: float, tls: TlsSettings | None = None) -> None:
+    with contextlib.closing(_opened(address, timeout_s, tls)) as connection:
         try:
             connection.sendall(_QUESTION)
             answer = b""
@@ -163,8 +188,37 @@ def _ask(address: Address, timeout_s: float) -> None:
                 answer += more
         except TimeoutError:
             raise Silent("no answer") from None
+        except ssl.SSLError as error:
+            # With TLS 1.3, what the broker thinks of our certificate comes after the handshake.
+            raise NotTrusted(
+                f"{address} ends the connection ({error.reason}): it may need a certificate of the client, "
+                "ssl.keystore.location in the file of --config."
+            ) from None
         if struct.unpack_from(">i", answer, 4) != (_CORRELATION,):
             raise ConnectionError("no Kafka broker")
+
+
+def _opened(address: Address, timeout_s: float, tls: TlsSettings | None) -> socket.socket:
+    connection = socket.create_connection(address, timeout_s)
+    if tls is None:
+        return connection
+    from tidelog.client.tls import wrapped
+
+    try:
+        return wrapped(connection, address.host, tls)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, TimeoutError):
+            raise Silent("no answer") from None
+        if isinstance(error, ClientError):
+            raise NotTrusted(in_our_words(error)) from None
+        raise
+
+
+def in_our_words(error: ClientError) -> str:
+    """The sentence without Spark's prefix of the settings' names."""
+    sentence = str(error).replace("kafka.ssl.", "ssl.").rstrip(".")
+    return f"{sentence}."
 
 
 def joined(addresses: Iterable[Address]) -> str:

@@ -1,6 +1,7 @@
 """How to reach a cluster: addresses, TLS, SASL and timeouts. Values only: callers parse their own options."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,10 @@ class TlsSettings:
     key_path: str | None = None
     key_password: str | None = None
     check_host: bool = True
+
+    def __repr__(self) -> str:
+        # Keys and their passwords may be among them.
+        return f"TlsSettings({self.trusted_path}, {self.chain_path})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,17 @@ class SaslSettings:
     def __repr__(self) -> str:
         # Settings end up in logs and error messages.
         return f"SaslSettings({self.mechanism}, {self.username})"
+
+
+class Security(NamedTuple):
+    """How connections are encrypted and authenticated, for those who know the addresses by themselves."""
+
+    tls: TlsSettings | None = None
+    sasl: SaslSettings | None = None
+
+
+OPEN = Security()
+"""PLAINTEXT, without authentication."""
 
 
 @dataclass(frozen=True, slots=True)

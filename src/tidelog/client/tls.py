@@ -14,7 +14,7 @@ class CertificateRefused(ClientError):
 
 def wrapped(sock: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:
     try:
-        return _context(tls).wrap_socket(sock, server_hostname=host)
+        return context(tls).wrap_socket(sock, server_hostname=host)
     except ssl.SSLCertVerificationError as error:
         raise CertificateRefused(
             f"The certificate of the broker at {host} is not accepted: {error.verify_message}; "
@@ -26,15 +26,17 @@ def wrapped(sock: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:
         ) from None
 
 
-def _context(tls: TlsSettings) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.trusted_path, cadata=tls.trusted)
-    context.check_hostname = tls.check_host
+def context(tls: TlsSettings) -> ssl.SSLContext:
+    """ssl.SSLError or OSError, if certificates or key are not valid."""
+    made = ssl.create_default_context(cafile=tls.trusted_path, cadata=tls.trusted)
+    made.check_hostname = tls.check_host
+    password = tls.key_password or ""  # None would ask at the terminal.
     if tls.chain is not None:
         # OpenSSL reads own certificates only from files.
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write("\n".join(filter(None, (tls.key, tls.chain))))
             file.flush()
-            context.load_cert_chain(file.name, password=tls.key_password)
+            made.load_cert_chain(file.name, password=password)
     elif tls.chain_path is not None:
-        context.load_cert_chain(tls.chain_path, tls.key_path, tls.key_password)
-    return context
+        made.load_cert_chain(tls.chain_path, tls.key_path, password)
+    return made

@@ -6,9 +6,24 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.listeners import SecurityProtocol
 from tidelog.config.tls_table import REQUIRED
+from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
+
+
+def refuse_unknown_nodes(config: BrokerConfig) -> None:
+    """For a broker that is about to listen. Access rules do not apply to nodes, so it must be certain who is
+    one.
+    """
+    if not config.authorizer_class_name:
+        return
+    required = config.cluster_secret_required if config.cluster_secret_file else authenticates_nodes(config)
+    if not required:
+        raise InvalidConfig(
+            "authorizer.class.name is refused: whoever says that he is a node would get around the access "
+            "rules. Set cluster.secret.file, and leave cluster.secret.required at true."
+        )
 
 
 def authenticates_nodes(config: BrokerConfig) -> bool:

@@ -114,7 +114,7 @@ class TlsTable(BrokerTable):
     )
     ssl_handshakes_max: int = _tls(
         Whole(1, 1_000_000),
-        256,
+        1000,
         "Largest number of TLS handshakes in progress at one listener. Each further one replaces the "
         "oldest that waits for its client.",
         ours=True,

@@ -34,6 +34,16 @@ ZERO_UUID = UUID(int=0)
 _FRAME_START = Struct(">ii")
 
 
+class ConstantResponse(dict[str, Any]):
+    """Fields that are the same for every request: they are encoded once for each version."""
+
+    __slots__ = ("bodies",)
+
+    def __init__(self, fields: Fields) -> None:
+        super().__init__(fields)
+        self.bodies: dict[tuple[int, int], bytes] = {}  # by API and version
+
+
 class Sink:
     """kio's output; a list of pieces is faster than io.BytesIO and keeps io out of this package."""
 
@@ -108,17 +118,29 @@ def decode(
 
 def encode(api_key: int, version: int, correlation_id: int, response: Fields) -> bytes:
     """The whole response frame."""
-    sink = Sink()
-    _writer(api_key, version)(sink, _response_builder(api_key, version)(response))
-    body = b"".join(sink.pieces)
+    body = _body(api_key, version, response)
     # The header of an ApiVersions response never has tagged fields: a client must be able to read it before
     # it knows the versions.
     header = b"\x00" if is_flexible(api_key, version) and api_key != API_VERSIONS_KEY else b""
     return _FRAME_START.pack(4 + len(header) + len(body), correlation_id) + header + body
 
 
+def _body(api_key: int, version: int, response: Fields) -> bytes:
+    known = response.bodies if isinstance(response, ConstantResponse) else None
+    if known is not None and (api_key, version) in known:
+        return known[api_key, version]
+    sink = Sink()
+    _writer(api_key, version)(sink, _response_builder(api_key, version)(response))
+    body = b"".join(sink.pieces)
+    if known is not None:
+        known[api_key, version] = body
+    return body
+
+
 def has_more_elements(response: Fields, limit: int) -> bool:
     """Whether the arrays of a response, and those in their elements, have more than ``limit`` elements."""
+    if isinstance(response, ConstantResponse):
+        return False
     count = 0
     for value in response.values():
         for element in value if isinstance(value, list) else ():

@@ -202,9 +202,11 @@ class Assembly:
 
 
 def _trust(config: BrokerConfig, secret: ClusterSecret | None) -> NodeTrust:
+    is_required = config.cluster_secret_required if secret is not None else authenticates_nodes(config)
     return NodeTrust(
         secret,
         config.inter_broker_principal,
         config.peer_listener_names,
-        is_required=config.cluster_secret_required if secret is not None else authenticates_nodes(config),
+        # Access rules do not apply to nodes, so with them a claim to be one must never be enough.
+        is_required=is_required or bool(config.authorizer_class_name),
     )

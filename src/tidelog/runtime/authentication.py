@@ -209,7 +209,11 @@ class Login:
     def _stepped(self, exchange: Exchange, outcome: object, header: Header, respond: Respond) -> None:
         """``outcome``: the server's next message, or why the login fails."""
         if not isinstance(outcome, bytes):
-            refusal = outcome if isinstance(outcome, LoginRefused) else LoginRefused(repr(outcome))
+            refusal = (
+                outcome
+                if isinstance(outcome, LoginRefused)
+                else LoginRefused(f"an internal error ({type(outcome).__name__})")
+            )
             self._refuse(refusal, header, respond)
             return
         session_ms = 0

@@ -26,7 +26,7 @@ from tidelog.broker.housekeeping.housekeeping import Housekeeping
 from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw
 from tidelog.config.listener_rules import insecure_listeners, refuse_insecure_listeners
-from tidelog.config.node_listeners import authenticates_nodes
+from tidelog.config.node_listeners import authenticates_nodes, refuse_unknown_nodes
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.runtime import descriptors, logs
@@ -201,6 +201,7 @@ class BrokerProcess:
 
     def _cluster_secret(self) -> ClusterSecret | None:
         config = self._config
+        refuse_unknown_nodes(config)
         if config.cluster_secret_file is not None:
             return read_cluster_secret(self._directory / config.cluster_secret_file)
         for listener in config.listeners:

@@ -42,6 +42,11 @@ _SILENT = frozenset(
 )  # fmt: skip
 
 
+def is_known(name: str) -> bool:
+    """Whether the option ``kafka.NAME`` gets no warning."""
+    return name in _SILENT
+
+
 def client_settings(options: Options) -> ClientSettings:
     """The settings of the options; unknown ones are reported once and ignored."""
     protocol = options.choice("kafka.security.protocol", PROTOCOLS, "PLAINTEXT")

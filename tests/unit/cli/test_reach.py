@@ -92,7 +92,7 @@ def test_dead_brokers_are_not_asked(broker: Address, closed: Address) -> None:
 
 def test_nor_are_frozen_ones(broker: Address, silent: Address, closed: Address) -> None:
     assert reachable(f"{silent},{broker}") == [broker]
-    found = unanswered([silent, broker, closed], 0.5)
+    found = unanswered([silent, broker, closed], 0.5, tls=None)
     assert set(found) == {silent, closed}
     assert isinstance(found[silent], Silent)
     assert isinstance(found[closed], ConnectionRefusedError)

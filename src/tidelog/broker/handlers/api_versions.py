@@ -7,13 +7,14 @@ tells clients that each transaction may have its own epoch (KIP-890).
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages, produce
-from tidelog.protocol.messages import Fields
+from tidelog.protocol.messages import ConstantResponse, Fields
 
 _LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _api_keys: list[Fields] = []
@@ -37,16 +38,28 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
         and _LEGAL_SOFTWARE.fullmatch(request.client_software_version)
     ):
         return {"error_code": ErrorCode.INVALID_REQUEST, "api_keys": []}
-    return {
-        "error_code": ErrorCode.NONE,
-        "api_keys": _api_keys,
-        "supported_features": [SUPPORTED] if context.version >= ZERO_ALLOWED_FROM else [],
-        "finalized_features_epoch": 0,
-        "finalized_features": [TRANSACTION_VERSION],
-    }
+    return _response(context.version >= ZERO_ALLOWED_FROM)
+
+
+@cache
+def _response(has_feature: bool) -> Fields:
+    """Any stranger may ask for it, as often as it likes."""
+    return ConstantResponse(
+        {
+            "error_code": ErrorCode.NONE,
+            "api_keys": _api_keys,
+            "supported_features": [SUPPORTED] if has_feature else [],
+            "finalized_features_epoch": 0,
+            "finalized_features": [TRANSACTION_VERSION],
+        }
+    )
+
+
+@cache
+def _unsupported() -> Fields:
+    return ConstantResponse({"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": _api_keys})
 
 
 def downgrade(correlation_id: int) -> bytes:
     """The response to a request in an unknown version."""
-    response = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": _api_keys}
-    return messages.encode(messages.API_VERSIONS_KEY, 0, correlation_id, response)
+    return messages.encode(messages.API_VERSIONS_KEY, 0, correlation_id, _unsupported())

@@ -1,9 +1,8 @@
 """Create-, Renew-, Expire- and DescribeDelegationToken, in all versions: always refused.
 
-There are no tokens, because clients are not authenticated. The error is the one of Kafka for clients without
-a name (listeners PLAINTEXT, and SSL without client certificates). Kafka checks the listener before it looks
-whether tokens are enabled. Without these APIs the connection would be closed, and clients would take that for
-a broker failure.
+There are no tokens. The error is the one of Kafka for clients without a name (listeners PLAINTEXT, and SSL
+without client certificates). Kafka checks the listener before it looks whether tokens are enabled. Without
+these APIs the connection would be closed, and clients would take that for a broker failure.
 """
 
 from typing import Any

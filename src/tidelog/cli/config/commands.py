@@ -13,7 +13,6 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
-from tidelog.cli.reach import unanswered
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.units import with_units
@@ -38,7 +37,7 @@ def show(
     Example: tidelog config show --all
     """
     with ClusterClient(bootstrap) as client:
-        found = setting_admin.read_brokers(client, _answering(cluster_admin.look(client), broker))
+        found = setting_admin.read_brokers(client, _answering(client, broker))
     rows = [{"broker": int(name)} | setting for name, settings in found.items() for setting in settings]
     if json:
         print_json(rows)
@@ -115,10 +114,10 @@ def _chosen(cluster: Cluster, wanted: int | None) -> list[Broker]:
     return [cluster.broker(wanted)]
 
 
-def _answering(cluster: Cluster, wanted: int | None) -> list[Broker]:
+def _answering(client: ClusterClient, wanted: int | None) -> list[Broker]:
     """Those that are down are named on stderr and left out."""
-    chosen = _chosen(cluster, wanted)
-    down = unanswered([each.address for each in chosen])
+    chosen = _chosen(cluster_admin.look(client), wanted)
+    down = client.unanswered([each.address for each in chosen])
     answering = [each for each in chosen if each.address not in down]
     if not answering:
         raise CommandFailed(f"Broker {wanted} does not answer; `tidelog cluster status` says what to start.")

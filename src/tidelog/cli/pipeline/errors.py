@@ -33,6 +33,16 @@ _DENIED = (
 )
 _NO_MEMORY = ("java.lang.OutOfMemoryError", "GC overhead limit exceeded")
 _NO_PATH = "PATH_NOT_FOUND"
+# What Spark says when it cannot even begin, and what to do.
+_NO_START = {
+    "Insufficient driver memory": "Spark needs more memory to start: --conf spark.driver.memory=1g.",
+    "Cannot call methods on a stopped SparkContext": (
+        "Spark's session ended while it began, as when no master answers under this address: check --master."
+    ),
+    "Java gateway process exited before sending its port number": (
+        "Java did not start with these settings of Spark: check --conf; the lines above name the one."
+    ),
+}
 
 
 @contextmanager
@@ -70,6 +80,8 @@ def reason(text: str) -> str:
         return f"This user may not read or write{_at(_line_with(lines, _DENIED)) or ' a file'}."
     if any(sign in text for sign in _NO_MEMORY):
         return "Spark ran out of memory; give it more with --conf spark.driver.memory=4g."
+    if advice := next((said for sign, said in _NO_START.items() if sign in text), None):
+        return advice
     if ours := [found[1] for line in lines if (found := _OURS.match(line))]:
         return sentence(_bare(ours[-1]))
     if f"[{_NO_PATH}]" in text:

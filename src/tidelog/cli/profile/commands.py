@@ -1,9 +1,11 @@
 """``tidelog profile``: add, use, list, remove."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tidelog.cli.client_config import read as read_config
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import Json
 from tidelog.cli.profile import store
@@ -11,6 +13,8 @@ from tidelog.cli.tables import print_json, print_table
 from tidelog.client.settings import parse_bootstrap
 
 app = typer.Typer(no_args_is_help=True, help="Names for clusters, instead of --bootstrap.")
+
+_COLUMNS = {"name": "profile", "bootstrap": "bootstrap", "config": "config", "active": "active"}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the profile.", show_default=False)]
 
@@ -21,6 +25,15 @@ def add(
     bootstrap: Annotated[
         str, typer.Option("--bootstrap", metavar="HOST:PORT", help="Addresses of brokers, with commas.")
     ],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="A client.properties with the security of connections. The profile has its path only.",
+            show_default="none",
+        ),
+    ] = None,
 ) -> None:
     """Add a profile, or change it.
 
@@ -34,6 +47,9 @@ def add(
         raise InvalidCommandLine(f"--bootstrap: {error}.") from None
     state = store.read()
     state["profiles"][name] = bootstrap
+    state["configs"].pop(name, None)
+    if config is not None:
+        state["configs"][name] = str(_readable(config))
     store.write(state)
     print(f"Saved profile {name}; `tidelog profile use {name}` makes it the default.")
 
@@ -64,13 +80,18 @@ def list_(json: Json = False) -> None:
     """
     state = store.read()
     rows = [
-        {"name": name, "bootstrap": bootstrap, "active": name == state["active"]}
+        {
+            "name": name,
+            "bootstrap": bootstrap,
+            "config": state["configs"].get(name, ""),
+            "active": name == state["active"],
+        }
         for name, bootstrap in sorted(state["profiles"].items())
     ]
     if json:
         print_json(rows)
     elif rows:
-        print_table(rows, {"name": "profile", "bootstrap": "bootstrap", "active": "active"})
+        print_table(rows, _COLUMNS)
     else:
         print("No profiles yet; add one with `tidelog profile add NAME --bootstrap HOST:PORT`.")
 
@@ -84,7 +105,15 @@ def remove(name: Name) -> None:
     state = store.read()
     if state["profiles"].pop(name, None) is None:
         raise CommandFailed(f"There is no profile '{name}'.")
+    state["configs"].pop(name, None)
     if state["active"] == name:
         state["active"] = None
     store.write(state)
     print(f"Removed profile {name}.")
+
+
+def _readable(config: Path) -> Path:
+    """From any directory; what is wrong with the file is said now."""
+    path = config.expanduser().resolve()
+    read_config(path)
+    return path

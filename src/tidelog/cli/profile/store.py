@@ -1,4 +1,8 @@
-"""Names for clusters, in a file of the user: ``~/.config/tidelog/profiles.json``."""
+"""Names for clusters, in a file of the user: ``~/.config/tidelog/profiles.json``.
+
+A profile has addresses, and may have the path of a file with the security of connections. Passwords are in
+that file, not here.
+"""
 
 import json
 import os
@@ -16,13 +20,16 @@ def path() -> Path:
 
 
 def read() -> dict[str, Any]:
-    """``active``: the name of a profile or None; ``profiles``: name → bootstrap."""
+    """``active``: the name of a profile or None; ``profiles``: name → bootstrap; ``configs``: name → file of
+    those that have one.
+    """
     try:
         found = json.loads(path().read_text(encoding="utf-8"))
         profiles = {str(name): str(bootstrap) for name, bootstrap in found["profiles"].items()}
-        return {"active": found.get("active"), "profiles": profiles}
+        configs = {str(name): str(config) for name, config in found.get("configs", {}).items()}
+        return {"active": found.get("active"), "profiles": profiles, "configs": configs}
     except FileNotFoundError:
-        return {"active": None, "profiles": {}}
+        return {"active": None, "profiles": {}, "configs": {}}
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise CommandFailed(f"{path()} cannot be read: {error}. Correct or remove it.") from None
 
@@ -39,13 +46,22 @@ def write(state: dict[str, Any]) -> None:
 
 def active_bootstrap() -> str | None:
     """Of the profile that the variable names, or that was chosen; None: there is none."""
+    state, name = _active()
+    return None if name is None else str(state["profiles"][name])
+
+
+def active_config() -> str | None:
+    """The file of the same profile, empty if it has none; None: there is no profile."""
+    state, name = _active()
+    return None if name is None else str(state["configs"].get(name, ""))
+
+
+def _active() -> tuple[dict[str, Any], str | None]:
     named = os.environ.get(VARIABLE)
     if named is None and not path().exists():
-        return None
+        return {}, None
     state = read()
     name = named or state["active"]
-    if name is None:
-        return None
-    if name not in state["profiles"]:
+    if name is not None and name not in state["profiles"]:
         raise CommandFailed(f"There is no profile '{name}'; `tidelog profile list` shows the existing ones.")
-    return str(state["profiles"][name])
+    return state, name

@@ -47,3 +47,11 @@ class TestApiVersions:
             for version in range(api.oldest, api.newest + 1):
                 if api.handler is not None:
                     assert messages.encode(key, version, 1, {})
+
+
+def test_it_is_encoded_once_for_each_version(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers may ask for it as often as they like."""
+    first = [broker.call("api_versions", version) for version in (0, 2)]
+    monkeypatch.setattr(messages, "_writer", None)
+    assert [broker.call("api_versions", version) for version in (0, 2)] == first
+    assert api_versions.downgrade(7)[8:] == api_versions.downgrade(8)[8:]

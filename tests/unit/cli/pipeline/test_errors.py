@@ -68,6 +68,19 @@ Caused by: java.lang.IllegalArgumentException: requirement failed: the block is 
         (NO_PATH, "There is nothing at /data/nothing/records."),
         (NO_COLUMN, "Spark failed: A column `dat` cannot be resolved. Did you mean `date`?"),
         (MEMORY, "Spark ran out of memory; give it more with --conf spark.driver.memory=4g."),
+        (
+            "Insufficient driver memory: System memory 41943040 must be at least 471859200.",
+            "Spark needs more memory to start: --conf spark.driver.memory=1g.",
+        ),
+        (
+            "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nat x",
+            "Spark's session ended while it began, as when no master answers under this address: check "
+            "--master.",
+        ),
+        (
+            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+            "Java did not start with these settings of Spark: check --conf; the lines above name the one.",
+        ),
         (INNERMOST, "Spark failed: requirement failed: the block is odd."),
         ("", "Spark failed: no reason was given."),
     ],
