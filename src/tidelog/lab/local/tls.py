@@ -18,6 +18,7 @@ DIRECTORY, CLIENT = "tls", "client"
 CLIENT_FILE = "client.properties"
 PROTOCOL = "SSL"
 NAMES = "RULE:^CN=([^,]+).*$/$1/"
+_MODULES = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 _RENEWED_BEFORE = timedelta(days=30)  # the end of a certificate
 
 
@@ -62,36 +63,50 @@ def broker_settings(number: int, tls: Path) -> dict[str, str]:
     }
 
 
+def client_tls(directory: Path) -> TlsSettings:
+    """What clients trust and show."""
+    tls = directory.absolute() / DIRECTORY
+    store = str(tls / f"{CLIENT}.pem")
+    return TlsSettings(trusted_path=str(tls / CA_CERTIFICATE), chain_path=store, key_path=store)
+
+
 def client_security(directory: Path) -> Security:
     """How clients connect to the cluster in a directory."""
-    if not has_tls(directory):
-        return Security()
-    tls = directory / DIRECTORY
-    store = str(tls / f"{CLIENT}.pem")
-    return Security(
-        TlsSettings(trusted_path=str(tls / CA_CERTIFICATE), chain_path=store, key_path=store), None
-    )
+    return Security(client_tls(directory)) if has_tls(directory) else Security()
 
 
 def write_client_file(directory: Path, bootstrap: str) -> Path:
     """For every Java client, Kafka's tools, and the commands. Paths in it are absolute."""
     tls = directory.absolute() / DIRECTORY
-    values = {
-        "bootstrap.servers": bootstrap,
-        "security.protocol": PROTOCOL,
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(tls / CA_CERTIFICATE),
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(tls / f"{CLIENT}.pem"),
-    }
     heading = (
         "# Written by each start of this cluster. For clients with librdkafka:\n"
         f"# security.protocol=ssl ssl.ca.location={tls / CA_CERTIFICATE}\n"
         f"# ssl.certificate.location={tls / CLIENT}.crt ssl.key.location={tls / CLIENT}.key\n"
     )
     path = directory / CLIENT_FILE
-    part = path.with_name(f".{CLIENT_FILE}.{os.getpid()}")
+    write_properties_file(path, bootstrap, Security(client_tls(directory)), heading)
+    return path
+
+
+def write_properties_file(path: Path, bootstrap: str, security: Security, heading: str = "") -> None:
+    """The file of a client in Java's words; it may have a password."""
+    tls, sasl = security
+    transport = "PLAINTEXT" if tls is None else PROTOCOL
+    values = {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": transport if sasl is None else f"SASL_{transport}",
+    }
+    for store, location in (("truststore", tls and tls.trusted_path), ("keystore", tls and tls.chain_path)):
+        if location:
+            values |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": location}
+    if sasl is not None:
+        module = f'{_MODULES} username="{_quoted(sasl.username)}" password="{_quoted(sasl.password)}";'
+        values |= {"sasl.mechanism": sasl.mechanism, "sasl.jaas.config": module}
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     part.touch(mode=0o600)
     part.write_text(heading + write_properties(values), encoding="utf-8")
     part.replace(path)
-    return path
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
