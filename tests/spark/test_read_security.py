@@ -1,7 +1,5 @@
-"""The client's side of TLS and SASL, against a broker behind a door that asks for them.
-
-Tidelog has neither yet, so the door stands before it: it speaks TLS, asks who is there, and lets what follows
-through to the broker.
+"""The client's side of TLS and SASL, against a broker behind a door that asks for them: it speaks TLS, asks
+who is there, and lets what follows through. And against a cluster that does so itself.
 """
 
 import hashlib
@@ -15,6 +13,7 @@ import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,6 +25,10 @@ from tidelog.client.sasl import AuthenticationFailed
 from tidelog.client.tls import CertificateRefused
 from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import Options
+from tidelog.testing import running_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 USER, PASSWORD = "ann", "s3, cret="
 SALT, ROUNDS = b"0123456789abcdef", 4096
@@ -238,3 +241,21 @@ def test_a_security_protocol_that_the_listener_does_not_expect(
             topics(port)
     with pytest.raises(ClusterUnreachable, match="as a listener does that expects no TLS"):
         topics(plain, security_protocol="SSL", ssl_ca_location=str(certificate))
+
+
+def test_spark_writes_and_reads_over_tls_with_a_password(spark: "SparkSession", tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 1, tls=True, users={USER: PASSWORD}) as cluster:
+        cluster.create_topic("orders", partitions=2)
+        options = {
+            "kafka.bootstrap.servers": cluster.bootstrap,
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": str(tmp_path / "tls" / "ca.pem"),
+            "kafka.sasl.mechanism": "SCRAM-SHA-256",
+            "kafka.sasl.jaas.config": jaas(),
+        }
+        rows = spark.range(20).selectExpr("cast(id as string) as value")
+        rows.write.format("tidelog").options(**options).option("topic", "orders").mode("append").save()
+        found = spark.read.format("tidelog").options(**options).option("subscribe", "orders").load()
+        values = {bytes(row.value).decode() for row in found.select("value").collect()}
+    assert values == {str(number) for number in range(20)}

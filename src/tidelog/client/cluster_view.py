@@ -11,8 +11,9 @@ from uuid import UUID
 from tidelog.client import messages
 from tidelog.client.apis import Api
 from tidelog.client.connection import BrokerConnection
+from tidelog.client.errors import ClientError, UnlikelyResponse
 from tidelog.client.reader import Reader, compact_string
-from tidelog.client.settings import ClientSettings
+from tidelog.client.settings import OPEN, ClientSettings, Security
 
 _METADATA_TOPIC = "__cluster_metadata"
 _DESCRIBE_QUORUM = b"\x02" + compact_string(_METADATA_TOPIC) + b"\x02" + bytes(4) + bytes(3)
@@ -36,29 +37,33 @@ class ClusterView:
     topics: dict[str, list[PartitionView]]  # of the requested topics, those that exist
 
 
-def responds(host: str, port: int, timeout_s: float = 5.0) -> bool:
+def responds(host: str, port: int, timeout_s: float = 5.0, *, security: Security = OPEN) -> bool:
     """Whether a broker there answers an ApiVersions request without error."""
     try:
-        with _connected(host, port, timeout_s) as connection:
+        with _connected(host, port, timeout_s, security) as connection:
             return _speaks_kafka(connection)
     except OSError:
         return False
 
 
-def is_ready(host: str, port: int, brokers: int = 1, timeout_s: float = 2.0) -> bool:
+def is_ready(
+    host: str, port: int, brokers: int = 1, timeout_s: float = 2.0, *, security: Security = OPEN
+) -> bool:
     """Whether the broker there knows a controller and that many unfenced brokers, which topics and their
     replicas need.
     """
     try:
-        view = view_cluster(host, port, timeout_s=timeout_s)
+        view = view_cluster(host, port, timeout_s=timeout_s, security=security)
     except OSError:
         return False
     return view.controller >= 0 and len(view.brokers) >= brokers
 
 
-def view_cluster(host: str, port: int, *topics: str, timeout_s: float = 2.0) -> ClusterView:
+def view_cluster(
+    host: str, port: int, *topics: str, timeout_s: float = 2.0, security: Security = OPEN
+) -> ClusterView:
     """What this broker reports about the cluster and these topics; OSError if the response is invalid."""
-    with _connected(host, port, timeout_s) as connection:
+    with _connected(host, port, timeout_s, security) as connection:
         if not _speaks_kafka(connection):
             raise ConnectionError(f"{host}:{port} is not a Kafka broker")
         # Metadata names brokers, too, but keeps naming a dead one for a while, for clients' sake.
@@ -72,30 +77,40 @@ def view_cluster(host: str, port: int, *topics: str, timeout_s: float = 2.0) -> 
     )
 
 
-def active_controller(host: str, port: int, timeout_s: float = 2.0) -> int:
+def active_controller(host: str, port: int, timeout_s: float = 2.0, *, security: Security = OPEN) -> int:
     """The node that leads the controllers' quorum, -1 if this broker knows of none.
 
     Metadata names a controller, too, but a Kafka broker names any broker there, since every broker forwards
     requests to the controller.
     """
-    with _connected(host, port, timeout_s) as connection:
+    with _connected(host, port, timeout_s, security) as connection:
         return _quorum_leader(Reader(connection.call(Api.DESCRIBE_QUORUM, 0, _DESCRIBE_QUORUM)))
 
 
-def voter_directories(host: str, port: int, timeout_s: float = 2.0) -> dict[int, UUID]:
+def voter_directories(
+    host: str, port: int, timeout_s: float = 2.0, *, security: Security = OPEN
+) -> dict[int, UUID]:
     """The controllers that vote, each with the id of its disk; empty if this broker knows of no quorum. A
     controller that lost its disk is listed with the old one until it is readmitted.
     """
-    with _connected(host, port, timeout_s) as connection:
+    with _connected(host, port, timeout_s, security) as connection:
         return _voters(Reader(connection.call(Api.DESCRIBE_QUORUM, 2, _DESCRIBE_QUORUM)))
 
 
-def _connected(host: str, port: int, timeout_s: float) -> BrokerConnection:
+def _connected(host: str, port: int, timeout_s: float, security: Security) -> BrokerConnection:
     timeout_ms = max(int(timeout_s * 1000), 1)
     settings = ClientSettings(
-        ((host, port),), client_id="", request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms
+        ((host, port),),
+        client_id="",
+        tls=security.tls,
+        sasl=security.sasl,
+        request_timeout_ms=timeout_ms,
+        connect_timeout_ms=timeout_ms,
     )
-    return BrokerConnection(host, port, settings)
+    try:
+        return BrokerConnection(host, port, settings)
+    except ClientError as error:  # a certificate or a password
+        raise UnlikelyResponse(str(error)) from None
 
 
 def _speaks_kafka(connection: BrokerConnection) -> bool:

@@ -85,6 +85,7 @@ class SteadyLoad:
         """
         self._bootstrap = bootstrap
         self._topic = topic
+        self._security = _of_security(settings or {})
         self._name = name
         self._history = history
         self._on_acknowledged = on_acknowledged
@@ -101,7 +102,9 @@ class SteadyLoad:
         self._producer = Producer(common | dict(settings or {}))
         self._pause_s = pause_s
         reads_back = history is not None or accounts
-        starts = end_offsets(bootstrap, topic, partitions, READ_TIMEOUT_S) if reads_back else [0] * partitions
+        starts = [0] * partitions
+        if reads_back:
+            starts = end_offsets(bootstrap, topic, partitions, READ_TIMEOUT_S, self._security)
         self._partitions = [
             _Partition(start, Account(f"{topic}-{number}") if accounts else None)
             for number, start in enumerate(starts)
@@ -221,6 +224,7 @@ class SteadyLoad:
             {number: partition.acked_end_offset for number, partition in numbered.items()},
             received,
             timeout_s=timeout_s,
+            security=self._security,
         )
 
     def _run(self) -> None:
@@ -268,3 +272,9 @@ class SteadyLoad:
         self.connections = sum(
             broker["state"] == "UP" and broker["nodeid"] >= 0 for broker in brokers.values()
         )
+
+
+def _of_security(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a consumer needs, too, to reach the same brokers."""
+    prefixes = ("security.", "ssl.", "sasl.", "oauth_cb")
+    return {name: value for name, value in settings.items() if name.startswith(prefixes)}

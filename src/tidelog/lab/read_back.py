@@ -6,6 +6,7 @@ that does not turn up within a time: then it is lost, as an account shows.
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -16,9 +17,16 @@ class LoadFailed(Exception):
     """The load cannot say what it was asked."""
 
 
-def end_offsets(bootstrap: str, topic: str, partitions: int, timeout_s: float) -> list[int]:
+def end_offsets(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    timeout_s: float,
+    security: Mapping[str, Any] | None = None,
+) -> list[int]:
     """Where each partition ends now. A broker may not know a new topic yet: it is asked again."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2})
+    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2}
+    consumer = Consumer(settings | dict(security or {}))
     deadline = time.monotonic() + timeout_s
     try:
         return [
@@ -48,13 +56,15 @@ def read_back(
     *,
     timeout_s: float,
     missing_s: float | None = None,
+    security: Mapping[str, Any] | None = None,
 ) -> int:
     """Read from ``starts`` to the ends; the number of records.
 
     ``acknowledged_ends`` are exclusive. ``timeout_s`` without anything new ends the reading, ``missing_s``
-    does where all partitions have ended, but one too early.
+    does where all partitions have ended, but one too early. ``security``: librdkafka's settings for TLS and
+    SASL.
     """
-    consumer = _consumer(bootstrap, topic, starts)
+    consumer = _consumer(bootstrap, topic, starts, security or {})
     ends: dict[int, int] = {}  # of the partitions that were read to their end
     count = 0
     news = time.monotonic()
@@ -90,7 +100,7 @@ def _take(message: Message, received: Callable[[Message], None], ends: dict[int,
     return False
 
 
-def _consumer(bootstrap: str, topic: str, starts: Mapping[int, int]) -> Consumer:
+def _consumer(bootstrap: str, topic: str, starts: Mapping[int, int], security: Mapping[str, Any]) -> Consumer:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -102,6 +112,7 @@ def _consumer(bootstrap: str, topic: str, starts: Mapping[int, int]) -> Consumer
             "socket.timeout.ms": 3000,
             "reconnect.backoff.max.ms": 500,
             "log_level": 2,
+            **security,
         }
     )
     consumer.assign([TopicPartition(topic, number, start) for number, start in starts.items()])

@@ -15,7 +15,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidelog.client.errors import ClientError
+from tidelog.client.settings import OPEN, Security
 from tidelog.page import assets, guard
+from tidelog.page.asking import connecting
 from tidelog.page.asking.link import Address
 from tidelog.page.asking.schemas import Registry
 from tidelog.page.changes.doing import ChangeRefused, Changes, Unclear
@@ -295,8 +297,14 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(bootstrap: Iterable[Address], listener: socket.socket, may: Access = READ_ONLY) -> None:
-    """Until SIGTERM or Ctrl-C."""
+def serve(
+    bootstrap: Iterable[Address],
+    listener: socket.socket,
+    may: Access = READ_ONLY,
+    security: Security = OPEN,
+) -> None:
+    """Until SIGTERM or Ctrl-C. ``security``: of all connections to brokers."""
+    connecting.use(security)
     page = Page(bootstrap, may)
     config = uvicorn.Config(
         page.app(),

@@ -523,13 +523,13 @@ class Election(Machine):
         """While leading: until when it is certain that no other leader was elected."""
         return self._by_majority(lambda voter: self._confirmed.get(voter, NEVER_MS))
 
-    def followed_ms(self, settled_ms: int) -> int:
-        """The same, by voters whose process had already followed for ``settled_ms`` then."""
+    def followed_ms(self, at_least_ms: int) -> int:
+        """The same, by voters whose process had already followed for ``at_least_ms`` then."""
 
         def confirmed(voter: int) -> int:
             confirmed_ms = self._confirmed.get(voter, NEVER_MS)
             began_ms = self._began.get(voter, NEVER_MS)
-            return confirmed_ms if confirmed_ms >= began_ms + settled_ms else NEVER_MS
+            return confirmed_ms if confirmed_ms >= began_ms + at_least_ms else NEVER_MS
 
         return self._by_majority(confirmed)
 

@@ -21,7 +21,7 @@ from tidelog.runtime.logins import Logins
 from tidelog.runtime.metering import Metering
 from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.services import LoopServices, give_way
-from tidelog.runtime.tls.serving import TlsListener
+from tidelog.runtime.tls.listening import TlsListener
 from tidelog.runtime.traffic import Reads, RequestTimes
 
 logger = logging.getLogger(__name__)

@@ -17,6 +17,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 ISOLATION = ("read_uncommitted", "read_committed")
 
 _JAAS_PAIR = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
 
 # Settings that the reader or writer use, that change nothing here, or that Spark's users commonly give: no
 # warning.
@@ -76,7 +77,8 @@ def _addresses(text: str) -> tuple[tuple[str, int], ...]:
 
 def _sasl(options: Options) -> SaslSettings:
     mechanism = options.choice("kafka.sasl.mechanism", MECHANISMS, "PLAIN")
-    pairs = dict(_JAAS_PAIR.findall(options.text("kafka.sasl.jaas.config") or ""))
+    found = _JAAS_PAIR.findall(options.text("kafka.sasl.jaas.config") or "")
+    pairs = {name: _ESCAPED.sub(r"\1", value) for name, value in found}
     if mechanism == OAUTHBEARER:
         oauth = _oauth(options, pairs)
         return SaslSettings(mechanism, oauth.subject or oauth.client_id or oauth.token_url, "", oauth)

@@ -24,6 +24,11 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
+        "tidelog_security(tls=False, users=None): this test's tidelog_cluster encrypts connections, and asks "
+        "clients to log in as one of the users (name: password); not with tidelog_faults",
+    )
+    config.addinivalue_line(
+        "markers",
         "tidelog_faults(*kinds): the faults that this test's tidelog_cluster can have: network, disk, power; "
         "without kinds all of them",
     )
@@ -78,7 +83,9 @@ def tidelog_cluster(
     directory = tmp_path_factory.mktemp("tidelog")
     faults = request.node.get_closest_marker("tidelog_faults")
     if faults is None:
-        with running_cluster(directory, count, tidelog_test_settings) as cluster:
+        security = request.node.get_closest_marker("tidelog_security")
+        chosen = dict(security.kwargs) if security else {}
+        with running_cluster(directory, count, tidelog_test_settings, **chosen) as cluster:
             yield cluster
         return
     from tidelog.lab.faults.breakable import HOOKS, breakable_cluster

@@ -56,6 +56,8 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
         ],
     },
     3: {"topics": [{"name": "orders"}, {"name": "söme ünïcode"}], "allow_auto_topic_creation": True},
+    17: {"mechanism": "SCRAM-SHA-256"},
+    36: {"auth_bytes": b"n,,n=alice,r=x"},
     22: {"transactional_id": "t", "producer_id": 5, "producer_epoch": 1},
     61: {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]},
     29: _ACL_FILTER,

@@ -87,6 +87,8 @@ _QUOTA_ENTITY = [
 ]
 
 ANSWERS: dict[int, dict[str, Any]] = {
+    17: {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]},
+    36: {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": "why", "auth_bytes": b"token"},
     29: {
         "error_message": "why",
         "resources": [{"resource_type": 2, "resource_name": "a", "pattern_type": 3, "acls": [_ACL]}],

@@ -113,21 +113,21 @@ class TestRate:
         assert rate.wait_ms(limit, 0) == (WAIT_MS_MAX if limit < 1 else 0)
 
     @given(
-        uses=st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 5000)), max_size=200),
+        uses=st.lists(st.tuples(st.integers(0, 3000), st.floats(0, 1)), max_size=300),
         limit=st.integers(1, 5000),
     )
-    def test_who_waits_keeps_to_the_limit(self, uses: list[tuple[int, int]], limit: int) -> None:
-        """In the long run, a client that waits as told uses no more than the limit and what one window and
-        one request allow.
+    def test_who_waits_keeps_to_the_limit(self, uses: list[tuple[int, float]], limit: int) -> None:
+        """Requests worth at most a second each. A client that waits as told uses at most a tenth more than
+        the limit, beside what two windows allow. The rule is Kafka's and no more exact: a wait is told once,
+        for the window as it is. After the long wait for a larger request, the window is empty.
         """
-        rate, now_ms, used, largest = Rate(), 0, 0, 0
-        for pause_ms, amount in uses:
+        rate, now_ms, used = Rate(), 0, 0.0
+        for pause_ms, share in uses:
             now_ms += pause_ms
-            rate.use(amount, now_ms)
-            used += amount
-            largest = max(largest, amount)
+            rate.use(share * limit, now_ms)
+            used += share * limit
             now_ms += rate.wait_ms(limit, now_ms)
-            assert used <= limit * (now_ms / 1000 + SAMPLES) + largest
+            assert used <= 1.1 * limit * (now_ms / 1000 + 2 * SAMPLES)
 
 
 class TestTokenBucket:

@@ -125,3 +125,12 @@ def test_java_stores_are_to_be_converted(store: str, tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(OptionError, match="which cannot be read: No such file"):
         settings(**given)
+
+
+def test_a_password_with_quotes_is_escaped_as_in_java() -> None:
+    jaas = r'x.ScramLoginModule required username="ann" password="say \"hi\" \\ there";'
+    found = settings(
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=jaas
+    )
+    assert found.sasl is not None
+    assert found.sasl.password == 'say "hi" \\ there'

@@ -14,6 +14,7 @@ from pathlib import Path
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.settings import merge_broker_settings, read_broker_settings, render_settings
 from tidelog.config import BrokerConfig, Raw
+from tidelog.lab.local import tls as local_tls
 from tidelog.lab.local.secret import NAME as SECRET_NAME
 from tidelog.lab.local.secret import SETTING as SECRET
 
@@ -55,9 +56,12 @@ class LocalBroker:
     def known_settings(self) -> dict[str, Raw]:
         return read_broker_settings(self.config_path) if self.is_known else {}
 
-    def settle(self, settings: Mapping[str, Raw]) -> None:
+    def settle(self, settings: Mapping[str, Raw], *, tls: bool = False) -> None:
         """Decide its settings: the file's, ours, then ``settings`` over them; refuse what no broker takes."""
-        ours: dict[str, Raw] = {"node.id": self.broker_id, "listeners": f"PLAINTEXT://{self.address}"}
+        protocol = local_tls.PROTOCOL if tls else "PLAINTEXT"
+        ours: dict[str, Raw] = {"node.id": self.broker_id, "listeners": f"{protocol}://{self.address}"}
+        if tls:
+            ours |= local_tls.broker_settings(self.broker_id, Path("..") / local_tls.DIRECTORY)
         given = dict(settings)
         if str(given.get("http.port", "")).isdecimal() and int(str(given["http.port"])):
             given["http.port"] = int(str(given["http.port"])) + self.broker_id - 1

@@ -23,6 +23,7 @@ from tidelog.cli.local.broker_settings import HOST, VOTERS, LocalBroker, describ
 from tidelog.client.cluster_view import is_ready
 from tidelog.client.ports import is_free
 from tidelog.config import Raw
+from tidelog.lab.local import tls as local_tls
 from tidelog.lab.local.secret import NAME as SECRET_NAME
 from tidelog.lab.local.secret import make_secret
 from tidelog.lab.voters import choose_voters, quorum_voters
@@ -67,13 +68,18 @@ def known_brokers(directory: Path) -> list[int]:
 class LocalCluster:
     """The brokers of one DIR. Use: ``start``, ``wait_ready``, ``watch`` until asked to stop, ``stop``."""
 
-    def __init__(self, directory: Path, count: int, port: int, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, directory: Path, count: int, port: int, report: Callable[[str], None], *, tls: bool = False
+    ) -> None:
+        """``tls``: also if the cluster had none before. One that had it keeps it."""
         if port + count - 1 > 65535:
             raise InvalidCommandLine(
                 f"Broker {count} would listen on port {port + count - 1}; the highest port is 65535."
             )
         self._directory = directory
         self._first_port = port
+        self._tls = tls or local_tls.has_tls(directory)
+        self.client_file: Path | None = None  # with TLS, once started
         self.brokers = [
             LocalBroker(directory / f"broker-{number}", number, port + number - 1)
             for number in range(1, count + 1)
@@ -92,12 +98,15 @@ class LocalCluster:
         self._check_majority(voters)
         self._check_alone()
         for broker in self.brokers:
-            broker.settle(settings)
+            broker.settle(settings, tls=self._tls)
         for broker in self.brokers:
             if not is_free(broker.host, broker.port):
                 raise CommandFailed(f"Port {broker.port} is in use; choose another one with --port.")
         self._tell_differences()
         make_secret(self._directory / SECRET_NAME)
+        if self._tls:
+            local_tls.make_certificates(self._directory, (broker.broker_id for broker in self.brokers))
+            self.client_file = local_tls.write_client_file(self._directory, self.bootstrap)
         for broker in self.brokers:
             alone = voters == [broker.broker_id]
             broker.write_config(None if alone else self._quorum_voters(voters))
@@ -177,11 +186,16 @@ class LocalCluster:
         """True once every broker knows of all, False if asked to stop before; a dead one is a failure."""
         patience_ends = time.monotonic() + STILL_STARTING_AFTER_S
         waiting = list(self.brokers)
+        security = local_tls.client_security(self._directory)
         while waiting and not self.stopping:
             for broker in self.brokers:
                 broker.check_started()
             count = len(self.brokers)
-            waiting = [broker for broker in waiting if not is_ready(broker.host, broker.port, count)]
+            waiting = [
+                broker
+                for broker in waiting
+                if not is_ready(broker.host, broker.port, count, security=security)
+            ]
             if waiting and time.monotonic() > patience_ends:
                 # Not a failure: after a crash a broker may have a long log to check.
                 self._report(f"broker {waiting[0].broker_id} is still starting; see {waiting[0].log_path}")

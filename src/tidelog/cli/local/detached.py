@@ -23,6 +23,7 @@ from tidelog.cli.page.commands import LINE
 from tidelog.cli.reach import USUAL_DIRECTORY
 
 LOG, PID = "up.log", "up.pid"
+CLIENT_LINE = "clients use "
 NO_PAGE = "tidelog: the page did not start"
 POLL_S = 0.05
 STOP_TIMEOUT_S = 60.0
@@ -78,7 +79,8 @@ def _await_ready(process: "subprocess.Popen[bytes]", path: Path, begin: int, *, 
         ready = [line for line in said.splitlines() if line.startswith("ready")]
         page = [line for line in said.splitlines() if line.startswith((LINE, NO_PAGE))]
         if ready and (page or not has_page):
-            return "\n".join([*ready, *(line for line in page if line.startswith(LINE))])
+            client = [line for line in said.splitlines() if line.startswith(CLIENT_LINE)]
+            return "\n".join([*ready, *client, *(line for line in page if line.startswith(LINE))])
         if process.poll() is not None:
             raise CommandFailed(f"The cluster did not start:\n{said.rstrip() or f'see {path}'}")
         time.sleep(POLL_S)

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.client import connect_admin
+from tidelog.cli.client_config import choose, config_path
 from tidelog.cli.cluster.drain import BrokerId
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.consent import consent
@@ -24,6 +25,7 @@ from tidelog.cli.reach import USUAL_DIRECTORY, Address, refused
 from tidelog.client.cluster_view import view_cluster
 from tidelog.config import BrokerConfig
 from tidelog.errors import TidelogError
+from tidelog.lab.local.tls import client_security
 from tidelog.planner import what_if
 from tidelog.planner.faults import brokers_named
 from tidelog.types import majority
@@ -48,6 +50,7 @@ def stop(broker: BrokerId, directory: Directory = USUAL_DIRECTORY, yes: Yes = Fa
     pid = ours.running_pid()
     if pid is None:
         raise CommandFailed(f"Broker {broker} of {directory} does not run.")
+    choose(config_path(directory=directory))
     effect = _effect([each for each in there if each.running_pid() is not None], broker)
     if effect:
         consent(effect, yes=yes)
@@ -76,13 +79,14 @@ def start(broker: BrokerId, directory: Directory = USUAL_DIRECTORY) -> None:
     _progress(f"starting broker {broker}")
     ours.start()
 
+    security = client_security(directory.expanduser().resolve())
     soon = time.monotonic() + CONTROLLERS_WITHIN_S
     missing: list[int] = []
 
     def is_back() -> bool:
         ours.check_started()
         try:
-            return broker in view_cluster(ours.host, ours.port).brokers
+            return broker in view_cluster(ours.host, ours.port, security=security).brokers
         except OSError:
             return False
 

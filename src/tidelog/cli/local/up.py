@@ -12,7 +12,7 @@ import typer
 
 from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
-from tidelog.cli.local.detached import detach, pid_file
+from tidelog.cli.local.detached import CLIENT_LINE, detach, pid_file
 from tidelog.cli.local.page import PageProcess, http_ports
 from tidelog.cli.options import Settings, flag
 from tidelog.cli.settings import parse_assignments
@@ -62,14 +62,23 @@ def up(
         bool,
         flag("--demo", help="Start loads on four topics of different modes, and open the page's playground."),
     ] = False,
+    tls: Annotated[
+        bool,
+        flag(
+            "--tls",
+            help="Encrypt all connections and ask clients for a certificate: makes certificates in DIR/tls, "
+            "and DIR/client.properties, which the commands find. DIR keeps it.",
+        ),
+    ] = False,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
 ) -> None:
     """Start a cluster on this machine, in the foreground or with --detach in the background.
 
-    Prints one line that begins with "ready" when all brokers are up and replicated writes work, and below it
-    the address of a web page about the cluster, which can also start loads and kill brokers. Ctrl-C stops all
-    of it cleanly; the same command continues with the same data. The first three brokers of a new DIR (five,
-    if there are five or more) are also its controllers; brokers added later are not.
+    Prints one line that begins with "ready" when all brokers are up and replicated writes work. Below it,
+    there is the path of a client.properties, with --tls, and the address of a web page about the cluster,
+    which can also start loads and kill brokers. Ctrl-C stops all of it cleanly; the same command continues
+    with the same data. The first three brokers of a new DIR (five, if there are five or more) are also its
+    controllers; brokers added later are not.
 
     Example: tidelog up --dir /tmp/tide --set num.partitions=3
     """
@@ -85,10 +94,11 @@ def up(
         words += [word for each in assignments for word in ("--set", each)]
         words += ["--no-page"] if no_page else []
         words += ["--demo"] if demo else []
+        words += ["--tls"] if tls else []
         words += ["--page-port", str(page_port)] if page_port is not None else []
         print(detach(root, words, has_page=not no_page).replace("Ctrl-C stops", "`tidelog down` stops"))
         return
-    cluster = LocalCluster(root, count, port, _report)
+    cluster = LocalCluster(root, count, port, _report, tls=tls)
     with lock_directory(root), pid_file(root):
         words = ["--demo"] if demo else []
         page = None if no_page else PageProcess(root, page_port, _report, words=words)
@@ -118,6 +128,8 @@ def _run(
             print(
                 f"ready {cluster.bootstrap} ({count} {plural}, data in {directory}; Ctrl-C stops)", flush=True
             )
+            if cluster.client_file is not None:
+                print(f"{CLIENT_LINE}{cluster.client_file}", flush=True)
             if page is not None and (address := page.start(cluster.bootstrap)):
                 print(f"page {address}", flush=True)
                 if opens:

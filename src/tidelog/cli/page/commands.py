@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tidelog.cli import client_config
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.local.broker_settings import LocalBroker
 from tidelog.cli.local.one_broker import brokers_of
@@ -70,7 +71,10 @@ def page(
     if playground is not None and not there:
         raise CommandFailed(f"{playground} holds no cluster; pass the --dir of `tidelog up`.")
     of_directory = ",".join(each.address for each in there)
+    if playground is not None:
+        client_config.choose(client_config.config_path(directory=playground))
     addresses = addresses_of(of_directory or bootstrap)
+    security = client_config.client_config(of_directory or bootstrap).security
     try:
         listener = listen(HOST, port)
     except OSError as error:
@@ -81,7 +85,7 @@ def page(
     command = _playground_command(playground, there) if playground is not None else ()
     may = access(command, demo=demo, admin=admin, schema_registry=_registry(schema_registry))
     print(f"{LINE}{_address(listener.getsockname()[1], may.token, demo=demo)}", flush=True)
-    serve(addresses, listener, may)
+    serve(addresses, listener, may, security)
 
 
 def _registry(url: str | None) -> str:

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tidelog.client.cluster_view import responds
+from tidelog.client.settings import OPEN
 from tidelog.lab.local.secret import NAME as SECRET_NAME
 from tidelog.lab.local.secret import SETTING as SECRET
 from tidelog.lab.local.secret import make_secret
@@ -72,6 +73,7 @@ class Broker:
         self.host = host
         self.port = port if port is not None else free_port()
         self.environment: dict[str, str] = {}  # in addition to ours
+        self.security = OPEN  # of our own connections to it
         self._prefix = list(prefix)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -223,7 +225,7 @@ class Broker:
 
     def _await_answer(self, deadline: float) -> None:
         process = self._running()
-        while not responds(self.host, self.port):
+        while not responds(self.host, self.port, security=self.security):
             code = process.poll()
             if code is not None:
                 raise self.failed(f"the broker ended with exit code {code} before it answered")

@@ -8,16 +8,19 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tidelog.client.cluster import Cluster as Client
 from tidelog.client.cluster_view import ClusterView, PartitionView, active_controller, is_ready, view_cluster
+from tidelog.client.librdkafka import librdkafka_settings
 from tidelog.client.settings import ClientSettings, parse_bootstrap
 from tidelog.client.topic_creation import DEFAULT, create_topic
 from tidelog.lab.local.broker import POLL_INTERVAL_S, START_TIMEOUT_S, Broker, BrokerError, Setting, free_port
+from tidelog.lab.local.entrance import Entrance
 from tidelog.lab.local.network import Network
 from tidelog.lab.local.secret import NAME as SECRET_NAME
 from tidelog.lab.local.secret import SETTING as SECRET
+from tidelog.lab.local.tls import CLIENT_FILE, write_properties_file
 from tidelog.lab.voters import choose_voters, quorum_voters
 
 WAIT_TIMEOUT_S = 60.0
@@ -40,8 +43,14 @@ class Cluster:
         *,
         kind: type[Broker] = Broker,
         network: Network | None = None,
+        tls: bool = False,
+        users: Mapping[str, str] | None = None,
     ) -> None:
+        """``tls``: all connections are encrypted. ``users``, name → password: clients log in. See
+        :meth:`client_settings`.
+        """
         self.directory = Path(directory)
+        self._entrance = Entrance(self.directory, tls=tls, users=users)
         self.settings: dict[str, Setting] = dict(settings or {})
         self.network = network
         self._kind = kind
@@ -70,6 +79,19 @@ class Cluster:
         """The clients' ``bootstrap.servers``."""
         return ",".join(broker.bootstrap for broker in self)
 
+    def client_settings(self, user: str | None = None) -> dict[str, Any]:
+        """For clients of confluent-kafka: addresses, and what TLS and the login need. With users, one of them
+        by name.
+        """
+        security = librdkafka_settings(self._entrance.security(user))
+        return {"bootstrap.servers": self.bootstrap, **security}
+
+    def client_file(self, user: str | None = None) -> Path:
+        """The same as client.properties, for Java, Kafka's tools and ``tidelog --config``."""
+        path = self.directory / (f"{user}.properties" if user else CLIENT_FILE)
+        write_properties_file(path, self.bootstrap, self._entrance.security(user))
+        return path
+
     @property
     def running(self) -> list[Broker]:
         return [broker for broker in self if broker.is_running]
@@ -93,7 +115,7 @@ class Cluster:
         def all_ready() -> bool:
             for broker in waiting.copy():
                 broker.check_alive()
-                if is_ready(broker.host, broker.port, len(running)):
+                if is_ready(broker.host, broker.port, len(running), security=broker.security):
                     waiting.remove(broker)
             return not waiting
 
@@ -134,7 +156,9 @@ class Cluster:
         failure: OSError = ConnectionRefusedError("no broker is running")
         for broker in [of] if of is not None else self.running:
             try:
-                return view_cluster(broker.host, broker.port, *topics, timeout_s=1.0)
+                return view_cluster(
+                    broker.host, broker.port, *topics, timeout_s=1.0, security=broker.security
+                )
             except OSError as error:  # a paused or disconnected one: the next may know more
                 failure = error
         raise failure
@@ -171,7 +195,8 @@ class Cluster:
         """
         chosen = dict(settings or {}) | ({} if mode is None else {"replication.mode": mode})
         addresses = tuple(parse_bootstrap(self.bootstrap))
-        with Client(ClientSettings(addresses, client_id="tidelog-testing")) as client:
+        tls, sasl = self._entrance.security()
+        with Client(ClientSettings(addresses, client_id="tidelog-testing", tls=tls, sasl=sasl)) as client:
             create_topic(client, topic, partitions=partitions, replicas=replicas, settings=chosen)
         self.await_in_sync(topic)
 
@@ -210,12 +235,16 @@ class Cluster:
             host=host.address if host is not None else "127.0.0.1",
             prefix=host.prefix if host is not None else (),
         )
-        return self._brokers[number]
+        broker = self._brokers[number]
+        broker.security = self._entrance.security()
+        for name, value in self._entrance.broker_settings(number, broker.host, broker.port).items():
+            broker.settings.setdefault(name, value)
+        return broker
 
     def _active(self) -> int:
         for broker in self.running:
             with contextlib.suppress(OSError):
-                return active_controller(broker.host, broker.port, timeout_s=1.0)
+                return active_controller(broker.host, broker.port, timeout_s=1.0, security=broker.security)
         return -1
 
     def _free_port(self) -> int:
@@ -260,9 +289,13 @@ def running_cluster(
     *,
     kind: type[Broker] = Broker,
     network: Network | None = None,
+    tls: bool = False,
+    users: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
-    """A cluster for the length of a ``with`` block, stopped cleanly at its end."""
-    cluster = Cluster(directory, brokers, settings, kind=kind, network=network)
+    """A cluster for the length of a ``with`` block, stopped cleanly at its end. ``tls``: all connections are
+    encrypted; ``users``, name → password: clients log in.
+    """
+    cluster = Cluster(directory, brokers, settings, kind=kind, network=network, tls=tls, users=users)
     cluster.start()
     try:
         yield cluster

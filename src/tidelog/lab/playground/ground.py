@@ -15,7 +15,9 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidelog.client.cluster_view import PartitionView, view_cluster
+from tidelog.client.librdkafka import librdkafka_settings
 from tidelog.lab.demo.sentences import RETURNING, UP
+from tidelog.lab.local.tls import client_security
 from tidelog.lab.playground.brokers import LocalBrokers
 from tidelog.lab.playground.course import SLICE_S
 from tidelog.lab.playground.faults import DOWN, FROZEN, KILLED, RESTARTING, Faults, now_ms
@@ -36,6 +38,8 @@ class Ground:
     def __init__(self, directory: Path, addresses: Mapping[int, tuple[str, int]]) -> None:
         """``addresses``: of the brokers by number."""
         self._addresses = dict(addresses)
+        self._security = client_security(directory)
+        self._client = librdkafka_settings(self._security)
         self._cluster = LocalBrokers(directory)
         self._faults = Faults(self._cluster)
         self._topics = topics_on(self._cluster.brokers)
@@ -121,7 +125,7 @@ class Ground:
                 raise Refused("It runs already." if len(loads) == 1 else "All loads run already.")
             self._create(idle)
             for load in idle:
-                load.start(self.bootstrap, f"playground-{secrets.token_hex(4)}")
+                load.start(self.bootstrap, self._client, f"playground-{secrets.token_hex(4)}")
         return f"Started: {', '.join(load.topic.title for load in idle)}."
 
     def _stop(self, loads: list[TopicLoad]) -> str:
@@ -134,7 +138,8 @@ class Ground:
 
     def _create(self, loads: list[TopicLoad]) -> None:
         """Those of their topics that are not there."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
+        settings: dict[str, Any] = {"bootstrap.servers": self.bootstrap, "log_level": 2}
+        admin = AdminClient(settings | self._client)
         new = [
             NewTopic(
                 load.topic.name, 1, replica_assignment=[list(load.topic.replicas)], config=load.topic.settings
@@ -157,6 +162,9 @@ class Ground:
         is_back = not views or any(broker in view.in_sync for view in views)
         return UP if is_back else RETURNING
 
+    def _view(self, host: str, port: int, *names: str) -> dict[str, list[PartitionView]]:
+        return view_cluster(host, port, *names, timeout_s=VIEW_S, security=self._security).topics
+
     def _view_all(self) -> None:
         """The newest that any reachable broker knows."""
         while not self._stopping.wait(0.25):
@@ -170,7 +178,7 @@ class Ground:
                     continue
                 with contextlib.suppress(OSError):
                     names = [load.topic.name for load in busy]
-                    for name, found in view_cluster(host, port, *names, timeout_s=VIEW_S).topics.items():
+                    for name, found in self._view(host, port, *names).items():
                         known = newest.get(name)
                         if known is None or found[0].leader_epoch >= known.leader_epoch:
                             newest[name] = found[0]

@@ -7,6 +7,7 @@ grows forever. At the end everything is read back once more.
 import contextlib
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from tidelog.client.cluster_view import PartitionView
@@ -51,12 +52,14 @@ class TopicLoad:
     def is_at_work(self) -> bool:
         return self.state in AT_WORK
 
-    def start(self, bootstrap: str, name: str) -> None:
+    def start(self, bootstrap: str, security: Mapping[str, Any], name: str) -> None:
         """``name``: of its producer, another one each time. The topic exists."""
         self.state, self.words = STARTING, ""
         self._account, self._verdict, self._longest_s = LiveAccount(), None, 0.0
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(bootstrap, name), name=self.key, daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(bootstrap, dict(security), name), name=self.key, daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -111,9 +114,9 @@ class TopicLoad:
 
     # --- the thread ---------------------------------------------------------------------------------------
 
-    def _run(self, bootstrap: str, name: str) -> None:
+    def _run(self, bootstrap: str, security: dict[str, Any], name: str) -> None:
         try:
-            load, reader = self._begin(bootstrap, name)
+            load, reader = self._begin(bootstrap, security, name)
         except Exception as error:
             self.state, self.words = FAILED, f"The load did not start: {error}."
             return
@@ -132,7 +135,7 @@ class TopicLoad:
             with contextlib.suppress(Exception):
                 reader.stop()
 
-    def _begin(self, bootstrap: str, name: str) -> tuple[SteadyLoad, LiveReader]:
+    def _begin(self, bootstrap: str, security: dict[str, Any], name: str) -> tuple[SteadyLoad, LiveReader]:
         account = self._account
 
         def acknowledged(_partition: int, sequence: int, sent_at_s: float, offset: int | None) -> None:
@@ -141,11 +144,11 @@ class TopicLoad:
                 account.acknowledged(sequence, offset)
 
         load = SteadyLoad(
-            bootstrap, self.topic.name, 1, PRODUCER, name=name, accounts=True, pause_s=PAUSE_S,
+            bootstrap, self.topic.name, 1, PRODUCER | security, name=name, accounts=True, pause_s=PAUSE_S,
             on_acknowledged=acknowledged,
         )  # fmt: skip
         reader = LiveReader(
-            CLIENT | {"bootstrap.servers": bootstrap}, self.topic.name, account,
+            CLIENT | security | {"bootstrap.servers": bootstrap}, self.topic.name, account,
             start=load.start_offsets[0], producer=name,
         )  # fmt: skip
         self._load, self._reader, self._began_s = load, reader, time.monotonic()

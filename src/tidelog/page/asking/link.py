@@ -7,8 +7,10 @@ thread-safe; the callers take turns.
 from typing import Any, Self
 
 from tidelog.client.connection import BrokerConnection
+from tidelog.client.errors import ClientError
 from tidelog.client.settings import ClientSettings
 from tidelog.errors import TidelogError
+from tidelog.page.asking import connecting
 from tidelog.protocol import requests
 from tidelog.protocol.messages import Fields, known_versions
 
@@ -26,6 +28,8 @@ class Link:
         self._settings = ClientSettings(
             (address,),
             client_id="tidelog-page",
+            tls=connecting.security().tls,
+            sasl=connecting.security().sasl,
             request_timeout_ms=timeout_ms,
             connect_timeout_ms=timeout_ms,
         )
@@ -85,5 +89,8 @@ class Link:
 
     def _open(self) -> BrokerConnection:
         if self._connection is None:
-            self._connection = BrokerConnection(*self.address, self._settings)
+            try:
+                self._connection = BrokerConnection(*self.address, self._settings)
+            except ClientError as error:  # A certificate or a password is refused, by us or by the broker.
+                raise ConnectionError(str(error)) from None
         return self._connection

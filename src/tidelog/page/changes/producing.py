@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from tidelog.client.librdkafka import librdkafka_settings
+from tidelog.page.asking import connecting
 from tidelog.page.asking.link import Address
 from tidelog.page.changes.requests import ChangeRefused
 from tidelog.page.changes.wishes import DEFAULT, Produce
@@ -24,6 +26,7 @@ def produce(bootstrap: Iterable[Address], wish: Produce) -> str:
             "message.max.bytes": 4_000_000,
             "allow.auto.create.topics": False,
             "log_level": 2,
+            **librdkafka_settings(connecting.security()),
         }
     )
     key, value = (None if each is None else each.encode() for each in (wish.key, wish.value))

@@ -14,6 +14,7 @@ from tidelog.client.fetching import FetchSettings, PartitionFetcher
 from tidelog.client.messages import EARLIEST, LATEST, FetchedPartition
 from tidelog.client.settings import ClientSettings
 from tidelog.errors import CorruptBatch
+from tidelog.page.asking import connecting
 from tidelog.page.asking.link import Address
 from tidelog.page.views.payload import FULL_CHARS, Plain, decoded, visible, with_schema, without_schema
 from tidelog.protocol import batch as batches
@@ -62,7 +63,10 @@ class Cursor:
 
 def browse(bootstrap: tuple[Address, ...], query: Query, plain: Plain = without_schema) -> dict[str, Any]:
     """Rows, and where to go on. Raises the client's errors. ``plain`` decodes values that have a schema."""
-    settings = ClientSettings(bootstrap, client_id="tidelog-page", request_timeout_ms=PATIENCE_MS)
+    tls, sasl = connecting.security()
+    settings = ClientSettings(
+        bootstrap, client_id="tidelog-page", tls=tls, sasl=sasl, request_timeout_ms=PATIENCE_MS
+    )
     with Cluster(settings, PATIENCE_MS) as cluster:
         place = (query.topic, query.partition)
         begin = cluster.list_offsets({place: EARLIEST})[place]

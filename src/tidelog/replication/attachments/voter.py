@@ -82,8 +82,8 @@ class Appointed(Attachment):
     def began(self, voter: int, now_ms: int) -> None:
         """Another process of a voter begins to follow."""
 
-    def followed_ms(self, settled_ms: int) -> int:
-        """The same, by voters whose process had already followed for ``settled_ms`` then."""
+    def followed_ms(self, at_least_ms: int) -> int:
+        """The same, by voters whose process had already followed for ``at_least_ms`` then."""
         return NEVER_MS
 
     def note_fetch(self, sender: int, directory: UUID | None, offset: int, now_ms: int) -> None:
@@ -215,8 +215,8 @@ class Elected(Appointed):
     def began(self, voter: int, now_ms: int) -> None:
         self.election.voter_began(voter, now_ms)
 
-    def followed_ms(self, settled_ms: int) -> int:
-        return self.election.followed_ms(settled_ms)
+    def followed_ms(self, at_least_ms: int) -> int:
+        return self.election.followed_ms(at_least_ms)
 
     @property
     def may_be_replaced(self) -> bool:

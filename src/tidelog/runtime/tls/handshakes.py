@@ -59,25 +59,25 @@ class Handshakes:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._waiting: dict[Handshake, None] = {}  # for bytes of their clients, in the order of the wait
+        self._stalled: dict[Handshake, None] = {}  # for bytes of their clients, in the order of the wait
         self._computing: set[Handshake] = set()
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._computing)
+        return len(self._stalled) + len(self._computing)
 
     def waits(self, handshake: Handshake) -> None:
         self._computing.discard(handshake)
-        self._waiting[handshake] = None
+        self._stalled[handshake] = None
         if len(self) <= self.limit:
             return
-        oldest = next(iter(self._waiting))
+        oldest = next(iter(self._stalled))
         self.ended(oldest)
         oldest.give_up(f"ssl.handshakes.max ({self.limit}) is reached")
 
     def computes(self, handshake: Handshake) -> None:
-        self._waiting.pop(handshake, None)
+        self._stalled.pop(handshake, None)
         self._computing.add(handshake)
 
     def ended(self, handshake: Handshake) -> None:
-        self._waiting.pop(handshake, None)
+        self._stalled.pop(handshake, None)
         self._computing.discard(handshake)

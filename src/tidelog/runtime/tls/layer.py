@@ -53,6 +53,7 @@ class TlsLayer(asyncio.BufferedProtocol):
     __slots__ = (
         "_closed",
         "_failed",
+        "_handshakes",
         "_hooks",
         "_incoming",
         "_object",
@@ -65,7 +66,6 @@ class TlsLayer(asyncio.BufferedProtocol):
         "_stepping",
         "_thread",
         "_timer",
-        "_waiting",
         "began",
         "inner",
     )
@@ -76,14 +76,14 @@ class TlsLayer(asyncio.BufferedProtocol):
         context: ssl.SSLContext,
         hooks: Hooks,
         thread: HandshakeThread,
-        waiting: Handshakes,
+        handshakes: Handshakes,
         server_hostname: str | None = None,
     ) -> None:
         """``server_hostname``: of the other side, for the side that connects; None: this is the server."""
         self.inner = inner
         self._hooks = hooks
         self._thread = thread
-        self._waiting = waiting
+        self._handshakes = handshakes
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._object = context.wrap_bio(
@@ -119,7 +119,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         if self._closed:
             return
         if self.is_server:
-            self._waiting.waits(self)
+            self._handshakes.waits(self)
         else:
             self._step()
 
@@ -176,7 +176,7 @@ class TlsLayer(asyncio.BufferedProtocol):
             return
         self._stepping = True
         self._raw.pause_reading()
-        self._waiting.computes(self)
+        self._handshakes.computes(self)
         self._thread.submit(self._compute, self._computed)
 
     def _compute(self) -> BaseException | None:
@@ -190,7 +190,7 @@ class TlsLayer(asyncio.BufferedProtocol):
     def _computed(self, result: BaseException | None) -> None:
         self._stepping = False
         if self._closed or self._raw is None:
-            self._waiting.ended(self)
+            self._handshakes.ended(self)
             return
         self._send_own()  # Of a failed handshake, it says why.
         if self.closing:
@@ -199,7 +199,7 @@ class TlsLayer(asyncio.BufferedProtocol):
             self._complete()
         elif isinstance(result, ssl.SSLWantReadError):
             self._raw.resume_reading()
-            self._waiting.waits(self)
+            self._handshakes.waits(self)
         else:
             self.give_up(reason_of(result), result)
 
@@ -215,7 +215,7 @@ class TlsLayer(asyncio.BufferedProtocol):
             self._pass_on()  # The other side may have sent requests with the end of its handshake.
 
     def _end_handshake(self) -> None:
-        self._waiting.ended(self)
+        self._handshakes.ended(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -12,7 +12,7 @@ from tidelog.runtime.tls.layer import Inner, TlsLayer
 NO_LIMIT = 1 << 30
 
 
-class Opening(NamedTuple):
+class TlsOpening(NamedTuple):
     """Hooks of one connection that this node opens."""
 
     done: asyncio.Future[None]
@@ -32,7 +32,7 @@ class Opening(NamedTuple):
             self.done.set_exception(ConnectionError(f"TLS: {reason}"))
 
 
-class Links:
+class TlsLinks:
     """Opens connections. ``listener_at`` says which listener an address of a node belongs to."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Links:
         if self._certificates is None or not self._config.protocol_of(listener).encrypts:
             await self._loop.create_connection(lambda: inner, host, port)
             return
-        opening = Opening(self._loop.create_future())
+        opening = TlsOpening(self._loop.create_future())
         context = self._certificates.client(listener)
         layer = TlsLayer(inner, context, opening, self._thread, self._handshakes, host)
         try:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tidelog.config import BrokerConfig, Listener
 from tidelog.runtime.tls.certificates import Certificates, needs_certificates
-from tidelog.runtime.tls.linking import Links
-from tidelog.runtime.tls.serving import TlsListener
+from tidelog.runtime.tls.linking import TlsLinks
+from tidelog.runtime.tls.listening import TlsListener
 from tidelog.services import Services
 
 
@@ -20,7 +20,7 @@ class NodeTls:
         self._loop = loop
         self.certificates = Certificates(config, directory) if needs_certificates(config) else None
         self.listeners: dict[str, TlsListener] = {}
-        self._links: Links | None = None
+        self._links: TlsLinks | None = None
 
     def watch(self, services: Services) -> None:
         if self.certificates is not None:
@@ -37,8 +37,8 @@ class NodeTls:
         made = self.listeners[listener.name] = TlsListener(listener, self.certificates, self._loop)
         return made
 
-    def links(self, listener_at: Callable[[int, tuple[str, int]], str]) -> Links:
-        self._links = Links(self._config, self.certificates, self._loop, listener_at)
+    def links(self, listener_at: Callable[[int, tuple[str, int]], str]) -> TlsLinks:
+        self._links = TlsLinks(self._config, self.certificates, self._loop, listener_at)
         return self._links
 
     def close(self) -> None:

@@ -13,9 +13,9 @@ from tidelog.config import BrokerConfig
 from tidelog.runtime.sender import Sender
 from tidelog.runtime.services import LoopServices
 from tidelog.runtime.tls.certificates import Certificates
-from tidelog.runtime.tls.linking import Links
+from tidelog.runtime.tls.linking import TlsLinks
+from tidelog.runtime.tls.listening import TlsListener
 from tidelog.runtime.tls.sender import sender_for
-from tidelog.runtime.tls.serving import TlsListener
 from tidelog.runtime.traffic import Reads
 from tidelog.security.principal import ANONYMOUS
 
@@ -119,7 +119,7 @@ class Server:
         bound.bind(("127.0.0.1", 0))
         self.port = bound.getsockname()[1]
         self._server = await loop.create_server(accepted, sock=bound)
-        self.links = Links(
+        self.links = TlsLinks(
             self.config, self.certificates, loop, lambda node, address: self.config.listeners[0].name
         )
         return self
