@@ -1,4 +1,4 @@
-"""Addresses: of this node, as it tells clients and other nodes once its ports are known; and of its clients."""
+"""Addresses: those of this node, as it tells others once its ports are known, and those of its clients."""
 
 import socket
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ MAPPED = "::ffff:"  # what a listener with IPv6 writes before the addresses of c
 
 
 def ip_of(peer: Sequence[object] | None) -> str:
-    """The address of a client, from what the system says; "?" if it says nothing. An IPv4 address is written as
-    such by whichever listener the client came in, so access rules and limits for it count.
+    """The address of a client, from what the system says; "?" if it says nothing. An IPv4 address is written
+    as such at every listener, so that access rules and limits for it count.
     """
     if not peer:
         return "?"
