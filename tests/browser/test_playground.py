@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from browser.conftest import Browser, until
+from tidelog.client.cluster_view import view_cluster
 from tidelog.lab.local.broker import free_port
 
 if TYPE_CHECKING:
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 WORKER = b"tidelog.lab.playground.process"
+RELAY = b"tidelog.lab.playground.relay"
 
 
 class Demo(NamedTuple):
     directory: Path
     address: str  # as it is printed, with the token
+    port: int  # of broker 1
 
     @property
     def place(self) -> str:
@@ -45,6 +48,10 @@ class Demo(NamedTuple):
         connection.close()
         return response.status, text
 
+    def in_sync(self, topic: str) -> tuple[int, ...]:
+        """As broker 1 knows it."""
+        return view_cluster("127.0.0.1", self.port, topic).topics[topic][0].in_sync
+
     def processes(self, word: bytes) -> list[int]:
         """Of this cluster."""
         found = []
@@ -62,7 +69,10 @@ class Demo(NamedTuple):
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     directory = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-m", "tidelog", "up", "--demo", "--dir", str(directory)]
-    command += ["--port", str(free_port()), "--page-port", str(free_port())]
+    port = free_port()
+    command += ["--port", str(port), "--page-port", str(free_port())]
+    # A broker that was down leads again soon, so that the next test can take it away once more.
+    command += ["--set", "leader.imbalance.check.interval.seconds=2"]
     environment = {name: value for name, value in os.environ.items() if name != "TIDELOG_NO_PAGE"}
     up = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert up.stdout is not None
@@ -70,7 +80,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         assert up.stdout.readline().startswith("ready ")
         line = up.stdout.readline()
         assert "/playground#token=" in line
-        demo = Demo(directory, line.removeprefix("page ").strip())
+        demo = Demo(directory, line.removeprefix("page ").strip(), port)
         yield demo
     finally:
         up.terminate()
@@ -164,6 +174,44 @@ def test_kill_a_broker_and_every_mode_answers(ground: Browser, demo: Demo) -> No
         ground.sees(f"[data-load='{load}'] .load-rate", "records / s")
 
 
+def test_cut_a_broker_off_and_every_mode_answers(ground: Browser, demo: Demo) -> None:
+    """Clients still reach broker 1, which leads all four topics."""
+    ground.driver.get(demo.address)
+    for load in ("isr", "asynchronous", "double-write", "quorum"):
+        ground.sees(f"[data-load='{load}'] .load-rate", "broker 1 leads")
+    ground.click("[data-broker='1'] [data-action='cut']")
+    ground.sees("[data-broker='1'] .pill", "cut off")
+    ground.sees("[data-load='double-write'] .load-words", "A write needs both copies")
+    for load in ("isr", "quorum"):  # The others have elected one of them.
+        ground.sees(f"[data-load='{load}'] .load-words", "so writes go on")
+        assert "broker 1 leads" not in ground.text(f"[data-load='{load}'] .load-rate")
+        acknowledges(ground, load, counter(ground, load, "acknowledged") + 20)
+    ground.sees("[data-load='asynchronous'] .load-words", "goes on for clients that reach it")
+    acknowledges(ground, "asynchronous", counter(ground, "asynchronous", "acknowledged") + 20)
+    ground.sees("[data-load='double-write'] .load-rate", "no acknowledgement for")
+    assert ground.run("return document.querySelector('.band.cut').dataset.tip").startswith("broker 1 cut off")
+    ground.click("[data-broker='1'] [data-action='heal']")
+    ground.sees("[data-broker='1'] .pill", "up")
+    ground.sees("[data-load='double-write'] .load-rate", "records / s")
+    for load in ("isr", "asynchronous", "double-write", "quorum"):
+        ground.sees(f"[data-load='{load}'] .load-words", "replicas are in sync; an acknowledgement means")
+        assert counter(ground, load, "lost") == 0
+
+
+def test_a_killed_relay_is_started_again_and_nothing_is_cut_off(ground: Browser, demo: Demo) -> None:
+    ground.driver.get(demo.address)
+    until(lambda: ground.count("[data-broker='3'] [data-action='cut']"))
+    ground.click("[data-broker='3'] [data-action='cut']")
+    ground.sees("[data-broker='3'] .pill", "cut off")
+    (relay,) = demo.processes(RELAY)
+    os.kill(relay, 9)
+    ground.sees("[data-broker='3'] .pill", "up")
+    until(lambda: [pid for pid in demo.processes(RELAY) if pid != relay])
+    ground.sees("[data-load='isr'] .load-words", "All 3 replicas are in sync")
+    for load in ("isr", "asynchronous", "double-write", "quorum"):
+        acknowledges(ground, load, counter(ground, load, "acknowledged") + 20)
+
+
 def test_freeze_and_thaw(ground: Browser, demo: Demo) -> None:
     ground.driver.get(demo.address)
     until(lambda: ground.count("[data-broker='3'] [data-action='freeze']"))
@@ -194,8 +242,10 @@ def test_phone_width(ground: Browser) -> None:
         ground.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_a_killed_page_ends_the_loads_and_leaves_nothing_frozen(driver: "WebDriver", demo: Demo) -> None:
+def test_a_killed_page_ends_the_loads_and_leaves_nothing_broken(driver: "WebDriver", demo: Demo) -> None:
     """The last test of the file: it ends the page. Another one is started with the same directory."""
+    assert demo.post({"action": "cut", "broker": 3})[0] == 200
+    until(lambda: 3 not in demo.in_sync("playground-isr"))
     assert demo.post({"action": "freeze", "broker": 2})[0] == 200
     (page,) = [pid for pid in demo.processes(b"--playground") if pid not in demo.processes(WORKER)]
     assert demo.processes(WORKER)
@@ -207,6 +257,7 @@ def test_a_killed_page_ends_the_loads_and_leaves_nothing_frozen(driver: "WebDriv
         if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     ]
     assert not frozen
+    until(lambda: 3 in demo.in_sync("playground-isr"))
     port = demo.place.rpartition(":")[2]
     command = [sys.executable, "-m", "tidelog", "page", "--port", port, "--playground", str(demo.directory)]
     again = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -32,11 +32,22 @@ def test_the_page_comes_and_goes_with_the_cluster(tmp_path: Path, driver: "WebDr
         assert line.startswith("page http://127.0.0.1:")
         address = line.removeprefix("page ").strip()
         assert b"<title>Tidelog" in urllib.request.urlopen(address, timeout=10).read()
+        _says_why_nothing_can_be_cut_off(driver, address)
         _knows_the_past(driver, f"127.0.0.1:{port}")
     finally:
         cluster.terminate()
     assert cluster.wait(30) == 0
     until(lambda: _is_gone(address))
+
+
+def _says_why_nothing_can_be_cut_off(driver: "WebDriver", address: str) -> None:
+    """Brokers have no relay between them unless they are a demo."""
+    place, _, token = address.partition("#")
+    browser = Browser(driver, place.rstrip("/"))
+    driver.get(f"{place}playground#{token}")
+    browser.sees(".ground-note", "Those of `tidelog up --demo` do so through a relay")
+    assert browser.count("[data-broker='1'] [data-action='kill']") == 1
+    assert browser.count("[data-action='cut']") == 0
 
 
 def _knows_the_past(driver: "WebDriver", bootstrap: str) -> None:

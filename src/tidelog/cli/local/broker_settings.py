@@ -4,7 +4,6 @@ Owns ``DIR/broker-N/`` (``broker.toml``, ``broker.log``; the broker itself adds 
 Knows a broker only by its command, its files and its port.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -17,6 +16,8 @@ from tidelog.config import BrokerConfig, Raw
 from tidelog.lab.local import tls as local_tls
 from tidelog.lab.local.secret import NAME as SECRET_NAME
 from tidelog.lab.local.secret import SETTING as SECRET
+from tidelog.lab.playground import links
+from tidelog.lab.playground.programs import is_tidelog
 
 HOST = "127.0.0.1"
 LOG_LINES_SHOWN = 5
@@ -93,7 +94,15 @@ class LocalBroker:
         with self.log_path.open("ab") as log:
             self._log_begin = log.tell()
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tidelog", "broker", "--config", str(self.config_path)],
+                [
+                    sys.executable,
+                    "-m",
+                    "tidelog",
+                    "broker",
+                    "--config",
+                    str(self.config_path),
+                    *links.words_for(self.directory.parent, self.broker_id),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -128,16 +137,6 @@ class LocalBroker:
         except OSError:
             return ""
         return "\n".join(f"  {line}" for line in text.splitlines()[-LOG_LINES_SHOWN:])
-
-
-def is_tidelog(pid: int) -> bool:
-    """Whether this process runs Tidelog: after a crash a pid file may name a stranger."""
-    try:
-        os.kill(pid, 0)
-        command = Path(f"/proc/{pid}/cmdline")
-        return b"tidelog" in command.read_bytes() if Path("/proc/self").exists() else True
-    except OSError:
-        return False
 
 
 def describe_exit(code: int) -> str:

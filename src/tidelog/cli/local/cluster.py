@@ -66,7 +66,9 @@ def known_brokers(directory: Path) -> list[int]:
 
 
 class LocalCluster:
-    """The brokers of one DIR. Use: ``start``, ``wait_ready``, ``watch`` until asked to stop, ``stop``."""
+    """The brokers of one DIR. Use: ``prepare``, ``start``, ``wait_ready``, ``watch`` until asked to stop,
+    ``stop``.
+    """
 
     def __init__(
         self, directory: Path, count: int, port: int, report: Callable[[str], None], *, tls: bool = False
@@ -92,7 +94,8 @@ class LocalCluster:
     def bootstrap(self) -> str:
         return ",".join(broker.address for broker in self.brokers)
 
-    def start(self, settings: Mapping[str, Raw]) -> None:
+    def prepare(self, settings: Mapping[str, Raw]) -> None:
+        """Write the settings of all brokers, after which their addresses are known."""
         self._check_settings(settings)
         voters = self._voters()
         self._check_majority(voters)
@@ -111,6 +114,8 @@ class LocalCluster:
             alone = voters == [broker.broker_id]
             broker.write_config(None if alone else self._quorum_voters(voters))
         self._tell_the_secret()
+
+    def start(self) -> None:
         for broker in self.brokers:
             broker.start()
 
@@ -204,11 +209,12 @@ class LocalCluster:
                 time.sleep(START_POLL_S)
         return not waiting
 
-    def watch(self) -> None:
-        """Report brokers that die, until asked to stop."""
+    def watch(self, also: Callable[[], None] = lambda: None) -> None:
+        """Report brokers that die, until asked to stop. ``also`` is called several times a second."""
         up = list(self.brokers)
         while not self.stopping:
             time.sleep(WATCH_POLL_S)
+            also()
             for broker in up.copy():
                 if (code := broker.exit_code()) is not None:
                     up.remove(broker)

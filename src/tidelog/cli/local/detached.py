@@ -18,9 +18,9 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.failure import CommandFailed, complain
-from tidelog.cli.local.broker_settings import is_tidelog
 from tidelog.cli.page.commands import LINE
 from tidelog.cli.reach import USUAL_DIRECTORY
+from tidelog.lab.playground.programs import is_tidelog
 
 LOG, PID = "up.log", "up.pid"
 CLIENT_LINE = "clients use "

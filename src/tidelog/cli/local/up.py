@@ -14,9 +14,11 @@ from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
 from tidelog.cli.local.detached import CLIENT_LINE, detach, pid_file
 from tidelog.cli.local.page import PageProcess, http_ports
+from tidelog.cli.local.relay import RelayKeeper
 from tidelog.cli.options import Settings, flag
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.units import with_units
+from tidelog.lab.playground import links
 
 
 def up(
@@ -60,7 +62,11 @@ def up(
     ] = None,
     demo: Annotated[
         bool,
-        flag("--demo", help="Start loads on four topics of different modes, and open the page's playground."),
+        flag(
+            "--demo",
+            help="Start loads on four topics of different modes, and open the page's playground. Brokers "
+            "reach each other through a relay, so that one can be cut off there.",
+        ),
     ] = False,
     tls: Annotated[
         bool,
@@ -104,7 +110,9 @@ def up(
         page = None if no_page else PageProcess(root, page_port, _report, words=words)
         if page is not None:
             settings |= http_ports(cluster.brokers, settings)
-        _run(cluster, settings, directory, page, opens=demo)
+        links.remove(root)  # of a run that was killed
+        relay = RelayKeeper(root, _report) if demo else None
+        _run(cluster, settings, directory, page, relay)
 
 
 def _run(
@@ -112,16 +120,20 @@ def _run(
     settings: dict[str, str],
     directory: Path,
     page: PageProcess | None,
-    *,
-    opens: bool,
+    relay: RelayKeeper | None,
 ) -> None:
+    """``relay``: only of a demo, whose page is opened, too."""
+
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
         cluster.stopping = True
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, ask_to_stop)
     try:
-        cluster.start(settings)
+        cluster.prepare(settings)
+        if relay is not None:
+            relay.start(cluster.brokers, settings)
+        cluster.start()
         if cluster.wait_ready():
             count = len(cluster.brokers)
             plural = "broker" if count == 1 else "brokers"
@@ -132,14 +144,16 @@ def _run(
                 print(f"{CLIENT_LINE}{cluster.client_file}", flush=True)
             if page is not None and (address := page.start(cluster.bootstrap)):
                 print(f"page {address}", flush=True)
-                if opens:
+                if relay is not None:
                     _open_browser(address)
-            cluster.watch()
+            cluster.watch(relay.watch if relay is not None else lambda: None)
         _report("stopping")
     finally:
         if page is not None:
             page.stop()
         cluster.stop()
+        if relay is not None:
+            relay.stop()
     _report("stopped; run the same command to continue with the same data")
 
 

@@ -88,7 +88,7 @@ class Commands:
             self._relay.shape(source, target, Shape(**command["shape"]))
 
 
-def _raise_file_limit() -> None:
+def raise_file_limit() -> None:
     """Each connection needs six descriptors: two sockets and two pipes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
@@ -98,7 +98,7 @@ def _raise_file_limit() -> None:
 
 
 def main() -> None:
-    _raise_file_limit()
+    raise_file_limit()
     loop = RelayLoop()
     relay = Relay(loop)
     Commands(loop, relay, sys.stdin.fileno(), sys.stdout.fileno())

@@ -13,9 +13,14 @@ from tidelog.lab.faults.inject import FaultError, Injected, Parties, inject
 from tidelog.lab.playground.brokers import LocalBrokers
 
 UP, KILLED, FROZEN, RESTARTING, DOWN = "up", "killed", "frozen", "restarting", "down"
+CUT = "cut off"
 BANDS_MAX = 50
 START_S = 30.0
-WORDS = {KILLED: "was killed with kill -9", FROZEN: "was frozen with SIGSTOP", RESTARTING: "is restarted"}
+WORDS = {
+    KILLED: "was killed with kill -9",
+    FROZEN: "was frozen with SIGSTOP",
+    CUT: "was cut off from the other brokers; clients still reach it",
+}
 
 
 class Band(NamedTuple):
@@ -42,9 +47,10 @@ class Faults:
         self._bands: deque[Band] = deque(maxlen=BANDS_MAX)
 
     def kill(self, broker: int) -> str:
-        """kill -9, also of one that is frozen."""
+        """kill -9, also of one that is frozen or cut off."""
         with self._acting:
             pid = self._pid(broker)
+            self._heal(broker, CUT)
             self._begin(broker, KILLED)
             try:
                 injected = inject(self._cluster, "kill", Parties((broker,)))
@@ -59,6 +65,7 @@ class Faults:
             if self.states().get(broker) == FROZEN:
                 raise FaultError(f"Broker {broker} is frozen already.")
             pid = self._pid(broker)
+            self._check_reached(broker)
             self._begin(broker, FROZEN)
             try:
                 injected = inject(self._cluster, "freeze", Parties((broker,)))
@@ -70,20 +77,42 @@ class Faults:
 
     def thaw(self, broker: int) -> str:
         with self._acting:
-            found = self._broken.get(broker)
-            if found is None or found.state != FROZEN:
+            if not self._heal(broker, FROZEN):
                 raise FaultError(f"Broker {broker} is not frozen.")
-            found.injected.heal()
-            self._drop(broker)
             return f"Broker {broker} runs on."
 
+    def cut(self, broker: int) -> str:
+        """From all other brokers, in both directions. Nothing is between brokers and clients."""
+        with self._acting:
+            pid = self._pid(broker)
+            self._check_reached(broker)
+            if self.states().get(broker) == FROZEN:
+                raise FaultError(f"Broker {broker} is frozen: thaw it first.")
+            others = tuple(other for other in self._cluster.brokers if other != broker)
+            if not others:
+                raise FaultError("There is no other broker to be cut off from.")
+            if reason := self._cluster.why_no_cut():
+                raise FaultError(reason)
+            self._begin(broker, CUT)
+            try:
+                injected = inject(self._cluster, "cut", Parties((broker,), others))
+            except FaultError:
+                self._end(broker)
+                raise
+            self._put(broker, Broken(CUT, injected, pid))
+            return f"Broker {broker} {WORDS[CUT]}."
+
+    def heal(self, broker: int) -> str:
+        with self._acting:
+            if not self._heal(broker, CUT):
+                raise FaultError(f"Broker {broker} is not cut off.")
+            return f"Broker {broker} reaches the other brokers again."
+
     def restart(self, broker: int) -> str:
-        """A clean stop and a start; one that is down is only started, one that is frozen runs on first."""
+        """A clean stop and a start. One that is down is only started; a freeze or a cut is healed first."""
         with self._acting:
             self._check(broker)
-            found = self._broken.get(broker)
-            if found is not None and found.state == FROZEN:
-                found.injected.heal()
+            self._heal(broker, FROZEN, CUT)
             was_up = self._cluster.runs(broker)
             self._drop(broker)
             if not was_up:
@@ -98,13 +127,11 @@ class Faults:
                 self._drop(broker)
             return f"Broker {broker} was stopped cleanly and started again."
 
-    def thaw_all(self) -> None:
+    def heal_all(self) -> None:
         """Nobody else knows how: a frozen process would stay so when the playground ends."""
         with self._acting:
-            for broker, found in list(self._broken.items()):
-                if found.state == FROZEN:
-                    found.injected.heal()
-                    self._drop(broker)
+            for broker in list(self._broken):
+                self._heal(broker, FROZEN, CUT)
 
     def states(self) -> dict[int, str]:
         """Of all brokers. What somebody else has healed is not broken any more."""
@@ -115,7 +142,9 @@ class Faults:
                 pid = self._cluster.pid(broker)
             except RuntimeError:
                 pid = -1
-            if found is not None and _is_over(found, pid):
+            is_lost = found is not None and found.state == CUT and not self._cluster.wiring.is_whole()
+            if found is not None and (is_lost or _is_over(found, pid)):
+                self._heal(broker, CUT)  # Its next process would be cut off, too.
                 self._drop(broker)
                 found = None
             states[broker] = found.state if found is not None else UP if pid >= 0 else DOWN
@@ -132,6 +161,21 @@ class Faults:
             if time.monotonic() > deadline:
                 raise FaultError(f"Broker {broker} did not start within {START_S:.0f} s; see its broker.log.")
             time.sleep(0.02)
+
+    def _heal(self, broker: int, *states: str) -> bool:
+        """Whether it had one of these faults."""
+        found = self._broken.get(broker)
+        if found is None or found.state not in states:
+            return False
+        try:
+            found.injected.heal()
+        finally:
+            self._drop(broker)
+        return True
+
+    def _check_reached(self, broker: int) -> None:
+        if self.states().get(broker) == CUT:
+            raise FaultError(f"Broker {broker} is cut off: heal it first.")
 
     def _pid(self, broker: int) -> int:
         self._check(broker)
@@ -165,9 +209,9 @@ class Faults:
 
 
 def _is_over(found: Broken, pid: int) -> bool:
-    """Whether another process is this broker now, or the frozen one has ended. ``pid`` -1: none runs."""
+    """Whether another process is this broker now, or the frozen or cut one has ended. ``pid`` -1: none."""
     is_other = pid not in (-1, found.pid)
-    return found.state != RESTARTING and (is_other or (found.state == FROZEN and pid < 0))
+    return found.state != RESTARTING and (is_other or (found.state in (FROZEN, CUT) and pid < 0))
 
 
 def now_ms() -> int:

@@ -16,18 +16,18 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidelog.client.cluster_view import PartitionView, view_cluster
 from tidelog.client.librdkafka import librdkafka_settings
-from tidelog.lab.demo.sentences import RETURNING, UP
+from tidelog.lab.demo.sentences import ISOLATED, RETURNING, UP
 from tidelog.lab.local.tls import client_security
 from tidelog.lab.playground.brokers import LocalBrokers
 from tidelog.lab.playground.course import SLICE_S
-from tidelog.lab.playground.faults import DOWN, FROZEN, KILLED, RESTARTING, Faults, now_ms
+from tidelog.lab.playground.faults import CUT, DOWN, FROZEN, KILLED, RESTARTING, Faults, now_ms
 from tidelog.lab.playground.load import TopicLoad
 from tidelog.lab.playground.topics import BROKERS_MIN, topics_on
 
 VIEW_S = 0.3
 CREATE_S = 15.0
 END_S = 2.0
-SENTENCE_STATES = {KILLED: "killed", FROZEN: "frozen", RESTARTING: RETURNING, DOWN: "killed"}
+SENTENCE_STATES = {KILLED: "killed", FROZEN: "frozen", CUT: ISOLATED, RESTARTING: RETURNING, DOWN: "killed"}
 
 
 class Refused(Exception):
@@ -63,6 +63,8 @@ class Ground:
             "kill": self._faults.kill,
             "freeze": self._faults.freeze,
             "thaw": self._faults.thaw,
+            "cut": self._faults.cut,
+            "heal": self._faults.heal,
             "restart": self._faults.restart,
         }
         if action in actions:
@@ -95,14 +97,15 @@ class Ground:
             "points": points,
             "slice_s": SLICE_S,
             "why_not": "" if self._loads else f"Loads need {BROKERS_MIN} brokers: start with --brokers 3.",
+            "why_no_cut": self._cluster.why_no_cut(),
         }
 
     def close(self) -> None:
-        """No load goes on, and no broker stays frozen. Brokers that were killed stay down."""
+        """No load goes on, and no broker stays frozen or cut off. Brokers that were killed stay down."""
         self._stopping.set()
         for load in self._loads.values():
             load.stop()
-        self._faults.thaw_all()
+        self._faults.heal_all()
         for load in self._loads.values():
             load.await_end(END_S)
 

@@ -13,7 +13,7 @@ from typing import Any
 from tidelog.client.cluster_view import PartitionView
 from tidelog.lab.account import Verdict
 from tidelog.lab.demo.live import LiveAccount, LiveReader
-from tidelog.lab.demo.sentences import Situation, sentence
+from tidelog.lab.demo.sentences import ISOLATED, RETURNING, STALLED_S, Situation, sentence
 from tidelog.lab.demo.topics import DemoTopic
 from tidelog.lab.load import SteadyLoad
 from tidelog.lab.playground.course import Course
@@ -94,7 +94,7 @@ class TopicLoad:
             "mode": self.topic.mode,
             "state": self.state,
             "words": self.words,
-            "leader": self.view.leader,
+            "leader": self._shown_leader(states, stalled_s),
             "sentence": self._sentence(states, stalled_s) if self.state == RUNNING else "",
             "sent": load.sent if load is not None else 0,
             "acknowledged": load.acknowledged if load is not None else 0,
@@ -107,6 +107,12 @@ class TopicLoad:
             "longest_s": round(self._longest_s, 2),
             "verdict": None if verdict is None else _said(verdict),
         }
+
+    def _shown_leader(self, states: dict[int, str], stalled_s: float) -> int:
+        """The view is that of the brokers that reach each other. A primary that they do not reach goes on."""
+        primary = self.topic.replicas[0]
+        goes_on = self.topic.mode == "primary-backup" and stalled_s < STALLED_S
+        return primary if goes_on and states.get(primary) in (ISOLATED, RETURNING) else self.view.leader
 
     def _sentence(self, states: dict[int, str], stalled_s: float) -> str:
         leader = self.view.leader if states.get(self.view.leader) == "up" else -1

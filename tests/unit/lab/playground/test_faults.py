@@ -95,7 +95,7 @@ def test_nothing_stays_frozen(tmp_path: Path, start: Start) -> None:
     faults = Faults(LocalBrokers(tmp_path))
     faults.freeze(1)
     faults.freeze(2)
-    faults.thaw_all()
+    faults.heal_all()
     assert faults.states() == {1: UP, 2: UP}
     until(lambda: "T" not in (state_of(first), state_of(second)))
 

@@ -16,15 +16,17 @@ const SPAN_MS = 120000;
 const DECADES = [1, 10, 100, 1000, 10000]; // milliseconds
 const COUNTERS = [["sent", "sent"], ["acknowledged", "acknowledged"], ["lost", "lost"], ["duplicated", "duplicated"], ["disordered", "out of order"], ["given_up", "given up"]];
 const WRONG = new Set(["lost", "duplicated", "disordered"]);
-const STATES = { up: ["ok", "up"], killed: ["bad", "killed"], frozen: ["bad", "frozen"], restarting: ["warn", "restarts"], down: ["bad", "down"] };
+const STATES = { up: ["ok", "up"], killed: ["bad", "killed"], frozen: ["bad", "frozen"], "cut off": ["bad", "cut off"], restarting: ["warn", "restarts"], down: ["bad", "down"] };
 const ACTIONS = {
   kill: ["Kill", "kill -9: the process ends at once"],
   freeze: ["Freeze", "SIGSTOP: connections stay open, nothing is answered"],
   thaw: ["Thaw", "SIGCONT: it runs on"],
+  cut: ["Cut off", "no other broker reaches it, and it reaches none; clients still do"],
+  heal: ["Heal", "the other brokers reach it again"],
   restart: ["Restart", "a clean stop and a start"],
   start: ["Start", "it continues with its data"],
 };
-const OFFERED = { up: ["kill", "freeze", "restart"], frozen: ["thaw", "kill"], killed: ["start"], down: ["start"], restarting: [] };
+const OFFERED = { up: ["kill", "freeze", "cut", "restart"], "cut off": ["heal", "kill"], frozen: ["thaw", "kill"], killed: ["start"], down: ["start"], restarting: [] };
 // Lines of the plot, told apart by dash as well as by colour.
 const LINES = { isr: ["isr", ""], asynchronous: ["pb", "7 4"], "double-write": ["pb", ""], quorum: ["quorum", ""] };
 
@@ -37,19 +39,20 @@ export function playground(root) {
   const start = h("button", { type: "button", class: "primary", on: { click: () => send({ action: "start", load: "all" }) } }, "Start all loads");
   const stop = h("button", { type: "button", on: { click: () => send({ action: "stop", load: "all" }) } }, "Stop and check every record");
   const brokers = h("div", { class: "ground-brokers" });
+  const uncut = h("p", { class: "ground-note", hidden: true });
   const loads = h("div", { class: "ground-loads" });
   const picture = svg("svg", { class: "latency", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Latency of acknowledgements in the last two minutes; the cards below have the figures" });
   const key = h("ul", { class: "legend plot-key" });
   root.append(
     h("div", { class: "view-head" }, title("Playground"), h("div", { class: "tools" }, start, stop)),
     h("p", { class: "lead" }, "Four topics, one for each way to replicate, are written to. Break a broker and watch what each of them does."),
-    brokers, said,
+    brokers, uncut, said,
     h("section", { class: "frame plot-frame", "aria-label": "Latency" }, h("h2", { class: "small" }, "Time until a record is acknowledged"), h("div", { class: "plot-scroll" }, picture), key),
     loads,
   );
 
   async function send(command) {
-    say(said, { start: "Starting …", stop: "Stopping …", kill: "Killing …", restart: "Restarting …" }[command.action] ?? "");
+    say(said, { start: "Starting …", stop: "Stopping …", kill: "Killing …", cut: "Cutting off …", restart: "Restarting …" }[command.action] ?? "");
     attribute(said, "data-level", null);
     try {
       const answer = await post("/api/playground", command);
@@ -72,7 +75,9 @@ export function playground(root) {
     start.hidden = !now.loads.length || now.loads.every((each) => ["starting", "running", "checking"].includes(each.state));
     stop.hidden = !running.length;
     if (now.why_not && !said.textContent) say(said, now.why_not);
-    keyed(brokers, Object.keys(now.brokers), makeBroker, (element, id) => element.show(now.brokers[id]));
+    uncut.hidden = !now.why_no_cut;
+    say(uncut, now.why_no_cut ?? "");
+    keyed(brokers, Object.keys(now.brokers), makeBroker, (element, id) => element.show(now.brokers[id], !now.why_no_cut));
     keyed(loads, now.loads.map((each) => each.key), makeLoad, (element, name) => element.show(now.loads.find((each) => each.key === name)));
     keyed(key, now.loads.map((each) => each.key), (name) => h("li", {}, svg("svg", { class: "line-key", viewBox: "0 0 26 8", width: 26, height: 8, "aria-hidden": "true" }, svg("path", { class: `plot-line ${LINES[name][0]}`, "stroke-dasharray": LINES[name][1] || null, d: "M0 4H26" })), now.loads.find((each) => each.key === name).title));
     draw(picture, now, store.points);
@@ -88,16 +93,17 @@ export function playground(root) {
     const tools = h("div", { class: "tools" });
     const note = h("small");
     const element = h("section", { class: "ground-broker", "aria-label": `Broker ${id}`, "data-broker": id }, h("div", { class: "broker-top" }, h("strong", {}, `Broker ${id}`), state), note, tools);
-    element.show = (now) => {
+    element.show = (now, mayCut) => {
       const seen = get(`b/${id}`);
       const [level, text] = now === "up" && seen && seen.state !== "up" ? ["warn", "comes back"] : STATES[now] ?? ["warn", now];
       const leads = seen && seen.state === "up" ? `leads ${seen.leads} of ${seen.replicas}` : "";
       say(note, [seen?.controller === "active" ? "★ active controller" : seen?.controller ? "controller" : "", leads].filter(Boolean).join(" · "));
-      if (element.shown === now + text) return;
-      element.shown = now + text;
+      const shown = `${now} ${text} ${mayCut}`;
+      if (element.shown === shown) return;
+      element.shown = shown;
       attribute(element, "data-now", now === "up" ? null : now);
       fill(state, pill(level, text));
-      keyed(tools, OFFERED[now] ?? [], (action) => h("button", { type: "button", "data-action": action, "aria-label": `${ACTIONS[action][0]} broker ${id}`, "data-tip": ACTIONS[action][1], on: { click: () => send({ action: action === "start" ? "restart" : action, broker: Number(id) }) } }, ACTIONS[action][0]));
+      keyed(tools, (OFFERED[now] ?? []).filter((action) => action !== "cut" || mayCut), (action) => h("button", { type: "button", "data-action": action, "aria-label": `${ACTIONS[action][0]} broker ${id}`, "data-tip": ACTIONS[action][1], on: { click: () => send({ action: action === "start" ? "restart" : action, broker: Number(id) }) } }, ACTIONS[action][0]));
     };
     return element;
   }
