@@ -155,8 +155,8 @@ class TokenBucket:
 
 
 def _bounded_ms(excess: float, limit: float) -> int:
-    """At least one: a wait of nothing would be none. The limit may be so close to zero that the quotient is no
-    finite number, and a hundredth of it zero.
+    """At least one: a wait of nothing would be none. With a limit next to zero, the quotient may be infinite,
+    and a hundredth of the limit zero.
     """
     if excess >= limit * (WAIT_MS_MAX / 1000):
         return WAIT_MS_MAX
