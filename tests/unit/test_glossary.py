@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "tidelog"
 CORE = (
     "broker", "client", "config", "controller", "groups", "log", "protocol", "replication", "runtime",
-    "transactions",
+    "security", "transactions",
 )  # fmt: skip
 KAFKA_NAMES = (
     "broker/handlers/",

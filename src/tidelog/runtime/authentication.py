@@ -27,8 +27,7 @@ from tidelog.errors import ErrorCode
 from tidelog.protocol import sasl
 from tidelog.protocol.messages import API_VERSIONS_KEY, name_of
 from tidelog.protocol.wire import skip_tags
-from tidelog.security.sasl import Login as Exchange
-from tidelog.security.sasl import LoginRefused
+from tidelog.security.sasl import LoginRefused, SaslLogin
 
 Respond = Callable[[bytes], None]
 Compute = Callable[[Callable[[], object], Callable[[object], None]], None]
@@ -52,10 +51,10 @@ class Offer(Protocol):
     @property
     def token_bytes_max(self) -> int: ...
 
-    def begin(self, mechanism: str) -> Exchange:
+    def begin(self, mechanism: str) -> SaslLogin:
         """``mechanism`` is one of the offered."""
 
-    def accept(self, exchange: Exchange) -> int:
+    def accept(self, exchange: SaslLogin) -> int:
         """The exchange has succeeded. Returns how many milliseconds it counts for; 0: as long as the
         connection. Raises :class:`LoginRefused`, and ``HangUp``.
         """
@@ -129,7 +128,7 @@ class Login:
         self._is_usable = is_usable
         self._state = State.IDLE
         self._offer: Offer | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: SaslLogin | None = None
         self._deadline: asyncio.TimerHandle | None = None
         if has_deadline:
             self._limit_time()
@@ -189,7 +188,7 @@ class Login:
             respond,
         )
 
-    def _authenticate(self, exchange: Exchange, token: bytes, header: Header, respond: Respond) -> None:
+    def _authenticate(self, exchange: SaslLogin, token: bytes, header: Header, respond: Respond) -> None:
         compute = self._pace.compute
         offer = self._offer
         if offer is not None and len(token) > offer.token_bytes_max:
@@ -206,7 +205,7 @@ class Login:
 
             compute(lambda: _step(exchange, token), stepped)
 
-    def _stepped(self, exchange: Exchange, outcome: object, header: Header, respond: Respond) -> None:
+    def _stepped(self, exchange: SaslLogin, outcome: object, header: Header, respond: Respond) -> None:
         """``outcome``: the server's next message, or why the login fails."""
         if not isinstance(outcome, bytes):
             refusal = (
@@ -258,7 +257,7 @@ def client_id_of(request: memoryview, size: int) -> str | None:
     return str(request[10 : 10 + size], "utf-8", "replace") if size >= 0 else None
 
 
-def _step(exchange: Exchange, token: bytes) -> object:
+def _step(exchange: SaslLogin, token: bytes) -> object:
     try:
         return exchange.step(token)
     except LoginRefused as refusal:

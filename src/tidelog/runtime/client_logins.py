@@ -19,8 +19,7 @@ from tidelog.runtime.secret_files import read_secret_text
 from tidelog.security.oauth import Key, OAuthLogin, TokenRules
 from tidelog.security.plain import PlainLogin
 from tidelog.security.principal import USER, Principal
-from tidelog.security.sasl import Login as Exchange
-from tidelog.security.sasl import LoginRefused
+from tidelog.security.sasl import LoginRefused, SaslLogin
 from tidelog.security.scram import ScramCredential, ScramLogin, ScramMechanism
 from tidelog.security.users import Lookup, Users, is_password
 
@@ -121,7 +120,7 @@ class ClientLogins:
                 )
             logger.warning("%s: everybody on the network can read the passwords that clients send", listener)
 
-    def begin(self, mechanism: str) -> Exchange:
+    def begin(self, mechanism: str) -> SaslLogin:
         if mechanism == PLAIN:
             return PlainLogin(lambda user, password: is_password(self._credentials, user, password))
         if mechanism == OAUTHBEARER:
@@ -139,7 +138,7 @@ class ClientLogins:
             config.sasl_oauthbearer_sub_claim_name,
         )
 
-    def session_ms(self, exchange: Exchange) -> int:
+    def session_ms(self, exchange: SaslLogin) -> int:
         """How long a login counts; 0: as long as the connection. As in Kafka, tokens only limit the time if
         clients are asked to authenticate again at all.
         """
@@ -164,7 +163,7 @@ class ClientOffer:
         self.token_bytes_max = logins.token_bytes_max
         self.begin = logins.begin
 
-    def accept(self, exchange: Exchange) -> int:
+    def accept(self, exchange: SaslLogin) -> int:
         principal = Principal(USER, exchange.user or "")
         if self._only is not None and principal != self._only:
             raise LoginRefused(f"{principal} cannot go on with the connection of {self._only}")

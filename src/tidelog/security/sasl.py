@@ -14,8 +14,8 @@ class LoginRefused(Exception):
         self.user = user  # whom the client claims to be, if that is known
 
 
-class Login(Protocol):
-    """One login by one mechanism."""
+class SaslLogin(Protocol):
+    """One login by one mechanism: PLAIN, SCRAM or OAUTHBEARER."""
 
     @property
     def is_slow(self) -> bool:

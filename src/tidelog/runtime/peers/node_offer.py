@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from tidelog.security import cluster_secret
 from tidelog.security.cluster_secret import ClusterSecret
-from tidelog.security.sasl import Login as Exchange
-from tidelog.security.sasl import LoginRefused
+from tidelog.security.sasl import LoginRefused, SaslLogin
 from tidelog.security.scram import ScramLogin
 
 TOKEN_BYTES_MAX = 1024
@@ -26,11 +25,11 @@ class NodeOffer:
         self._parties = parties
         self._accepted = accepted
 
-    def begin(self, mechanism: str) -> Exchange:
+    def begin(self, mechanism: str) -> SaslLogin:
         decoy = secrets.token_bytes(32)  # That a secret is not known here may be seen.
         return ScramLogin(cluster_secret.MECHANISM, self._secret.credential, secrets.token_hex(16), decoy)
 
-    def accept(self, exchange: Exchange) -> int:
+    def accept(self, exchange: SaslLogin) -> int:
         sender, to = self._parties
         if self._secret.node_of(exchange.user or "") != sender:
             raise LoginRefused(f"{exchange.user!r} is not node {sender}")
