@@ -298,6 +298,36 @@ def open_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         broker.close()
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the system has no IPv6")
+def test_rules_for_an_ipv4_address_hold_at_a_listener_for_ipv6(open_broker: Broker) -> None:
+    """The system writes ::ffff:127.0.0.1 there."""
+    port = free_port()
+    settings: dict[str, Setting] = {
+        **open_broker.settings,
+        "listeners": f"PLAINTEXT://[::]:{port}",
+        "advertised.listeners": f"PLAINTEXT://localhost:{port}",
+        "allow.insecure.listeners": True,
+        "super.users": "User:admin",
+        "allow.everyone.if.no.acl.found": True,
+    }
+    broker = Broker(open_broker.directory.with_name("v6"), settings, port=port)
+    denied = {
+        "resource_type": 2, "resource_name": "secrets", "resource_pattern_type": 3, "principal": "User:*",
+        "operation": 2, "host": "127.0.0.1", "permission_type": 2,
+    }  # fmt: skip
+    allowed = {**denied, "host": "*", "permission_type": 3}
+    asked = {"topics": [{"name": "secrets", "topic_id": None}], "allow_auto_topic_creation": False}
+    try:
+        broker.start()
+        with Wire(f"127.0.0.1:{port}") as four:
+            made = four.call("create_acls", 3, creations=[denied, allowed])
+            assert [each.error_code.name for each in made.results] == ["none", "none"]
+            [row] = four.call("metadata", 12, **asked).topics
+            assert row.error_code.name == "topic_authorization_failed"
+    finally:
+        broker.close()
+
+
 def login_address(broker: Broker) -> str:
     return str(broker.settings["listeners"]).rpartition("//")[2]
 

@@ -12,6 +12,7 @@ import logging
 import socket
 from collections.abc import Callable
 
+from tidelog.runtime.addresses import ip_of
 from tidelog.runtime.connection_limits import ConnectionLimits, ConnectionPlace
 
 logger = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Acceptor:
                     continue
                 self._pause(error)
                 return
-            self._admit_soon(accepted, str(address[0]))
+            self._admit_soon(accepted, ip_of(address))
 
     def _pause(self, error: OSError) -> None:
         logger.error("no connections are accepted for %s s: %s", PAUSE_S, error.strerror)

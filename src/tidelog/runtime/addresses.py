@@ -1,4 +1,4 @@
-"""The addresses of this node: what it tells clients and other nodes, once its ports are known."""
+"""Addresses: those of this node, as it tells others once its ports are known, and those of its clients."""
 
 import socket
 from collections.abc import Sequence
@@ -6,6 +6,18 @@ from typing import NamedTuple
 
 from tidelog.config import BrokerConfig, Listener
 from tidelog.controller.endpoints import Endpoint
+
+MAPPED = "::ffff:"  # what a listener with IPv6 writes before the addresses of clients with IPv4
+
+
+def ip_of(peer: Sequence[object] | None) -> str:
+    """The address of a client, from what the system says; "?" if it says nothing. An IPv4 address is written
+    as such at every listener, so that access rules and limits for it count.
+    """
+    if not peer:
+        return "?"
+    ip = str(peer[0])
+    return ip.removeprefix(MAPPED) if "." in ip else ip
 
 
 class Addresses(NamedTuple):

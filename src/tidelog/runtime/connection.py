@@ -29,6 +29,7 @@ from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 from tidelog.runtime import handling, metering, sweeping
+from tidelog.runtime.addresses import ip_of
 from tidelog.runtime.authentication import SASL_APIS, Header, Login, client_id_of
 from tidelog.runtime.connection_limits import ConnectionPlace
 from tidelog.runtime.lag import Histogram
@@ -178,8 +179,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
-        self.ip = str(address[0]) if address else "?"
-        self.peer = f"{address[0]}:{address[1]}" if address else "?"
+        self.ip = ip_of(address)
+        self.peer = f"{self.ip}:{address[1]}" if address else "?"
         self._sender = sender_for(
             self._transport, self._server.broker.services, self._resume_if_possible, self._broken,
             self._server.reads,

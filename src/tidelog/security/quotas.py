@@ -113,7 +113,7 @@ class Rate:
         self._move(now_ms)
         window_s = (SAMPLES - 1) * SAMPLE_MS / 1000 + now_ms % SAMPLE_MS / 1000
         excess = self._total - limit * window_s
-        return 0 if excess <= 0 else _bounded_ms(excess / limit)
+        return 0 if excess <= 0 else _bounded_ms(excess, limit)
 
     def _move(self, now_ms: int) -> None:
         newest = now_ms // SAMPLE_MS
@@ -146,7 +146,7 @@ class TokenBucket:
     def wait_ms(self, limit: float, now_ms: int) -> int:
         """How long until it is no longer overdrawn."""
         self._fill(limit, now_ms)
-        return 0 if self._tokens >= 0 else _bounded_ms(-self._tokens / limit)
+        return 0 if self._tokens >= 0 else _bounded_ms(-self._tokens, limit)
 
     def _fill(self, limit: float, now_ms: int) -> None:
         passed_s = max(now_ms - self._changed_ms, 0) / 1000
@@ -154,9 +154,13 @@ class TokenBucket:
         self._changed_ms = now_ms
 
 
-def _bounded_ms(seconds: float) -> int:
-    """At least one: a wait of nothing would be none."""
-    return max(1, min(round(seconds * 1000), WAIT_MS_MAX))
+def _bounded_ms(excess: float, limit: float) -> int:
+    """At least one: a wait of nothing would be none. With a limit next to zero, the quotient may be infinite,
+    and a hundredth of the limit zero.
+    """
+    if excess >= limit * (WAIT_MS_MAX / 1000):
+        return WAIT_MS_MAX
+    return max(1, round(excess / limit * 1000))
 
 
 class ClientUse(NamedTuple):

@@ -22,14 +22,16 @@ class Served(asyncio.Protocol):
 
 
 def run(
-    test: Callable[[Acceptor, socket.socket, ConnectionLimits], Any], **settings: int
+    test: Callable[[Acceptor, socket.socket, ConnectionLimits], Any],
+    family: socket.AddressFamily = socket.AF_INET,
+    **settings: int,
 ) -> list[ConnectionPlace]:
     Served.made = []
     config = BrokerConfig.parse({name.replace("_", "."): value for name, value in settings.items()})
 
     async def main() -> None:
-        bound = socket.socket()
-        bound.bind(("127.0.0.1", 0))
+        bound = socket.socket(family)
+        bound.bind(("127.0.0.1" if family is socket.AF_INET else "::", 0))
         limits = ConnectionLimits(config, 1000)
         acceptor = Acceptor(asyncio.get_running_loop(), bound, limits, Served, 60_000)
         acceptor.start(200)
@@ -51,6 +53,17 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def connect(bound: socket.socket, count: int) -> list[socket.socket]:
     return [socket.create_connection(bound.getsockname()) for _ in range(count)]
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the system has no IPv6")
+def test_an_ipv4_address_is_the_same_at_a_listener_for_ipv6() -> None:
+    async def test(acceptor: Acceptor, bound: socket.socket, limits: ConnectionLimits) -> None:
+        clients = [socket.create_connection((host, bound.getsockname()[1])) for host in ("127.0.0.1", "::1")]
+        await until(lambda: len(Served.made) == 2)
+        for client in clients:
+            client.close()
+
+    assert [place.ip for place in run(test, socket.AF_INET6)] == ["127.0.0.1", "::1"]
 
 
 def test_a_storm_is_taken_in_turns() -> None:

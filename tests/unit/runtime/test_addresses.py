@@ -8,7 +8,7 @@ import pytest
 from tidelog.config import BrokerConfig, Listener, SecurityProtocol
 from tidelog.config.kinds import Raw
 from tidelog.controller.endpoints import Endpoint
-from tidelog.runtime.addresses import Addresses, advertised_addresses
+from tidelog.runtime.addresses import Addresses, advertised_addresses, ip_of
 
 
 @pytest.fixture
@@ -66,3 +66,18 @@ def test_a_controllers_listener_without_an_address_is_reached_like_the_brokers(
     }
     found, advertised = addresses(values, sockets)
     assert found.controller == found.peers == advertised[0]
+
+
+@pytest.mark.parametrize(
+    ("peer", "ip"),
+    [
+        (("10.0.0.9", 1), "10.0.0.9"),
+        (("::ffff:10.0.0.9", 1, 0, 0), "10.0.0.9"),
+        (("::1", 1, 0, 0), "::1"),
+        (("::ffff:0:1", 1, 0, 0), "::ffff:0:1"),
+        (("fe80::1%eth0", 1, 0, 2), "fe80::1%eth0"),
+        (None, "?"),
+    ],
+)
+def test_the_address_of_a_client(peer: tuple[object, ...] | None, ip: str) -> None:
+    assert ip_of(peer) == ip

@@ -106,6 +106,12 @@ class TestRate:
         rate.use(1e15, 0)
         assert rate.wait_ms(0.001, 0) == WAIT_MS_MAX
 
+    @pytest.mark.parametrize("limit", [0.0, 5e-324, 1e-310, 1e-300, 1e308])
+    def test_a_limit_may_be_as_small_or_large_as_a_float(self, limit: float) -> None:
+        rate = Rate()
+        rate.use(0.5, 0)
+        assert rate.wait_ms(limit, 0) == (WAIT_MS_MAX if limit < 1 else 0)
+
     @given(
         uses=st.lists(st.tuples(st.integers(0, 3000), st.floats(0, 1)), max_size=300),
         limit=st.integers(1, 5000),
@@ -125,6 +131,12 @@ class TestRate:
 
 
 class TestTokenBucket:
+    @pytest.mark.parametrize("limit", [5e-324, 1e-310, 1e-300, 1e308])
+    def test_a_limit_may_be_as_small_or_large_as_a_float(self, limit: float) -> None:
+        bucket = TokenBucket(limit, 0)
+        bucket.use(1, limit, 0)
+        assert bucket.wait_ms(limit, 0) == (WAIT_MS_MAX if limit < 1 else 0)
+
     def test_it_is_full_at_first_and_may_be_overdrawn_once(self) -> None:
         bucket = TokenBucket(2.0, 0)
         bucket.use(22, 2.0, 0)
