@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from tidelog.page import watcher as watching
+from tidelog.page.asking import cluster as cluster_questions
 from tidelog.page.asking.link import Address
 from tidelog.page.facts import NO_LEADER, ClusterSeen, Quorum
 from tidelog.page.watcher import Watcher
@@ -37,10 +38,8 @@ def told_by(
         return cluster(partition(leader, (1, 2, 3)))._replace(quorum=quorum, asked=link.address)
 
     monkeypatch.setattr(watching, "Link", FakeLink)
-    monkeypatch.setattr(watching.cluster_questions, "look", look)
-    monkeypatch.setattr(
-        watching.cluster_questions, "quorum", lambda link, before: answers[link.address[1] - 9091][1]
-    )
+    monkeypatch.setattr(cluster_questions, "look", look)
+    monkeypatch.setattr(cluster_questions, "quorum", lambda link, before: answers[link.address[1] - 9091][1])
     return Watcher([("127.0.0.1", 9092)]), asked
 
 
