@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidelog.cli.failure import CommandFailed
+from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.profile.store import active_config
 from tidelog.client.librdkafka import librdkafka_settings
 from tidelog.client.properties import parse_properties
@@ -62,6 +62,12 @@ def choose(path: Path | None) -> None:
     """Use this file for all connections of this command; None: none was named."""
     global _chosen
     _chosen = path
+
+
+def refuse_chosen(why: str) -> None:
+    """For what cannot use a file yet: ignoring it would connect without what was asked for."""
+    if _chosen is not None:
+        raise InvalidCommandLine(f"--config (or {VARIABLE}) is not possible here: {why}.")
 
 
 def config_path(bootstrap: str = DEFAULT_BOOTSTRAP, directory: Path = USUAL_DIRECTORY) -> Path | None:

@@ -8,6 +8,7 @@ from tidelog.cli import client_config as config
 from tidelog.cli import main
 from tidelog.cli.app import command_line
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.pipeline.run import source_options
 from tidelog.cli.profile import store
 from tidelog.cli.reach import addresses_of
 from tidelog.client.settings import SaslSettings
@@ -212,3 +213,22 @@ def test_unknown_names_of_security_are_told(tmp_path: Path, capsys: pytest.Captu
     config.choose(written(tmp_path / "c.properties", "ssl.crl.location=/x\nlinger.ms=5\n"))
     config.client_config()
     assert "ssl.crl.location is not known here" in capsys.readouterr().err
+
+
+def test_pipelines_get_it_as_options(tmp_path: Path) -> None:
+    config.choose(written(tmp_path / "c.properties", SCRAM))
+    found = source_options("far:1", ["kafka.sasl.mechanism=PLAIN", "startingOffsets=latest"])
+    assert found["kafka.security.protocol"] == "SASL_PLAINTEXT"
+    assert found["kafka.sasl.mechanism"] == "PLAIN"  # --option comes last
+    assert found["startingOffsets"] == "latest"
+    assert "kafka.acks" not in found
+
+
+def test_what_cannot_use_a_file_does_not_ignore_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(written(tmp_path / "c.properties", SCRAM))
+    words = ["--target", "external", "--bootstrap", "far:1", "--config", file]
+    assert main(["lab", "run", "leader-killed", *words]) == 2
+    assert main(["pipeline", "transform", "x.yaml", "--config", file]) == 2
+    assert capsys.readouterr().err.count("is not possible here") == 2

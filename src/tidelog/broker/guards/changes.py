@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.access import host_of
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.requests.resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from tidelog.errors import ErrorCode
@@ -115,7 +114,7 @@ def note_changes(
         codes = dict.fromkeys(_codes_in(response))
         errors = [ErrorCode(code).name for code in codes if code]
         broker.audit.changed(
-            context.principal, host_of(context), name_of(context.api_key), changes, errors, context.client_id,
+            context.principal, context.host, name_of(context.api_key), changes, errors, context.client_id,
             refused=refused,
         )  # fmt: skip
 

@@ -47,7 +47,7 @@ _transactions_described = each_name(
     "transactional_ids",
     lambda access, name: access.transactional_id(Operation.DESCRIBE, name),
     "transaction_states",
-    transactions.refused_transaction,
+    transactions.refused,
 )
 
 GUARDS: Mapping[int, Guard] = {

@@ -13,11 +13,11 @@ from tidelog.broker.guards.parts import (
     GuardedRequest,
     refuse,
 )
+from tidelog.broker.handlers.add_partitions_to_txn import BATCHED_FROM
+from tidelog.broker.requests.transacting import refused_transaction
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.security.acls import CLUSTER_NAME, Operation, ResourceType
-
-BATCHED_FROM = 4  # version of AddPartitionsToTxn that only brokers send
 
 
 def producer_id(asked: GuardedRequest) -> Admitted | Forbidden:
@@ -102,10 +102,5 @@ def described(asked: GuardedRequest) -> Admitted:
     )
 
 
-def refused_transaction(transactional_id: str) -> Fields:
-    return {
-        "transactional_id": transactional_id,
-        "error_code": TRANSACTIONAL_ID_DENIED,
-        "transaction_state": "",
-        "transaction_start_time": 0,
-    }
+def refused(transactional_id: str) -> Fields:
+    return refused_transaction(transactional_id, TRANSACTIONAL_ID_DENIED)

@@ -20,7 +20,7 @@ from tidelog.transactions.rules import ProducerIdAndEpoch
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import TopicPartition
 
-BATCHED_FROM = 4
+BATCHED_FROM = 4  # Only brokers send it, as in Kafka.
 FENCED_FROM = 2
 ADDED_WITH_RECORDS_FROM = 5  # sent by a partition's leader for a client of transaction version 2
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.requests.security import refused_with
+from tidelog.broker.requests.request import Outcome, RequestContext, error_of
 from tidelog.broker.requests.submission import Decide, refuse, submit_each
 from tidelog.controller import security
 from tidelog.controller.image import ClusterImage
@@ -20,7 +19,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         return {
             "entries": [
                 {
-                    **refused_with(refusal),
+                    **error_of(refusal),
                     "entity": [
                         {"entity_type": part.entity_type, "entity_name": part.entity_name}
                         for part in entry.entity

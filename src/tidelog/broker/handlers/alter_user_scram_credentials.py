@@ -8,8 +8,7 @@ from collections import Counter
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.requests.security import refused_with
+from tidelog.broker.requests.request import Outcome, RequestContext, error_of
 from tidelog.broker.requests.submission import Decide, submit_each
 from tidelog.controller import security
 from tidelog.controller.image import ClusterImage
@@ -33,7 +32,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     def respond(refusals: list[TidelogError | None]) -> Fields:
         return {
             "results": [
-                {"user": user, **refused_with(refusal)} for user, refusal in zip(users, refusals, strict=True)
+                {"user": user, **error_of(refusal)} for user, refusal in zip(users, refusals, strict=True)
             ]
         }
 

@@ -4,8 +4,8 @@ from functools import partial
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.requests.security import check_authorizer, refused_with
+from tidelog.broker.requests.request import Outcome, RequestContext, error_of
+from tidelog.broker.requests.security import check_authorizer
 from tidelog.broker.requests.submission import submit_each
 from tidelog.controller import security
 from tidelog.controller.image import ClusterImage
@@ -31,7 +31,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             if refusal is not None
         }
         return {
-            "results": [refused_with(failed.get(each) if isinstance(each, Acl) else each) for each in checked]
+            "results": [error_of(failed.get(each) if isinstance(each, Acl) else each) for each in checked]
         }
 
     return submit_each(broker, [partial(_add, chunk) for chunk in chunks], respond)

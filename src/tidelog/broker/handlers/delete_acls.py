@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.requests.security import check_authorizer, filter_of, refused_with
+from tidelog.broker.requests.request import Outcome, RequestContext, error_of
+from tidelog.broker.requests.security import check_authorizer, filter_of
 from tidelog.broker.requests.submission import Decide, refuse, submit_each
 from tidelog.controller import security
 from tidelog.controller.image import ClusterImage
@@ -23,7 +23,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         return {
             "filter_results": [
                 {
-                    **refused_with(refusal),
+                    **error_of(refusal),
                     "matching_acls": [] if refusal else [_fields(acl) for acl in removed[place]],
                 }
                 for place, refusal in enumerate(refusals)

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.requests.transacting import machine_of
+from tidelog.broker.requests.transacting import machine_of, refused_transaction
 from tidelog.broker.slices import describe_in_slices
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
@@ -27,9 +27,9 @@ def _describe(broker: Broker, transactional_id: str) -> Fields:
     try:
         transaction = machine_of(broker, transactional_id).transactions.get(transactional_id)
     except TidelogError as refusal:
-        return _refused(transactional_id, refusal.code)
+        return refused_transaction(transactional_id, refusal.code)
     if transaction is None:
-        return _refused(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return refused_transaction(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     return _fields(transaction)
 
 
@@ -46,13 +46,4 @@ def _fields(transaction: Transaction) -> Fields:
         "producer_id": transaction.producer_id,
         "producer_epoch": transaction.epoch,
         "topics": [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()],
-    }
-
-
-def _refused(transactional_id: str, code: ErrorCode) -> Fields:
-    return {
-        "error_code": code,
-        "transactional_id": transactional_id,
-        "transaction_state": "",
-        "transaction_start_time": 0,
     }

@@ -61,7 +61,7 @@ class FetchHandler:
         ``bytes_max``: what the quota of the consumer leaves for one response.
         """
         request = fetch.decode(frame, position, context.version)
-        owner = context.principal, context.peer.rpartition(":")[0]
+        owner = context.principal, context.host
         session, error = self._broker.fetch_sessions.begin(request, owner, self._broker.services.now_ms())
         if error:
             send(

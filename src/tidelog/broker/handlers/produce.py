@@ -294,7 +294,7 @@ class ProduceHandler:
         else:
             name = key if isinstance(key, str) else self._broker.image.topic_names.get(key)
         access = self._access
-        host = context.peer.rpartition(":")[0]
+        host = context.host
         if name is None or access.permits(context.principal, host, Operation.WRITE, ResourceType.TOPIC, name):
             return False
         Access(access, self._broker.audit, context).note_refusal(Operation.WRITE, ResourceType.TOPIC, name)

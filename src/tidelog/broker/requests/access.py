@@ -18,7 +18,7 @@ class Access:
         self._audit = audit
         self._context = context
         self._principal = context.principal
-        self._host = host_of(context)
+        self._host = context.host
 
     @property
     def rules(self) -> object:
@@ -68,10 +68,6 @@ def access_of(broker: Broker, context: RequestContext) -> Access | None:
     if broker.access is None or context.by_node:
         return None
     return Access(broker.access, broker.audit, context)
-
-
-def host_of(context: RequestContext) -> str:
-    return context.peer.rpartition(":")[0]
 
 
 def operations_for(broker: Broker, context: RequestContext, kind: ResourceType, name: str) -> int:

@@ -26,4 +26,4 @@ def answered(response: Future[Any], convert: Callable[[Any], Fields]) -> Future[
 
 def client_host(context: RequestContext) -> str:
     """A member's address in the format of Kafka's tools."""
-    return "/" + context.peer.rpartition(":")[0]
+    return "/" + context.host

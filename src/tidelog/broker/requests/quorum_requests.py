@@ -7,6 +7,7 @@ from uuid import UUID
 from tidelog.broker.broker import Broker
 from tidelog.broker.future import Future
 from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.requests.request import error_of
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import ZERO_UUID, Fields
 from tidelog.replication.voters import Voter
@@ -32,16 +33,10 @@ def change_voters(broker: Broker, cluster_id: str | None, change: Change) -> Fut
         if cluster_id not in (None, quorum.image.cluster_id):
             message = f"this is cluster {quorum.image.cluster_id}, not {cluster_id}"
             raise TidelogError(message, ErrorCode.INCONSISTENT_CLUSTER_ID)
-        change(quorum, lambda error: future.complete(outcome(error)))
+        change(quorum, lambda error: future.complete(error_of(error)))
     except TidelogError as refusal:
-        future.complete(outcome(refusal))
+        future.complete(error_of(refusal))
     return future
-
-
-def outcome(error: TidelogError | None) -> Fields:
-    if error is None:
-        return {"error_code": ErrorCode.NONE, "error_message": None}
-    return {"error_code": error.code, "error_message": error.message}
 
 
 def voter_of(broker: Broker, voter_id: int, directory: UUID | None, listeners: Sequence[Any] = ()) -> Voter:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.broker.future import Future
 from tidelog.broker.partitions.validation import ValidatedBatch
-from tidelog.errors import TidelogError
+from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 from tidelog.security.principal import ANONYMOUS, Principal
 
@@ -29,3 +29,15 @@ class RequestContext(NamedTuple):
     principal: Principal = ANONYMOUS  # who the connection has authenticated as
     listener: str = ""  # name of the listener that the connection came in by
     by_node: bool = False  # from a node of the cluster: access rules do not apply
+
+    @property
+    def host(self) -> str:
+        """The address of the client, without its port."""
+        return self.peer.rpartition(":")[0]
+
+
+def error_of(refusal: TidelogError | None) -> Fields:
+    """The error in a response, or in a row of it, with its message."""
+    if refusal is None:
+        return {"error_code": ErrorCode.NONE, "error_message": None}
+    return {"error_code": refusal.code, "error_message": refusal.message}

@@ -4,7 +4,6 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.protocol.messages import Fields
 from tidelog.security.acls import AclFilter, new_filter
 
 
@@ -24,9 +23,3 @@ def filter_of(asked: Any) -> AclFilter:
         asked.operation,
         asked.permission_type,
     )
-
-
-def refused_with(refusal: TidelogError | None) -> Fields:
-    if refusal is None:
-        return {"error_code": ErrorCode.NONE, "error_message": None}
-    return {"error_code": refusal.code, "error_message": refusal.message}

@@ -32,6 +32,16 @@ def _convert(value: Any, convert: Callable[[Any], Fields]) -> Fields:
     return {"error_code": ErrorCode.NONE, **convert(value)}
 
 
+def refused_transaction(transactional_id: str, code: ErrorCode) -> Fields:
+    """The row of a transaction that is not described."""
+    return {
+        "error_code": code,
+        "transactional_id": transactional_id,
+        "transaction_state": "",
+        "transaction_start_time": 0,
+    }
+
+
 def for_old_clients(code: ErrorCode, *, fenced_from: int, version: int) -> ErrorCode:
     """Replace PRODUCER_FENCED, which clients before version ``fenced_from`` do not know."""
     if code is ErrorCode.PRODUCER_FENCED and version < fenced_from:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.client_config import refuse_chosen
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine, complain
 from tidelog.cli.options import Json, flag
 from tidelog.cli.tables import print_json, print_table
@@ -281,6 +282,7 @@ def _target(
 
             if bootstrap is None:
                 raise InvalidCommandLine("--target external needs --bootstrap HOST:PORT.")
+            refuse_chosen("the lab reaches an external cluster by a PLAINTEXT listener")
             return ExternalTarget(bootstrap, commands)
         from tidelog.lab.targets.tidelog import TidelogTarget
 

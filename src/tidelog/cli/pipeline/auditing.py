@@ -12,8 +12,8 @@ from tidelog.cli.pipeline.run import (
     Remote,
     SourceOptions,
     SparkSettings,
-    pairs,
     shown_progress,
+    source_options,
     spark_session,
 )
 from tidelog.cli.pipeline.table_options import Catalog, TableOptions, chosen_options
@@ -77,7 +77,7 @@ def audit(
         from tidelog.spark.pipelines import Audit, Verify
         from tidelog.spark.pipelines import audit as run
 
-        given = pairs(options, "--option")
+        given = source_options(bootstrap, options)
         names = [name for name in topics.split(",") if name]
         verified = None
         if archive is not None:
@@ -121,7 +121,7 @@ def verify(
         from tidelog.spark.pipelines import Audit, Verify
         from tidelog.spark.pipelines import audit as run
 
-        given = pairs(options, "--option")
+        given = source_options(bootstrap, options)
         wanted = Verify(target, bootstrap, topics, given, chosen_options(catalog, table_options))
         report = _verified(spark, wanted, json)
         audited = None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.client_config import refuse_chosen
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.pipeline.archiving import (
     AllowLoss,
@@ -38,6 +39,7 @@ from tidelog.cli.pipeline.run import (
     SparkSettings,
     pairs,
     shown_progress,
+    source_options,
     spark_session,
     stop_on_signals,
 )
@@ -132,7 +134,7 @@ def archive(
         from tidelog.spark.pipelines import archive as run
 
         job = Archive(
-            Topics(bootstrap, topics, options=pairs(options, "--option")),
+            Topics(bootstrap, topics, options=source_options(bootstrap, options)),
             target,
             decoding(
                 topics,
@@ -238,7 +240,7 @@ def restore(
             topic,
             where,
             not by_key,
-            options=pairs(options, "--option"),
+            options=source_options(bootstrap, options),
             table_options=chosen_options(catalog, table_options),
             new_topics=NewTopics(partitions, replicas, pairs(assignments, "--set")),
         )
@@ -267,6 +269,7 @@ def transform(
 
     Example: tidelog pipeline transform totals.yaml --every '5 seconds'
     """
+    refuse_chosen("the file of a transform has the kafka.* options of its topics")
     with spark_session("transform", master, remote, conf) as spark:
         from dataclasses import replace
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.client import client_settings
+from tidelog.cli.client_config import kafka_options
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.pipeline.errors import explained
 
@@ -71,6 +72,11 @@ def pairs(given: list[str], option: str) -> dict[str, str]:
             raise InvalidCommandLine(f"{option} {word} is not of the form KEY=VALUE.")
         found[key.strip()] = value
     return found
+
+
+def source_options(bootstrap: str, given: list[str]) -> dict[str, str]:
+    """The words of --option, over what the file of --config says about connections."""
+    return kafka_options(bootstrap) | pairs(given, "--option")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ the node. In a cluster without either, a claim is all there is, and anybody can 
 import logging
 from typing import cast
 
+from tidelog.broker.handlers.add_partitions_to_txn import BATCHED_FROM
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.protocol import envelope, fetch, follower_fetch, messages
@@ -25,7 +26,6 @@ _PEER_APIS = (frozenset(BY_API) - {OFFSET_FOR_LEADER_EPOCH}) | {
 }  # fmt: skip
 _MIXED = frozenset({fetch.API_KEY, ADD_PARTITIONS_TO_TXN})
 _FROM_NODES = _PEER_APIS | _MIXED  # to decide about all others with one look
-BATCHED_FROM = 4  # version of AddPartitionsToTxn that only brokers send, as in Kafka
 NODE_PRINCIPALS = "User:broker-{node}"
 
 LOGGED_MAX = 64  # hosts whose refusal is logged; a limit, because anybody can be refused
@@ -84,7 +84,7 @@ class NodeTrust:
 
     def refusal(self, context: RequestContext) -> bytes:
         """The response to a request that only nodes may send, from somebody else."""
-        host = context.peer.rpartition(":")[0]
+        host = context.host
         if host not in self._logged and len(self._logged) < LOGGED_MAX:
             self._logged.add(host)
             name = messages.name_of(context.api_key)
