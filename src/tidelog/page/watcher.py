@@ -21,7 +21,7 @@ from tidelog.page.asking import cluster as cluster_questions
 from tidelog.page.asking import settings
 from tidelog.page.asking.link import Address, Link
 from tidelog.page.broker_watch import BrokerWatch
-from tidelog.page.facts import ClusterSeen, Facts, Pulse, Quorum, Settings, with_absent
+from tidelog.page.facts import NO_LEADER, ClusterSeen, Facts, Pulse, Quorum, Settings, with_absent
 from tidelog.page.failover import Failover
 from tidelog.page.pace import BURST_PAUSE_S, BURST_S, PULSE_S, now_ms, pause_s, words_of
 from tidelog.page.past import Told
@@ -207,6 +207,10 @@ class Watcher:
                 link = None
                 await asyncio.sleep(BURST_PAUSE_S)
                 continue
+            if seen.quorum.leader == NO_LEADER and (better := await self._open_better(link, seen.quorum)):
+                link.close()
+                link = better
+                continue
             self._cluster_seen(seen)
             least_s = BURST_PAUSE_S if self.in_burst else CLUSTER_S
             with contextlib.suppress(TimeoutError):
@@ -223,6 +227,24 @@ class Watcher:
             except OSError as error:
                 link.close()
                 self._failed(address, error)
+        return None
+
+    async def _open_better(self, link: Link, known: Quorum) -> Link | None:
+        """To a broker that knows of an active controller, because the one that was asked does not: it may be
+        cut off, and would go on telling what it knew before.
+        """
+        for address in self._candidates():
+            if address == link.address or known.epoch < 0:  # Without an epoch there are no such controllers.
+                continue
+            other = Link(address, CLUSTER_TIMEOUT_S)
+            try:
+                found = await self.in_thread(cluster_questions.quorum, other, known)
+            except OSError:
+                other.close()
+                continue
+            if found.leader != NO_LEADER and found.epoch >= known.epoch:
+                return other
+            other.close()
         return None
 
     def _failed(self, address: Address, error: OSError) -> None:

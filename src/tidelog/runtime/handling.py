@@ -124,8 +124,8 @@ class _PlainRequest:
     """
 
     __slots__ = (
-        "_broker", "_changes", "_compute", "_connection", "_context", "_finish", "_give_up", "_merge",
-        "_moved",
+        "_broker", "_changes", "_compute", "_connection", "_context", "_finish", "_give_up", "_is_refused",
+        "_merge", "_moved",
     )  # fmt: skip
 
     def __init__(
@@ -141,6 +141,7 @@ class _PlainRequest:
         self._moved = moved
         self._merge: Merge | None = None  # adds to the response what the access rules refused
         self._changes: Sequence[str] | None = None  # for the audit log
+        self._is_refused = False  # by the access rules, as a whole
         self._broker = broker
         self._context = context
         self._finish = finish
@@ -183,6 +184,7 @@ class _PlainRequest:
         if broker.access is not None:
             admitted = admit(broker, decoded, context)
             if isinstance(admitted, Forbidden):
+                self._is_refused = True
                 return admitted.fields
             decoded, self._merge = admitted
         return SERVED[context.api_key].handler(broker, decoded, context)  # type: ignore[misc]
@@ -225,7 +227,7 @@ class _PlainRequest:
         if self._merge is not None:
             fields = self._merge(fields)
         if self._changes is not None:
-            note_changes(self._broker, self._context, self._changes, fields)
+            note_changes(self._broker, self._context, self._changes, fields, refused=self._is_refused)
         if self._compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
             if self._connection is not None:
                 self._connection.hold()  # Otherwise a client could make it keep a thousand such responses.

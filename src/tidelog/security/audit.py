@@ -2,7 +2,8 @@
 
 What it owns is the form of the lines, and how many there are. A client that is refused a thousand times a
 second must not fill the disk: the same refusal is told once a minute, and a minute has a limited number of
-lines about refusals. Every change has a line. Texts of clients are cut. It does not know where lines go.
+lines about refusals. Every change has a line, but one without any right to it is a refusal, too. Texts of
+clients are cut. It does not know where lines go.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,14 +39,9 @@ class Audit:
         client_id: str | None = None,
     ) -> None:
         now_ms = self._now_ms()
-        if now_ms >= self._window_ends_ms:
-            self._begin_window(now_ms)
         name = name[:TEXT_MAX]
-        key = principal, host, operation, kind, name
-        if key in self._told or len(self._told) >= REFUSALS_MAX:
-            self._untold += 1
+        if not self._has_room(now_ms, (principal, host, operation, kind, name)):
             return
-        self._told.add(key)
         self._write(
             {
                 "time_ms": now_ms,
@@ -57,6 +53,15 @@ class Audit:
                 "resource": name,
             }
         )
+
+    def _has_room(self, now_ms: int, refusal: tuple[object, ...]) -> bool:
+        if now_ms >= self._window_ends_ms:
+            self._begin_window(now_ms)
+        if refusal in self._told or len(self._told) >= REFUSALS_MAX:
+            self._untold += 1
+            return False
+        self._told.add(refusal)
+        return True
 
     def _begin_window(self, now_ms: int) -> None:
         self._window_ends_ms = now_ms + WINDOW_MS
@@ -73,10 +78,17 @@ class Audit:
         items: Sequence[str],
         errors: Sequence[str],
         client_id: str | None = None,
+        *,
+        refused: bool = False,
     ) -> None:
-        """``items``: what the request wanted to change. ``errors``: names of the errors in the response."""
+        """``items``: what the request wanted to change. ``errors``: names of the errors in the response.
+        ``refused``: the client has no right to any of it.
+        """
+        now_ms = self._now_ms()
+        if refused and not self._has_room(now_ms, (principal, host, api)):
+            return
         line: dict[str, Any] = {
-            "time_ms": self._now_ms(),
+            "time_ms": now_ms,
             "event": "change",
             **_who(principal, host, client_id),
             "api": api,

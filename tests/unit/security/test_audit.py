@@ -70,6 +70,24 @@ def test_texts_and_lists_of_clients_are_cut() -> None:
     assert "errors" not in line
 
 
+def test_changes_without_a_right_are_refusals() -> None:
+    """Otherwise whoever is refused could fill the disk with them."""
+    log = Log()
+
+    def refuse(api: str) -> None:
+        log.audit.changed(ALICE, "h", api, ["a"], ["TOPIC_AUTHORIZATION_FAILED"], refused=True)
+
+    for _ in range(3):
+        refuse("create_topics")
+    refuse("delete_topics")
+    assert [line["api"] for line in log.lines] == ["create_topics", "delete_topics"]
+    log.now_ms += WINDOW_MS
+    refuse("create_topics")
+    assert [(line["event"], line.get("count")) for line in log.lines[2:]] == [
+        ("more-refused", 2), ("change", None)
+    ]  # fmt: skip
+
+
 def test_every_change_has_a_line() -> None:
     log = Log()
     for _ in range(3):

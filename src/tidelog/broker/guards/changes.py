@@ -99,20 +99,24 @@ CHANGES: Mapping[int, Callable[[Any], Iterable[str]]] = {
 
 
 def changes_of(request: Any, context: RequestContext) -> Sequence[str] | None:
-    """None: the request changes nothing, or a node sent it."""
+    """None: the request changes nothing, or a node sent it. Nor does one that names nothing."""
     describe = CHANGES.get(context.api_key)
     if describe is None or context.by_node or getattr(request, "validate_only", False):
         return None
-    return list(describe(request))
+    return list(describe(request)) or None
 
 
-def note_changes(broker: Broker, context: RequestContext, changes: Sequence[str], response: Fields) -> None:
+def note_changes(
+    broker: Broker, context: RequestContext, changes: Sequence[str], response: Fields, *, refused: bool
+) -> None:
+    """``refused``: the client has no right to any of them."""
     if broker.audit is not None:
         codes = dict.fromkeys(_codes_in(response))
         errors = [ErrorCode(code).name for code in codes if code]
         broker.audit.changed(
-            context.principal, context.host, name_of(context.api_key), changes, errors, context.client_id
-        )
+            context.principal, context.host, name_of(context.api_key), changes, errors, context.client_id,
+            refused=refused,
+        )  # fmt: skip
 
 
 def _codes_in(fields: Fields) -> Iterator[int]:

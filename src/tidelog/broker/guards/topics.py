@@ -47,6 +47,16 @@ _WITHOUT_SETTINGS: Fields = {
 }
 
 
+_NO_TOPIC: Fields = {
+    "error_code": ErrorCode.INVALID_REQUEST,
+    "error_message": "a topic needs either a name or an id",
+}
+_UNKNOWN_ID: Fields = {
+    "error_code": ErrorCode.UNKNOWN_TOPIC_ID,
+    "error_message": "there is no topic with this id",
+}
+
+
 def delete(asked: GuardedRequest) -> Admitted | Forbidden:
     """A client that may not describe a topic does not learn its name from its id, or the other way round."""
     if hasattr(asked.request, "topic_names"):
@@ -68,8 +78,11 @@ def delete(asked: GuardedRequest) -> Admitted | Forbidden:
 
 
 def _refusal(asked: GuardedRequest, name: str | None, topic_id: UUID | None) -> Fields | None:
+    """Also for a topic that is not there: nobody has a right to it, not even if it is created meanwhile."""
     known = asked.image.topic_names.get(topic_id) if name is None and topic_id is not None else name
-    if known is None or asked.access.topic(Operation.DELETE, known):
+    if known is None:
+        return {"name": None, "topic_id": topic_id, **(_UNKNOWN_ID if topic_id is not None else _NO_TOPIC)}
+    if asked.access.topic(Operation.DELETE, known):
         return None
     shown = name
     if name is None and asked.access.sees(Operation.DESCRIBE, ResourceType.TOPIC, known):

@@ -32,13 +32,14 @@ def look(link: Link, before: Quorum) -> ClusterSeen:
     return ClusterSeen(
         described.cluster_id,
         dict(sorted(brokers.items())),
-        _quorum(link, before),
+        quorum(link, before),
         _topics(link),
         link.address,
     )
 
 
-def _quorum(link: Link, before: Quorum) -> Quorum:
+def quorum(link: Link, before: Quorum) -> Quorum:
+    """The controllers. ``before``: as they were known; what has no answer stays."""
     topics = [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]
     try:
         response = link.ask(Api.DESCRIBE_QUORUM, {"topics": topics})

@@ -1,6 +1,7 @@
 """Changes in the audit log."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,7 +14,7 @@ from unit.broker.fakes import FakeBroker
 from unit.broker.guards.rules import ADMIN, allow, secured_broker
 from unit.protocol.sample_requests import PLAIN_REQUESTS, request_body
 
-ALTER_CONFIGS, CREATE_ACLS, ALTER_QUOTAS, ALTER_USERS, CREATE_TOPICS = 44, 30, 49, 51, 19
+ALTER_CONFIGS, CREATE_ACLS, ALTER_QUOTAS, ALTER_USERS, CREATE_TOPICS, DELETE_TOPICS = 44, 30, 49, 51, 19, 20
 
 
 def sample(key: int, version: int, *, validate_only: bool = False) -> Any:
@@ -21,10 +22,17 @@ def sample(key: int, version: int, *, validate_only: bool = False) -> Any:
     return messages.decode(key, version, memoryview(request_body(key, version, values)), 0)
 
 
-def handle(broker: FakeBroker, key: int, version: int | None = None) -> list[Any]:
+def handle(
+    broker: FakeBroker, key: int, version: int | None = None, values: dict[str, Any] | None = None
+) -> list[Any]:
+    """``values``: of the request, instead of the sample's."""
     version = SERVED[key].newest if version is None else version
+    wanted = sample(key, version)
+    if values is not None:
+        body = request_body(key, version, PLAIN_REQUESTS[key] | {"validate_only": False} | values)
+        wanted = messages.decode(key, version, memoryview(body), 0)
     frames: list[bytes] = []
-    handle_decoded(broker.broker, sample(key, version), broker.context(key, version), frames.append, print)
+    handle_decoded(broker.broker, wanted, broker.context(key, version), frames.append, print)
     broker.services.settle()
     assert len(frames) == 1
     return [line for line in broker.audited if line["event"] == "change"]
@@ -65,6 +73,28 @@ def test_a_refused_change_has_a_line_with_the_error() -> None:
     (line,) = handle(broker, CREATE_ACLS)
     assert line["errors"] == ["CLUSTER_AUTHORIZATION_FAILED"]
     assert not broker.store.image.security.acls
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        (CREATE_ACLS, None),
+        (CREATE_TOPICS, None),
+        (DELETE_TOPICS, {"topics": [{"name": None, "topic_id": UUID(int=7)}]}),
+        (DELETE_TOPICS, {"topics": [{"name": None, "topic_id": None}]}),
+    ],
+)
+def test_who_has_no_rights_cannot_fill_the_log(key: int, values: dict[str, Any] | None) -> None:
+    broker = secured_broker()
+    handle(broker, key, None, values)
+    count = len(broker.audited)
+    for _ in range(3):
+        handle(broker, key, None, values)
+    assert len(broker.audited) == count
+
+
+def test_a_request_that_names_nothing_changes_nothing() -> None:
+    assert not handle(secured_broker(), CREATE_TOPICS, None, {"topics": []})
 
 
 def test_the_response_tells_refused_and_allowed_parts_together() -> None:
