@@ -294,7 +294,7 @@ class BrokerTable:
     allow_everyone_if_no_acl_found: bool = row(
         Bool(),
         False,
-        "Whether all clients may use a resource for which there is no access rule. Set the same on all nodes.",
+        "Whether all clients may use a resource that no access rule names. Set the same on all nodes.",
     )
     audit_log_file: str | None = row(
         Nullable(Text("a path")),

@@ -209,8 +209,8 @@ class BrokerProcess:
                 raise TidelogError(f"{listener}: nodes use this listener, so cluster.secret.file is needed")
         if not authenticates_nodes(config):
             logger.warning(
-                "any client that reaches this broker can act as a node of its cluster: set cluster.secret.file, the "
-                "same on all nodes"
+                "any client that reaches this broker can act as a node of its cluster: set "
+                "cluster.secret.file, the same on all nodes"
             )
         return None
 
