@@ -10,9 +10,9 @@ handles incoming bytes, :class:`~tidelog.runtime.sender.Sender` outgoing bytes. 
 
 **Who asks.** While a client has to log in, its requests go to a
 :class:`~tidelog.runtime.authentication.Login`, which says in the end who it is. A client id of a node is a
-claim, until :class:`~tidelog.runtime.peers.trust.NodeTrust` confirms it. What a client may do is not asked here: Produce,
-Fetch and the guards of the other APIs do that. If clients have quotas,
-:mod:`~tidelog.runtime.metering` starts each request, and this connection is not read while its client has to
+claim, until :class:`~tidelog.runtime.peers.trust.NodeTrust` confirms it. What a client may do is not asked
+here: Produce, Fetch and the guards of the other APIs do that. If clients have quotas,
+:mod:`~tidelog.runtime.metering` starts each request, and a connection is not read while its client has to
 wait.
 
 **Back-pressure.** No further request is started while there are unsent bytes or too many pending requests, or
