@@ -201,7 +201,7 @@ def test_a_secret_is_introduced_and_changed_broker_by_broker(tmp_path: Path) -> 
                 cluster.await_ready()
 
         for broker in cluster:
-            assert "whoever reaches this broker can act as a node" in broker.log_text()
+            assert "any client that reaches this broker can act as a node" in broker.log_text()
         path = tmp_path / "the.secret"
         path.touch(0o600)
         old, new = "a" * 40, "b" * 40

@@ -56,3 +56,11 @@ class Gather:
         self._missing -= 1
         if self._missing == 0:
             self.future.complete(None)
+
+    def when_done(self, value: T) -> T | Future[T]:
+        """The value itself if everything is done; otherwise a future of it."""
+        if self.future.is_complete:
+            return value
+        later: Future[T] = Future()
+        self.future.then(lambda _: later.complete(value))
+        return later

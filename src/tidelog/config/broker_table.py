@@ -143,7 +143,7 @@ class BrokerTable:
         Bool(),
         False,
         "Whether a listener without authentication may have an address that other machines reach. "
-        "Everybody who reaches it owns the cluster.",
+        "Every client that reaches it owns the cluster.",
         ours=True,
     )
     node_addresses: tuple[QuorumVoter, ...] = row(
@@ -294,7 +294,7 @@ class BrokerTable:
     allow_everyone_if_no_acl_found: bool = row(
         Bool(),
         False,
-        "Whether everybody may use a resource for which there is no access rule. Set the same on all nodes.",
+        "Whether all clients may use a resource that no access rule names. Set the same on all nodes.",
     )
     audit_log_file: str | None = row(
         Nullable(Text("a path")),

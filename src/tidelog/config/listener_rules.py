@@ -53,7 +53,7 @@ def refuse_insecure_listeners(config: BrokerConfig) -> None:
     if not config.allow_insecure_listeners:
         for listener in insecure_listeners(config):
             raise InvalidConfig(
-                f"{listener} is refused: everybody who reaches this address could use the cluster, because "
+                f"{listener} is refused: every client that reaches it could use the cluster, because "
                 "the listener has no authentication. Use SASL_SSL, or SSL with ssl.client.auth=required, or "
                 "accept it with allow.insecure.listeners=true."
             )
@@ -72,7 +72,7 @@ def _check_inter_broker(config: BrokerConfig, names: set[str]) -> None:
 
 
 def insecure_listeners(config: BrokerConfig) -> list[Listener]:
-    """Listeners that other machines may reach and that ask nobody who he is."""
+    """Listeners that other machines may reach and that authenticate no client."""
     return [
         listener
         for listener in config.listeners

@@ -21,7 +21,7 @@ def refuse_unknown_nodes(config: BrokerConfig) -> None:
     required = config.cluster_secret_required if config.cluster_secret_file else authenticates_nodes(config)
     if not required:
         raise InvalidConfig(
-            "authorizer.class.name is refused: whoever says that he is a node would get around the access "
+            "authorizer.class.name is refused: a client that says that it is a node would bypass the access "
             "rules. Set cluster.secret.file, and leave cluster.secret.required at true."
         )
 

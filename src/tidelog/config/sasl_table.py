@@ -22,7 +22,7 @@ class SaslTable(TlsTable):
         "characters, the same on all nodes. Several lines are several secrets: a node logs in with the first "
         "and accepts all. A relative path starts at the config file's directory. `tidelog up` makes it.",
         unset="nodes are recognised by their certificates, if brokers use a listener that asks for them; "
-        "otherwise whoever reaches the listener can act as a node",
+        "otherwise every client that reaches the listener can act as a node",
         section="Authentication",
         ours=True,
     )
@@ -52,7 +52,7 @@ class SaslTable(TlsTable):
     sasl_plain_unencrypted: bool = row(
         Bool(),
         False,
-        "Whether PLAIN may be enabled at SASL_PLAINTEXT listeners, where everybody on the network reads the "
+        "Whether PLAIN may be enabled at SASL_PLAINTEXT listeners, where others on the network read the "
         "passwords.",
         per_listener=True,
         ours=True,

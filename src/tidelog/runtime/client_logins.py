@@ -118,7 +118,7 @@ class ClientLogins:
                     f"{listener}: PLAIN sends passwords as they are. Use SASL_SSL, or accept it with "
                     "sasl.plain.unencrypted=true"
                 )
-            logger.warning("%s: everybody on the network can read the passwords that clients send", listener)
+            logger.warning("%s: others on the network can read the passwords that clients send", listener)
 
     def begin(self, mechanism: str) -> SaslLogin:
         if mechanism == PLAIN:

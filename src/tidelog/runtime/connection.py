@@ -5,7 +5,15 @@ order. Each request takes a slot in a queue, and finished slots at the head of t
 after a pending write do wait for it (:mod:`~tidelog.runtime.write_order`), because a client must be able to
 read its own writes. Other nodes of the cluster match responses by correlation id and get them as soon as they
 are finished, so that a heartbeat does not wait for a vote. :class:`~tidelog.runtime.receiver.Receiver`
-handles incoming bytes, :class:`~tidelog.runtime.sender.Sender` outgoing bytes.
+handles incoming bytes, :class:`~tidelog.runtime.sender.Sender` outgoing bytes. TLS is below it
+(:mod:`~tidelog.runtime.tls.layer`), and unknown here but for the choice of the sender.
+
+**Who asks.** While a client has to log in, its requests go to a
+:class:`~tidelog.runtime.authentication.Login`, which says in the end who it is. A client id of a node is a
+claim, until :class:`~tidelog.runtime.peers.trust.NodeTrust` confirms it. What a client may do is not asked
+here: Produce, Fetch and the guards of the other APIs do that. If clients have quotas,
+:mod:`~tidelog.runtime.metering` starts each request, and a connection is not read while its client has to
+wait.
 
 **Back-pressure.** No further request is started while there are unsent bytes or too many pending requests, or
 while the requests of all connections use too much memory. The kernel's buffers then fill, and the client

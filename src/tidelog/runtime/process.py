@@ -78,7 +78,7 @@ def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
         logger.error("the broker cannot start: %s", error.message)
         return 1
     for listener in insecure_listeners(config):
-        logger.warning("everybody who reaches %s can use the cluster: it has no authentication", listener)
+        logger.warning("every client that reaches %s can use the cluster: it has no authentication", listener)
     room = descriptors.claim(config)
     _tune_interpreter()
     os.umask(PRIVATE_UMASK)
@@ -209,8 +209,8 @@ class BrokerProcess:
                 raise TidelogError(f"{listener}: nodes use this listener, so cluster.secret.file is needed")
         if not authenticates_nodes(config):
             logger.warning(
-                "whoever reaches this broker can act as a node of its cluster: set cluster.secret.file, the "
-                "same on all nodes"
+                "any client that reaches this broker can act as a node of its cluster: set "
+                "cluster.secret.file, the same on all nodes"
             )
         return None
 

@@ -150,5 +150,5 @@ NEEDS: Mapping[int, tuple[Need, ...]] = {
     82: (_NODES_ONLY,),  # UpdateRaftVoter
 }
 """By API key. APIs that only nodes send, and that have no handler, are not listed: a node is recognised by
-its authentication, and everybody else is refused.
+its authentication, and all other clients are refused.
 """

@@ -4,7 +4,7 @@ The notation is that of RFC 2253, as Kafka's brokers write it, so that access ru
 parts in reverse order, ``CN=alice,OU=Data,O=Example,C=DE``. The rules are Kafka's
 ``ssl.principal.mapping.rules``: ``RULE:pattern/replacement/`` with ``L`` or ``U`` behind it for small or
 capital letters, and ``DEFAULT``. The first whose pattern matches the whole subject decides. Patterns are
-RE2's: whoever has a certificate chooses his subject.
+RE2's: the owner of a certificate may have chosen its subject.
 """
 
 import re

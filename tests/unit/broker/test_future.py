@@ -41,3 +41,18 @@ def test_gathering(count: int) -> None:
         assert not gather.future.is_complete
         gather.one_done()
     assert gather.future.is_complete
+
+
+def test_a_value_is_told_when_all_is_gathered() -> None:
+    gather = Gather(1)
+    later = gather.when_done("rows")
+    assert isinstance(later, Future)
+    assert not later.is_complete
+    gather.one_done()
+    heard: list[str] = []
+    later.then(heard.append)
+    assert heard == ["rows"]
+
+
+def test_a_value_is_told_at_once_if_all_is_gathered() -> None:
+    assert Gather(0).when_done("rows") == "rows"

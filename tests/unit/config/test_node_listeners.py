@@ -46,5 +46,5 @@ def test_nodes_that_are_known_or_need_not_be(settings: dict[str, str]) -> None:
 )
 def test_access_rules_need_nodes_that_are_known(settings: dict[str, str]) -> None:
     """They do not apply to nodes, and so to nobody who says that he is one."""
-    with pytest.raises(InvalidConfig, match="get around the access rules"):
+    with pytest.raises(InvalidConfig, match="bypass the access rules"):
         refuse_unknown_nodes(BrokerConfig.parse(settings))

@@ -144,5 +144,5 @@ def each_name(
 
 
 def free(asked: GuardedRequest) -> Admitted:
-    """An API for everybody, or one whose handler asks for itself."""
+    """An API that needs no right, or one whose handler asks for itself."""
     return Admitted(asked.request)

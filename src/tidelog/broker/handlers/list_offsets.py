@@ -65,14 +65,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Fu
                 look_up.run(_result_setter(response["partitions"], place, gather))
                 yield
 
-    def respond() -> Fields | Future[Fields]:
-        if gather.future.is_complete:
-            return {"topics": topics}
-        future: Future[Fields] = Future()
-        gather.future.then(lambda _: future.complete({"topics": topics}))
-        return future
-
-    return respond_in_slices(broker.services, look_up_each(), LOOK_UPS_PER_SLICE, respond)
+    return respond_in_slices(
+        broker.services, look_up_each(), LOOK_UPS_PER_SLICE, lambda: gather.when_done({"topics": topics})
+    )
 
 
 def _result_setter(rows: list[Fields], place: int, gather: Gather) -> Callable[[Fields], None]:

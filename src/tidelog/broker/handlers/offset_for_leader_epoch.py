@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.future import Future, Gather
+from tidelog.broker.future import Gather
 from tidelog.broker.partitions.partition import MustConfirm
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
@@ -33,14 +33,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
                 _look_up_in_turn(broker, topic.topic, wanted, response["partitions"], place, gather)
                 yield
 
-    def respond() -> Fields | Future[Fields]:
-        if gather.future.is_complete:
-            return {"topics": topics}
-        future: Future[Fields] = Future()
-        gather.future.then(lambda _: future.complete({"topics": topics}))
-        return future
-
-    return respond_in_slices(broker.services, look_up_each(), LOOK_UPS_PER_SLICE, respond)
+    return respond_in_slices(
+        broker.services, look_up_each(), LOOK_UPS_PER_SLICE, lambda: gather.when_done({"topics": topics})
+    )
 
 
 def _look_up_in_turn(

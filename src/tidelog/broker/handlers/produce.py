@@ -63,7 +63,7 @@ class ProduceHandler:
     ) -> None:
         """``give_way`` is called about once a millisecond in the thread that decodes batches."""
         self._broker = broker
-        self._access = broker.access  # None: everybody may write
+        self._access = broker.access  # None: every client may write
         self._refused = broker.partitions.refused
         self.opening = BatchOpening(broker.partitions, broker.services, compute, give_way)
         self._responses = responses = ProduceResponses(broker)

@@ -34,8 +34,8 @@ def config_text(node: int, address: str, voters: str, http_port: int, data: str)
 "listeners" = "PLAINTEXT://0.0.0.0:{port}"
 "advertised.listeners" = "PLAINTEXT://{host}:{port}"
 
-# Everybody who reaches this address can use the cluster, and nothing is encrypted. docs/security.md says how
-# to change that. Without this line, a broker refuses to listen where other machines reach it.
+# Every client that reaches this address can use the cluster, and nothing is encrypted. docs/security.md says
+# how to change that. Without this line, a broker refuses to listen where other machines reach it.
 "allow.insecure.listeners" = true
 
 # The controllers of a new cluster, the same on all machines. Three tolerate one failure, five tolerate two.
@@ -69,8 +69,7 @@ Wants=network-online.target
 
 [Service]
 # The start is complete when the broker serves clients. A new cluster needs a majority of its controllers
-# for that,
-# and a broker that lost power checks its logs first, so there is no limit.
+# for that, and a broker that lost power checks its logs first, so there is no limit.
 Type=notify
 TimeoutStartSec=infinity
 User={user}

@@ -2,7 +2,7 @@
 
 A client id says that its connection is a node's; that alone is a claim. It counts if the connection has
 logged in with the cluster's secret, or if its listener has authenticated it as the principal that belongs to
-the node. In a cluster without either, a claim is all there is, and anybody can make it.
+the node. In a cluster without either, a claim is all there is, and any client can make it.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The work of TLS handshakes, in a thread of their own, and how many of them there may be at a time.
 
 A handshake takes about a millisecond of computation. On the event loop, a storm of a thousand per second
-would leave no time for heartbeats. OpenSSL computes without Python's lock, so in a thread it delays nobody.
+would leave no time for heartbeats. OpenSSL computes without Python's lock, so a thread delays nothing else.
 Each listener has its own thread: clients cannot make other nodes wait.
 
 A handshake that waits for its client costs only memory, and ends after its time. If there are too many, the
