@@ -8,6 +8,7 @@ from tidelog.cli.user import commands
 from tidelog.client.sasl import Scram
 from tidelog.security.sasl import LoginRefused
 from tidelog.security.scram import (
+    ITERATIONS,
     ScramCredential,
     ScramLogin,
     ScramMechanism,
@@ -76,7 +77,7 @@ def test_the_salt_of_an_unknown_user_is_the_same_each_time_and_no_other_users() 
 def test_the_first_answer_does_not_tell_who_exists() -> None:
     """Those of the file, those that were set by the command, and others."""
     users = Users.parse("alice:her password", b"salt of the file")
-    made = commands._salted("bob", SHA_256, "his password", commands.ITERATIONS)
+    made = commands._salted("bob", SHA_256, "his password", ITERATIONS)
     bob = credential_of_salted_password(SHA_256, made["salted_password"], made["salt"], made["iterations"])
 
     def known(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
