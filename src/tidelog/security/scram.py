@@ -21,6 +21,9 @@ from tidelog.security.sasl import LoginRefused
 
 ITERATIONS_MIN = 4096  # Kafka's limits
 ITERATIONS_MAX = 16384
+# Of a user whose password was set here, and therefore of one who does not exist, too.
+ITERATIONS = 8192
+SALT_BYTES = 32  # as many as SHA-256 makes
 
 
 class ScramMechanism(IntEnum):
@@ -136,7 +139,7 @@ class ScramLogin:
     def _salt_and_iterations(self) -> tuple[bytes, int]:
         if self._credential is not None:
             return self._credential.salt, self._credential.iterations
-        return hmac.new(self._decoy, self._name.encode(), "sha256").digest(), ITERATIONS_MIN
+        return hmac.new(self._decoy, self._name.encode(), "sha256").digest(), ITERATIONS
 
     def _finish(self, text: str) -> bytes:
         last = _LAST.fullmatch(text)

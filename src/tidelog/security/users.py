@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from tidelog.security.scram import (
+    ITERATIONS,
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     ScramCredential,
@@ -73,7 +74,8 @@ class Users:
         password = self._passwords.get(user)
         if known is None and password is not None:
             salt = hmac.digest(self._salt, user.encode(), "sha256")
-            known = self._credentials[mechanism, user] = credential_of_password(mechanism, password, salt)
+            known = credential_of_password(mechanism, password, salt, ITERATIONS)
+            self._credentials[mechanism, user] = known
         return known
 
 
@@ -119,5 +121,5 @@ def is_password(credentials: Lookup, user: str, password: str) -> bool:
         if known is not None:
             given = credential_of_password(mechanism, password, known.salt, known.iterations)
             return hmac.compare_digest(given.stored_key, known.stored_key)
-    credential_of_password(ScramMechanism.SCRAM_SHA_256, password, b"nobody")
+    credential_of_password(ScramMechanism.SCRAM_SHA_256, password, b"nobody", ITERATIONS)
     return False

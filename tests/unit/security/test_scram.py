@@ -4,15 +4,18 @@ import base64
 
 import pytest
 
+from tidelog.cli.user import commands
 from tidelog.client.sasl import Scram
 from tidelog.security.sasl import LoginRefused
 from tidelog.security.scram import (
+    ITERATIONS,
     ScramCredential,
     ScramLogin,
     ScramMechanism,
     credential_of_password,
     credential_of_salted_password,
 )
+from tidelog.security.users import Users
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 SALT = b"0123456789abcdef"
@@ -69,6 +72,23 @@ def test_the_salt_of_an_unknown_user_is_the_same_each_time_and_no_other_users() 
         return login({}).step(b"n,,n=" + user + b",r=x").partition(b",s=")[2]
 
     assert challenge(b"mallory") == challenge(b"mallory") != challenge(b"trudy")
+
+
+def test_the_first_answer_does_not_tell_who_exists() -> None:
+    """Those of the file, those that were set by the command, and others."""
+    users = Users.parse("alice:her password", b"salt of the file")
+    made = commands._salted("bob", SHA_256, "his password", ITERATIONS)
+    bob = credential_of_salted_password(SHA_256, made["salted_password"], made["salt"], made["iterations"])
+
+    def known(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return bob if user == "bob" else users.credential(mechanism, user)
+
+    shapes = set()
+    for user in ("alice", "bob", "nobody"):
+        begin = ScramLogin(SHA_256, known, "nonce", b"decoy")
+        fields = begin.step(f"n,,n={user},r=x".encode()).decode().split(",")
+        shapes.add((len(base64.b64decode(fields[1].removeprefix("s="))), fields[2]))
+    assert len(shapes) == 1
 
 
 def test_a_recorded_login_cannot_be_replayed() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.security.plain import PlainLogin
 from tidelog.security.sasl import LoginRefused
-from tidelog.security.scram import ScramCredential, ScramMechanism, credential_of_password
+from tidelog.security.scram import ITERATIONS, ScramCredential, ScramMechanism, credential_of_password
 from tidelog.security.users import Users, hashed, is_password
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
@@ -17,7 +17,8 @@ def test_passwords_in_plain_text_are_for_every_mechanism() -> None:
     for mechanism in ScramMechanism:
         credential = users.credential(mechanism, "alice")
         assert credential is not None
-        assert credential == credential_of_password(mechanism, "a:b c ", credential.salt)
+        again = credential_of_password(mechanism, "a:b c ", credential.salt, ITERATIONS)
+        assert credential == again
         assert users.credential(mechanism, "alice") is credential, "worked out once"
     assert users.credential(SHA_256, "bob") is None
 

@@ -14,11 +14,9 @@ from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import print_json, print_table
 from tidelog.errors import ErrorCode
-from tidelog.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism
+from tidelog.security.scram import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN, SALT_BYTES, ScramMechanism
 
 DESCRIBE_USERS, ALTER_USERS = 50, 51
-ITERATIONS = 8192
-SALT_BYTES = 24
 
 app = typer.Typer(no_args_is_help=True, help="List, set and delete users and their passwords.")
 
