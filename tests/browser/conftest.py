@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WITHIN_S = 60.0
+NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
+LOADS_MAX = 20
 SWITCHES = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -84,9 +86,41 @@ class Browser:
     def __init__(self, driver: "WebDriver", address: str) -> None:
         self.driver = driver
         self._address = address
+        self._complaints: list[str] = []
+        self._hear()
+        self._complaints.clear()  # what an earlier test left
 
     def open(self, path: str) -> None:
-        self.driver.get(f"{self._address}{path}")
+        self.visit(f"{self._address}{path}")
+
+    def visit(self, address: str) -> None:
+        self._load(lambda: self.driver.get(address))
+
+    def reload(self) -> None:
+        self._load(self.driver.refresh)
+
+    def _load(self, load: Callable[[], None]) -> None:
+        """Other tests make network interfaces meanwhile. Chromium then gives up whatever it is loading, as on
+        a laptop that changes its network, and a person loads the page again.
+        """
+        from selenium.common.exceptions import WebDriverException
+
+        for _ in range(LOADS_MAX):
+            try:
+                load()
+            except WebDriverException as error:
+                if NETWORK_CHANGED not in str(error):
+                    raise
+            else:
+                if not self._hear():
+                    return
+            time.sleep(0.2)
+
+    def _hear(self) -> bool:
+        """Read the console. Returns whether something was not loaded because the network changed."""
+        heard = [each["message"] for each in self.driver.get_log("browser") if each["level"] == "SEVERE"]  # type: ignore[no-untyped-call]
+        self._complaints += [each for each in heard if NETWORK_CHANGED not in each]
+        return any(NETWORK_CHANGED in each for each in heard)
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
@@ -120,7 +154,8 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """Errors in the console: of scripts, and of the content security policy."""
-        return [each["message"] for each in self.driver.get_log("browser") if each["level"] == "SEVERE"]  # type: ignore[no-untyped-call]
+        self._hear()
+        return self._complaints
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +183,5 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[WebDriver]":
 @pytest.fixture
 def browser(driver: "WebDriver", page: PageProcess) -> Iterator[Browser]:
     browser = Browser(driver, page.address)
-    browser.driver.get_log("browser")  # type: ignore[no-untyped-call]  # what an earlier test left
     yield browser
     assert browser.complaints() == []

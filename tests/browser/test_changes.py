@@ -31,9 +31,8 @@ def admin_page(cluster: Cluster) -> Iterator[PageProcess]:
 @pytest.fixture
 def admin(driver: "WebDriver", admin_page: PageProcess) -> Iterator[Browser]:
     browser = Browser(driver, admin_page.address)
-    browser.driver.get_log("browser")  # type: ignore[no-untyped-call]  # what an earlier test left
     browser.open(f"/topics#token={admin_page.token}")
-    browser.run("location.reload()")
+    browser.reload()
     browser.sees("#live", "live")
     yield browser
     # A refused change is an error in the console; a script that fails is another one.

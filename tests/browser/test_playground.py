@@ -91,7 +91,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 @pytest.fixture
 def ground(driver: "WebDriver", demo: Demo) -> Iterator[Browser]:
     browser = Browser(driver, demo.place)
-    browser.driver.get_log("browser")  # type: ignore[no-untyped-call]  # what an earlier test left
     yield browser
     assert browser.complaints() == []
 
@@ -106,7 +105,7 @@ def acknowledges(browser: Browser, load: str, more_than: int) -> None:
 
 
 def test_the_address_is_all_it_takes(ground: Browser, demo: Demo) -> None:
-    ground.driver.get(demo.address)
+    ground.visit(demo.address)
     for load in ("isr", "asynchronous", "double-write", "quorum"):
         acknowledges(ground, load, 20)
         assert counter(ground, load, "lost") == 0
@@ -176,7 +175,7 @@ def test_kill_a_broker_and_every_mode_answers(ground: Browser, demo: Demo) -> No
 
 def test_cut_a_broker_off_and_every_mode_answers(ground: Browser, demo: Demo) -> None:
     """Clients still reach broker 1, which leads all four topics."""
-    ground.driver.get(demo.address)
+    ground.visit(demo.address)
     for load in ("isr", "asynchronous", "double-write", "quorum"):
         ground.sees(f"[data-load='{load}'] .load-rate", "broker 1 leads")
     ground.click("[data-broker='1'] [data-action='cut']")
@@ -199,7 +198,7 @@ def test_cut_a_broker_off_and_every_mode_answers(ground: Browser, demo: Demo) ->
 
 
 def test_a_killed_relay_is_started_again_and_nothing_is_cut_off(ground: Browser, demo: Demo) -> None:
-    ground.driver.get(demo.address)
+    ground.visit(demo.address)
     until(lambda: ground.count("[data-broker='3'] [data-action='cut']"))
     ground.click("[data-broker='3'] [data-action='cut']")
     ground.sees("[data-broker='3'] .pill", "cut off")
@@ -213,7 +212,7 @@ def test_a_killed_relay_is_started_again_and_nothing_is_cut_off(ground: Browser,
 
 
 def test_freeze_and_thaw(ground: Browser, demo: Demo) -> None:
-    ground.driver.get(demo.address)
+    ground.visit(demo.address)
     until(lambda: ground.count("[data-broker='3'] [data-action='freeze']"))
     ground.click("[data-broker='3'] [data-action='freeze']")
     ground.sees("[data-broker='3'] .pill", "frozen")
@@ -222,7 +221,7 @@ def test_freeze_and_thaw(ground: Browser, demo: Demo) -> None:
 
 
 def test_every_record_is_read_back(ground: Browser, demo: Demo) -> None:
-    ground.driver.get(demo.address)
+    ground.visit(demo.address)
     until(lambda: ground.count("[data-load='isr'] .load-top button"))
     ground.click("[data-load='isr'] .load-top button")
     ground.sees("[data-load='isr'] .load-verdict", "are there, once and in order")

@@ -134,7 +134,7 @@ class TestWithoutMembers:
         assert "no committed offsets" in tidelog("reset-offsets", name, "--to-latest", code=1)
         assert "no group" in tidelog("describe", name, code=1)
         assert "no committed offset" in tidelog(
-            "reset-offsets", name, "--topic", topic, "--shift-by", "1", code=2
+            "reset-offsets", name, "--topic", topic, "--shift-by", "1", code=1
         )
         tidelog("reset-offsets", name, "--topic", topic, "--to-offset", "4", "--execute")
         assert offsets(tidelog("describe", name, "--json")) == [4, 4]
@@ -142,7 +142,7 @@ class TestWithoutMembers:
     def test_refusals(self, tidelog: Run, group: str, topic: str) -> None:
         assert "Pass exactly one of" in tidelog("reset-offsets", group, code=2)
         assert "Pass exactly one of" in tidelog(
-            "reset-offsets", group, "--to-latest", "--shift-by", "1", code=1
+            "reset-offsets", group, "--to-latest", "--shift-by", "1", code=2
         )
         refused = tidelog("reset-offsets", group, "--to-timestamp", "noon", code=2)
         assert "--to-timestamp takes" in refused

@@ -131,5 +131,5 @@ def test_what_is_said_is_what_a_kill_does(cluster: Cluster, tidelog: Command) ->
     cluster[victim].kill()
     assert {name: takes_writes(cluster, name) for name in TOPICS} == {name: expected[name] for name in TOPICS}
     text = tidelog("plan", "topic", "double")
-    assert f"Down: brokers {victim}." in text
+    assert f"Down: broker {victim}." in text
     assert "Partition 0: writes have stopped." in text

@@ -7,7 +7,7 @@ from typing import Any
 from tidelog.cli.plan.costing import HOW, Calibration, shown
 from tidelog.cli.plan.report import Report
 from tidelog.cli.tables import count, print_table
-from tidelog.planner.faults import listed
+from tidelog.planner.faults import brokers_named, listed
 
 _QUESTIONS = (
     ("may_lose_when", "An acknowledged record may be lost only if"),
@@ -348,7 +348,7 @@ def _topic_lines(result: Report) -> Iterable[str]:
     yield "## Now"
     yield ""
     if result["away_now"]:
-        yield f"- Down: {listed(result['away_now'])}."
+        yield f"- Down: {brokers_named(result['away_now'])}."
     if not result["troubled_now"]:
         yield "- All partitions have enough replicas for writes."
     for row in result["troubled_now"]:

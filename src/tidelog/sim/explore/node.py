@@ -8,7 +8,7 @@ request and the real follower takes the response.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 from uuid import UUID
 
 from tidelog.broker.metadata.opening import MetadataSettings
@@ -159,8 +159,14 @@ class _Membership(BrokerLifecycle):
         return True
 
 
+class _SoundLog:
+    failure: ClassVar[None] = None  # No disk fails in a scope.
+
+
 class _Elsewhere:
     """The metadata log belongs to the controllers."""
+
+    log: ClassVar[type[_SoundLog]] = _SoundLog
 
 
 class _Metadata:
