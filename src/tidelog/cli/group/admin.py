@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
 from tidelog.cli.cluster.admin import unless_fenced
@@ -20,6 +20,8 @@ OF_GROUPS = 0
 MOVING = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 MOVING_WITHIN_S = 2.0
 MOVING_POLL_S = 0.1
+
+T = TypeVar("T")
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
@@ -130,10 +132,15 @@ def commit(admin: "AdminClient", group: str, offsets: Mapping[Place, int]) -> No
     library = _library()
     places = [library.TopicPartition(*place, offset) for place, offset in offsets.items()]
     wanted = [library.ConsumerGroupTopicPartitions(group, places)]
-    done = _ask(group, lambda: admin.alter_consumer_group_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S))
-    for place in done.topic_partitions:
-        if place.error is not None:
-            raise CommandFailed(f"{place.topic}-{place.partition} was refused: {place.error.name()}.")
+
+    def ask() -> None:
+        answer = admin.alter_consumer_group_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        for place in _wait(answer[group], group).topic_partitions:
+            if place.error is not None:
+                error = place.error.name()
+                raise CommandFailed(f"{place.topic}-{place.partition} was refused: {error}.", error)
+
+    _repeat_while_it_moves(ask)
 
 
 def members_of(admin: "AdminClient", group: str) -> int:
@@ -162,13 +169,18 @@ def _found(admin: "AdminClient", group: str) -> Any:
 
 
 def _ask(group: str, ask: "Callable[[], Mapping[str, concurrent.futures.Future[Any]]]") -> Any:
-    """The answer of the group's coordinator. Where that has just moved, the library gives up at once with
-    what it knew before; all these requests may be repeated.
+    """The answer of the group's coordinator."""
+    return _repeat_while_it_moves(lambda: _wait(ask()[group], group))
+
+
+def _repeat_while_it_moves(ask: Callable[[], T]) -> T:
+    """Where the coordinator has just moved, or is not certain that it has not, the library gives up at once
+    with what it knew before; all these requests may be repeated.
     """
     deadline = time.monotonic() + MOVING_WITHIN_S
     while True:
         try:
-            return _wait(ask()[group], group)
+            return ask()
         except CommandFailed as failure:
             if failure.kafka_error not in MOVING or time.monotonic() > deadline:
                 raise

@@ -2,7 +2,8 @@
 
 import time
 from concurrent.futures import Future
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -49,3 +50,27 @@ def test_other_refusals_are_told_at_once(answers: list[Any]) -> None:
     with pytest.raises(CommandFailed, match="Group 'g' has members"):
         ask()
     assert answers == [7]
+
+
+def told(error: str | None) -> SimpleNamespace:
+    """The answer about one partition of a commit."""
+    refusal = None if error is None else SimpleNamespace(name=lambda: error)
+    return SimpleNamespace(topic_partitions=[SimpleNamespace(topic="t", partition=0, error=refusal)])
+
+
+def commit() -> None:
+    library = SimpleNamespace(alter_consumer_group_offsets=lambda wanted, request_timeout: {"g": Future()})
+    admin.commit(cast(Any, library), "g", {("t", 0): 7})
+
+
+def test_a_commit_that_a_moving_coordinator_refuses_is_repeated(answers: list[Any]) -> None:
+    answers += [told("NOT_COORDINATOR"), told(None), "is not asked for"]
+    commit()
+    assert answers == ["is not asked for"]
+
+
+def test_other_refusals_of_a_commit_are_told_at_once(answers: list[Any]) -> None:
+    answers += [told("OFFSET_METADATA_TOO_LARGE"), told(None)]
+    with pytest.raises(CommandFailed, match="t-0 was refused: OFFSET_METADATA_TOO_LARGE"):
+        commit()
+    assert len(answers) == 1
