@@ -155,7 +155,8 @@ class Browser:
     def complaints(self) -> list[str]:
         """Errors in the console: of scripts, and of the content security policy."""
         self._hear()
-        return self._complaints
+        told, self._complaints = self._complaints, []
+        return told
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.not_kafka, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "production.md"
 HOSTS = {"a": 1, "b": 2, "c": 3}
-MACHINE = ("useradd", "python3", "/opt/tidelog/bin/pip", "ln", "cp")  # install, users, files of the system
+# install, users, owners and files of the system
+MACHINE = ("useradd", "chown", "python3", "/opt/tidelog/bin/pip", "ln", "cp")
 TIMEOUT_S = 60
 
 

@@ -4,7 +4,7 @@ import { changeButton, resetOffsets } from "../change.js";
 import { attribute, fill, h, keyed, say } from "../dom.js";
 import { count, listed, plural } from "../format.js";
 import { drawSparkline, empty, pill, sparkline, title, topicLink } from "../parts.js";
-import { ask } from "../store.js";
+import { ask, store } from "../store.js";
 
 const POLL_MS = 1500;
 const POINTS = 120;
@@ -94,8 +94,10 @@ function groupRow(group, choose) {
 }
 
 function showDetail(root, group) {
-  if (root.group !== group.group) {
+  // The groups may be heard of before it is known that this page may change them.
+  if (root.group !== group.group || root.mayChange !== store.may.admin) {
     root.group = group.group;
+    root.mayChange = store.may.admin;
     root.members = h("tbody");
     root.partitions = h("tbody");
     root.rest = h("p", { class: "rest" });
