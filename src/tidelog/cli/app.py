@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tidelog.cli import modes
+from tidelog.cli import client_config, modes
 from tidelog.cli.acl import commands as acls
 from tidelog.cli.cluster import commands as cluster
 from tidelog.cli.cluster import drain
@@ -196,6 +196,7 @@ app.command("sim")(sim)
 
 def run(words: Sequence[str]) -> int:
     """Parse and run; the exit code."""
+    client_config.choose(None)  # An earlier command of this process may have chosen one.
     try:
         code = command_line().main(list(words), prog_name="tidelog", standalone_mode=False)
     except typer.TyperException as error:

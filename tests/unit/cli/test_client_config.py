@@ -232,3 +232,9 @@ def test_what_cannot_use_a_file_does_not_ignore_it(
     assert main(["lab", "run", "leader-killed", *words]) == 2
     assert main(["pipeline", "transform", "x.yaml", "--config", file]) == 2
     assert capsys.readouterr().err.count("is not possible here") == 2
+
+
+def test_a_command_does_not_get_the_file_of_an_earlier_one(tmp_path: Path) -> None:
+    config.choose(written(tmp_path / "c.properties", f"bootstrap.servers=far:1\n{SCRAM}"))
+    assert main(["profile", "list"]) == 0
+    assert addresses_of(config.DEFAULT_BOOTSTRAP)[0] == ("127.0.0.1", 9092)
