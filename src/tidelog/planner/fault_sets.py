@@ -44,6 +44,9 @@ class Pattern(NamedTuple):
     def size(self) -> int:
         return len(self.slots) + self.controllers_lost
 
+    def has(self, event: str) -> bool:
+        return any(event in slot.events for slot in self.slots)
+
     def example(self) -> Faults:
         """One set of the pattern."""
         free: dict[tuple[int, ...], list[int]] = {}
@@ -70,7 +73,7 @@ def losing(terms: Terms, where: Placement) -> list[Pattern]:
         frozenset({DEAD, CUT_OFF}) | spared,
         frozenset({DISK_LOST, POWER_LOST}) - spared,
     ]
-    return minimal(terms, where, lambda found: bool(found.loss), kinds, controllers=False)
+    return minimal(terms, where, lambda found: bool(found.loss), kinds)
 
 
 def stopping_writes(terms: Terms, where: Placement) -> list[Pattern]:
@@ -78,12 +81,9 @@ def stopping_writes(terms: Terms, where: Placement) -> list[Pattern]:
 
 
 def slowing_writes(terms: Terms, where: Placement) -> list[Pattern]:
-    """Which slow followers stop writes."""
-    return [
-        each
-        for each in minimal(terms, where, lambda found: not found.writes, [frozenset({SLOW})])
-        if not each.controllers_lost
-    ]
+    """Where writes wait for a slow replica, alone or because others are down."""
+    kinds = [frozenset({each}) for each in (SLOW, DEAD, CUT_OFF)]
+    return minimal(terms, where, lambda found: not found.writes, kinds, with_fault=SLOW)
 
 
 def stopping_reads(terms: Terms, where: Placement) -> list[Pattern]:
@@ -93,14 +93,16 @@ def stopping_reads(terms: Terms, where: Placement) -> list[Pattern]:
 
 
 def minimal(
-    terms: Terms, where: Placement, is_bad: Question, kinds: Kinds, *, controllers: bool = True
+    terms: Terms, where: Placement, is_bad: Question, kinds: Kinds, *, with_fault: str = ""
 ) -> list[Pattern]:
-    """All minimal fault sets of this question, as patterns, the smallest first."""
+    """All minimal fault sets of this question, as patterns, the smallest first. ``with_fault``: only those
+    that have it.
+    """
 
     def bad(faults: Faults) -> bool:
         return is_bad(outcome(terms, where, faults))
 
-    apart = controllers and (bool(where.separate_controllers) or not where.controllers)
+    apart = bool(where.separate_controllers) or not where.controllers
     losses = (False, True) if apart else (False,)
     groups = _groups(where, bad, kinds, losses)
     found: list[_Counts] = []
@@ -109,7 +111,8 @@ def minimal(
             continue
         if bad(counts.faults()):
             found.append(counts)
-    return _merged([each.pattern() for each in found])
+    patterns = [each.pattern() for each in found]
+    return _merged([each for each in patterns if not with_fault or each.has(with_fault)])
 
 
 # --- all sets, by groups of brokers -------------------------------------------------------------------------
@@ -298,6 +301,8 @@ _Part = tuple[tuple[int, ...], frozenset[str]]
 
 def sentence(terms: Terms, where: Placement, pattern: Pattern) -> str:
     """One fault set, or a family of them, with the names of the brokers."""
+    if not pattern.size:
+        return "Always."
     parts: dict[_Part, int] = {}
     for slot in sorted(pattern.slots, key=_mildest_last):
         parts[slot.group, slot.events] = parts.get((slot.group, slot.events), 0) + 1

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.planner.faults import Faults, Placement
 from tidelog.planner.losses import loss
-from tidelog.planner.outages import Line, Outage, leader_stays, line, reads_go_on, writes_go_on
+from tidelog.planner.outages import CONTROLLERS, Line, Outage, leader_stays, line, reads_go_on, writes_go_on
 from tidelog.planner.promises import LEADER, RULES, Terms
 
 
@@ -76,5 +76,5 @@ def _may_have_moved(terms: Terms, now: Outage, faults: Faults) -> bool:
 
 
 def _lines(where: Placement, cut_off: frozenset[int]) -> frozenset[Line]:
-    nodes = {*where.replicas, *where.controllers}
+    nodes = {*where.replicas, *(where.controllers or (CONTROLLERS,))}
     return frozenset(line(one, other) for one in cut_off for other in nodes if other != one)

@@ -17,8 +17,11 @@ from tidelog.types import majority
 CLIENTS = -1
 """Everything outside of the cluster, as a party of a cut."""
 
+CONTROLLERS = -2
+"""The controllers as a party of a cut, where they are elsewhere."""
+
 Line = frozenset[int]
-"""Two parties: brokers, or a broker and :data:`CLIENTS`."""
+"""Two parties: brokers, or a broker and :data:`CLIENTS` or :data:`CONTROLLERS`."""
 
 
 class Outage(NamedTuple):
@@ -154,7 +157,7 @@ def controllers_decide(now: Outage, broker: int) -> bool:
     if now.controllers_lost:
         return False
     if not now.voters:
-        return True
+        return now.works(broker, CONTROLLERS)
     alive = [voter for voter in now.voters if now.can_write(voter)]
     needed = majority(len(now.voters))
     return any(

@@ -29,6 +29,7 @@ class Live(NamedTuple):
     controllers: tuple[int, ...]
     places: tuple[Place, ...]
     decided: bool = True  # whether a majority of the controllers is there
+    racks: tuple[tuple[int, str], ...] = ()  # broker and its rack, of those that have one
 
 
 def leader_first(leader: int, replicas: list[int]) -> tuple[int, ...]:

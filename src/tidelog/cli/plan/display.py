@@ -106,13 +106,15 @@ def _equivalent(report: Report) -> Iterable[str]:
 def _promise(answer: Report) -> Iterable[str]:
     found = answer["tolerates"]
     power = "nothing is lost" if found["power_failure_of_all"] else "the newest records may be lost"
-    writes = count(found["dead_brokers_for_writes"], "dead broker")
+    tolerated = found["dead_brokers_for_writes"]
+    # Below none: they stop without any fault.
+    writes = f"{count(tolerated, 'dead broker')} for writes" if tolerated >= 0 else "none for writes"
     disks = count(found["lost_disks"], "lost disk")
     copies = answer["copies_when_acknowledged"]
     holders = _holders(copies, answer["replicas"])
     yield (
         f"{holders} {'has' if copies == 1 else 'have'} a record before it is acknowledged. "
-        f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. In a power "
+        f"Tolerated: {writes}, {found['dead_brokers_for_reads']} for reads, {disks}. In a power "
         f"failure of all brokers, {power}."
     )
     if answer["producers_move"]:
@@ -339,7 +341,7 @@ def _topic_lines(result: Report) -> Iterable[str]:
     promise = result["promise"]
     yield f"## Topic {result['topic']}: {promise['settings_in_words']}"
     yield ""
-    yield f"As partition {result['partition']} has it, which has the fewest replicas."
+    yield f"As partition {result['partition']} has it; no other partition promises less."
     yield ""
     yield from _promise(promise)
     yield ""
