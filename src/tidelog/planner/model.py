@@ -42,6 +42,7 @@ def moment(where: Placement, faults: Faults) -> Outage:
         ended=faults.dead,
         slow=faults.slow,
         controllers_lost=faults.controllers_lost,
+        controllers_silent=faults.controllers_silent,
         cut=_lines(where, faults.cut_off),
     )
 

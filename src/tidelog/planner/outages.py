@@ -35,6 +35,7 @@ class Outage(NamedTuple):
     slow: Set[int] = frozenset()  # do not keep up; as followers they are left out
     controllers_lost: bool = False  # The majority of the controllers is gone for another reason.
     cut: Set[Line] = frozenset()  # lines that do not work
+    controllers_silent: bool = False  # If so: without power or cut off, which tells others nothing.
     ended: Set[int] = frozenset()  # the dead whose machines are up: connections to them are refused
 
     def works(self, one: int, other: int) -> bool:
@@ -98,6 +99,8 @@ def _knows_of_the_end(now: Outage, replica: int) -> bool:
     another one. Machines without power and lines that are cut tell nothing.
     """
     if replica != now.leader and not (now.leader in now.ended and now.works(replica, now.leader)):
+        return False
+    if now.controllers_silent:
         return False
     if now.controllers_lost:
         return all(now.works(replica, voter) for voter in now.voters)

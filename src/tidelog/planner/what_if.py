@@ -54,7 +54,8 @@ def with_more(before: Faults, more: Faults) -> Faults:
     cut_off = before.cut_off | more.cut_off
     slow = (before.slow | more.slow) - dead - cut_off - power_lost - disk_lost
     lost = before.controllers_lost or more.controllers_lost
-    return Faults(slow, dead, cut_off, power_lost, disk_lost, lost)
+    silent = before.controllers_silent or more.controllers_silent
+    return Faults(slow, dead, cut_off, power_lost, disk_lost, lost, silent)
 
 
 class Change(NamedTuple):

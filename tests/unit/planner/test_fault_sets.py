@@ -6,7 +6,10 @@ from itertools import product
 import pytest
 
 from tidelog.planner.fault_sets import (
+    ENDED,
+    SILENT,
     Pattern,
+    Slot,
     losing,
     sentence,
     slowing_writes,
@@ -47,21 +50,27 @@ def minimal_by_trying(
     terms: Terms, where: Placement, is_bad: Callable[[Outcome], bool], kinds: Sequence[str], *, apart: bool
 ) -> set[Chosen]:
     """Every assignment of faults to brokers, without any shortcut. ``apart``: controllers may be lost without
-    brokers; broker 0 stands for them.
+    brokers; broker 0 stands for them. Where power can be lost, theirs can.
     """
+    theirs = (None, DEAD, POWER_LOST) if POWER_LOST in kinds and SLOW not in kinds else (None, DEAD)
     bad: list[dict[int, str]] = []
     for events in product((None, *kinds), repeat=terms.replicas):
         chosen = {broker: event for broker, event in zip(where.replicas, events, strict=True) if event}
-        for lost in (False, True) if apart else (False,):
-            if is_bad(outcome(terms, where, Faults.of(chosen, controllers_lost=lost))):
-                bad.append(chosen | ({0: DEAD} if lost else {}))
+        for lost in theirs if apart else (None,):
+            faults = Faults.of(
+                chosen, controllers_lost=lost is not None, controllers_silent=lost == POWER_LOST
+            )
+            if is_bad(outcome(terms, where, faults)):
+                bad.append(chosen | ({0: lost} if lost else {}))
     sets = [frozenset(each.items()) for each in bad]
     return {each for each in sets if not any(other < each for other in sets)}
 
 
 def expanded(pattern: Pattern) -> set[Chosen]:
     """All fault sets of a pattern."""
-    found: set[Chosen] = {frozenset({(0, DEAD)} if pattern.controllers_lost else ())}
+    names = {ENDED: DEAD, SILENT: POWER_LOST}
+    controllers = [frozenset({(0, names[each])}) for each in pattern.controllers]
+    found: set[Chosen] = {*controllers} or {frozenset()}
     for slot in pattern.slots:
         found = {
             each | {(broker, event)}
@@ -118,6 +127,45 @@ def test_writes_wait_for_a_slow_replica_if_another_is_down() -> None:
         "One of the brokers 2 and 3 is slow, and broker 1 (the leader) is cut off or down.",
         "One of the brokers 2 and 3 is slow, and the other one is cut off, down or slow.",
     ]
+
+
+def _is_in(pattern: Pattern, events: dict[int, str], controllers: str) -> bool:
+    """Whether these faults have all that one of the pattern's sets has."""
+    if pattern.controllers and controllers not in pattern.controllers:
+        return False
+
+    def fits(left: Sequence[Slot], used: frozenset[int]) -> bool:
+        if not left:
+            return True
+        return any(
+            event in left[0].events and fits(left[1:], used | {broker})
+            for broker, event in events.items()
+            if broker in left[0].group and broker not in used
+        )
+
+    return fits(pattern.slots, frozenset())
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("terms", [each for each in TERMS if each.replicas < 4], ids=str)
+def test_faults_of_controllers_without_a_replica_are_covered(terms: Terms, question: str) -> None:
+    """Each of them has a fault of its own here. Reads that stop because controllers have no power, or are cut
+    off, were missing.
+    """
+    where = Placement((3, 4, 5)[: terms.replicas], (1, 2, 3))
+    patterns, is_bad, kinds = QUESTIONS[question]
+    known = patterns(terms, where)
+    if question == "slowing writes":
+        known = [*known, *stopping_writes(terms, where)]
+    nodes = sorted({*where.replicas, *where.controllers})
+    for chosen in product((None, *kinds), repeat=len(nodes)):
+        faults = {node: event for node, event in zip(nodes, chosen, strict=True) if event}
+        away = {node for node, event in faults.items() if node in where.controllers and event != SLOW}
+        told = {node for node in away if faults[node] == DEAD}
+        silent = question == "stopping reads" and len(told) < 2
+        controllers = "" if len(away) < 2 else SILENT if silent else ENDED
+        if is_bad(outcome(terms, where, Faults.of(faults))):
+            assert any(_is_in(each, faults, controllers) for each in known), faults
 
 
 @pytest.mark.parametrize("terms", TERMS, ids=str)

@@ -161,3 +161,24 @@ def test_seven_replicas_in_racks_do_not_take_minutes() -> None:
     found = years(Terms("quorum", 7, synced=True), where, Rates())
     assert 0 < found.losses < 1e-6
     assert found.write_minutes > 0
+
+
+def test_lost_disks_by_hand() -> None:
+    """Two of three disks within the six hours that one is away; both disks of a double write; the leader's
+    disk while the other broker is down.
+    """
+    rates = NONE._replace(disk_losses=0.1, disk_repair_h=6.0)
+    away = 6.0 / HOURS_PER_YEAR
+
+    def losses(terms: Terms, rates: Rates) -> float:
+        return years(terms, Placement(tuple(range(1, terms.replicas + 1))), rates).losses
+
+    quorum = losses(Terms("quorum", 3, synced=True), rates)
+    assert quorum == pytest.approx(3 * 0.1 * away * 2 * 0.1, rel=1e-2)
+    double = losses(Terms("primary-backup", 2, synced=True), rates)
+    assert double == pytest.approx(2 * 0.1 * away * 0.1, rel=1e-2)
+    # A disk is lost while the other broker is down, or that one goes down within the six hours.
+    down = NONE._replace(disk_losses=1e-6, disk_repair_h=6.0, broker_failures=1.0, broker_repair_h=10.0)
+    share = 10.0 / HOURS_PER_YEAR
+    alone = losses(Terms("isr", 2, min_in_sync=1, synced=True), down)
+    assert alone == pytest.approx(2 * 1e-6 * (share + 6.0 / HOURS_PER_YEAR), rel=1e-2)

@@ -12,15 +12,15 @@ from tidelog.cli.plan import live
 from tidelog.cli.plan.settings import create_command, topic_settings
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.topic.mode_changes import MODE_TIMEOUT_S, follow_change, unset_for
-from tidelog.planner.needs import Candidate, assess, count
+from tidelog.planner.needs import Candidate, assess
 from tidelog.planner.promises import SYNC_EVERY_MESSAGE, Terms
 from tidelog.planner.what_if import Live
 
 FLUSHED = str(SYNC_EVERY_MESSAGE)
 
 
-def apply(bootstrap: str, topic: str, plan: Candidate, partitions: int, *, brokers: int, ask: bool) -> None:
-    """Create the topic, or change the settings of one that has as many replicas. ``brokers``: of the plan."""
+def apply(bootstrap: str, topic: str, plan: Candidate, partitions: int, *, ask: bool) -> None:
+    """Create the topic, or change the settings of one that has as many replicas."""
     terms = plan.terms
     admin = connect_admin(bootstrap)
     rows = [each for each in topic_admin.list_topics(admin, internal=False) if each["name"] == topic]
@@ -34,7 +34,7 @@ def apply(bootstrap: str, topic: str, plan: Candidate, partitions: int, *, broke
         found = live.look(client, admin)
     shortfalls = weaker_here(found, topic, plan)
     if shortfalls:
-        print(f"\nThis cluster is not the one of the plan ({count(brokers, 'broker')}). Tolerated here:")
+        print("\nOn this cluster, the settings tolerate less than in the plan:")
         print("\n".join(f"- {each}" for each in shortfalls))
     if not rows:
         _consent(f"\nCreate topic {topic}: {create_command(topic, terms, partitions)}", ask)

@@ -97,9 +97,7 @@ def plan(
     if apply_to is not None and answer.chosen is not None:
         # With --json, nothing but JSON goes to stdout.
         with redirect_stdout(sys.stderr if json else sys.stdout):
-            apply(
-                bootstrap, apply_to, answer.chosen, queues or 0, brokers=answer.brokers, ask=not yes
-            )  # fmt: skip
+            apply(bootstrap, apply_to, answer.chosen, queues or 0, ask=not yes)
 
 
 def _refuse_before(context: typer.Context, command: str) -> None:

@@ -1,4 +1,4 @@
-"""The five questions of ``tidelog plan`` without needs: each is explained, and so is what its answer means."""
+"""The five questions of ``tidelog plan`` without needs: explained, and so is what each answer means."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -84,7 +84,7 @@ def _of_writes(known: Needs) -> str:
 
 def _of_data(known: Needs) -> str:
     if not known.data:
-        return "One copy of a record may be enough for an acknowledgement, and one lost disk may cost records."
+        return "One copy may be enough for an acknowledgement, and one lost disk may cost records."
     words = f"{known.data + 1} copies have to exist before a write is acknowledged"
     if known.writes:
         words += f": together with the answer before, isr needs {known.writes + known.data + 1} replicas"

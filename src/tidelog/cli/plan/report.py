@@ -224,10 +224,11 @@ def differences(mine: Candidate, isr: Candidate) -> list[str]:
     ]
     return [
         *counted,
-        f"isr waits for every member of the in-sync set: a slow one costs latency until it is left out. quorum "
-        f"waits for the fastest {mine.terms.copies} of {mine.terms.replicas}.",
-        f"isr holds every committed record on every member: the last one of {isr.terms.replicas} still has all "
-        "of them, and with min.insync.replicas=1 it could go on while the controllers have a majority. quorum "
-        "needs a majority of the replicas (n of n+1 against n of 2n+1).",
+        "isr waits for every member of the in-sync set: a slow one costs latency until it is left out. "
+        f"quorum waits for the fastest {mine.terms.copies} of {mine.terms.replicas}.",
+        "isr holds every committed record on every member: the last one of "
+        f"{isr.terms.replicas} still has all of them, and with min.insync.replicas=1 it could go on while "
+        "the controllers have a majority. quorum needs a majority of the replicas (n of n+1 against n of "
+        "2n+1).",
         "isr needs the controllers to appoint a leader; the replicas of quorum elect one themselves.",
     ]

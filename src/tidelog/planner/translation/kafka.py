@@ -70,6 +70,7 @@ _HARMLESS = (
 )
 # Known, and of influence on how long something takes, not on whether it happens.
 _TIMES = ("replica.", "leader.", "broker.session.", "broker.heartbeat.", "zookeeper.session.")
+_SOMETIMES = "a sync now and then: a power failure of all loses less, and still may lose records"
 _ELSEWHERE = {
     "broker.rack": "placement over racks",
     "broker.id": "identity of the broker",
@@ -77,8 +78,8 @@ _ELSEWHERE = {
     "process.roles": "whether the brokers are the controllers; see --separate-controllers",
     "controller.": "the controllers; see --separate-controllers",
     "zookeeper.": "ZooKeeper appoints the leaders there, the controllers do so here",
-    "log.flush.interval.ms": "a sync now and then: a power failure of all loses less, and still may lose records",
-    "flush.ms": "a sync now and then: a power failure of all loses less, and still may lose records",
+    "log.flush.interval.ms": _SOMETIMES,
+    "flush.ms": _SOMETIMES,
     "offsets.topic.replication": "replicas of the topic with the positions of groups, not of this topic",
     "transaction.state.log.": "replicas of the topic with transactions, not of this topic",
     "remote.": "tiered storage, which Tidelog does not have",

@@ -167,7 +167,9 @@ def test_ten_thousand_partitions_are_a_few_different_ones() -> None:
     racks = tuple((each, str(each % 3)) for each in brokers)
     terms = Terms("isr", 3, min_in_sync=2)
     places = [
-        Place("t", n, terms, Placement(tuple((n * 7 + k) % 50 + 1 for k in range(3)), (1, 2, 3), racks), 1, ALL)
+        Place(
+            "t", n, terms, Placement(tuple((n * 7 + k) % 50 + 1 for k in range(3)), (1, 2, 3), racks), 1, ALL
+        )
         for n in range(10_000)
     ]
     assert weakest(places)[0].topic == "t"
