@@ -219,11 +219,13 @@ def _promised_by_trying(terms: Terms, where: Placement, needs: Needs) -> list[st
 def test_what_is_offered_satisfies_the_needs_in_every_set_of_faults(seed: int) -> None:
     chance = Random(f"needs {seed}")
     brokers = chance.randint(1, 6)
-    failures = [chance.randint(0, min(2, brokers - 1)) for _ in range(3)]
+    writes, reads, data = (chance.randint(0, min(2, brokers - 1)) for _ in range(3))
     racks = chance.choice((0, 0, chance.randint(1, brokers)))
     needs = Needs(
         brokers,
-        *failures,
+        writes,
+        reads,
+        data,
         power=chance.random() < 0.3,
         separate_controllers=chance.random() < 0.4,
         racks=racks,
