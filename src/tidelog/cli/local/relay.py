@@ -29,12 +29,18 @@ class RelayKeeper:
         self._process: subprocess.Popen[bytes] | None = None
         self._started_s = 0.0
 
-    def start(self, brokers: Sequence[LocalBroker], settings: Mapping[str, object]) -> None:
-        """Returns when it runs, so that the brokers find each other at once."""
+    def start(
+        self, brokers: Sequence[LocalBroker], settings: Mapping[str, object], page_port: int | None = None
+    ) -> None:
+        """Returns when it runs, so that the brokers find each other at once. ``page_port``: of the page, which
+        is started later, as the brokers are.
+        """
         if links.SETTING in settings or any(links.SETTING in each.known_settings() for each in brokers):
             self._report(f"{links.SETTING} is set, so brokers cannot be cut off in the playground")
             return
-        links.write(self._directory, links.make({each.broker_id: (each.host, each.port) for each in brokers}))
+        taken = {int(str(each.known_settings().get("http.port") or 0)) for each in brokers}
+        addresses = {each.broker_id: (each.host, each.port) for each in brokers}
+        links.write(self._directory, links.make(addresses, {*taken, page_port or 0}))
         self._start()
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._answers():

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -37,8 +37,13 @@ class Links(NamedTuple):
         return ",".join(f"{peer}@{HOST}:{port}" for peer, port in self.ports.get(broker, {}).items())
 
 
-def make(addresses: Mapping[int, Address]) -> Links:
-    ports = {one: {other: free_port() for other in addresses if other != one} for one in addresses}
+def make(addresses: Mapping[int, Address], taken: Collection[int] = ()) -> Links:
+    """``taken``: ports that are free only because those who own them have not been started yet, as the brokers
+    of ``addresses`` may not have been.
+    """
+    avoided = {*taken, *(port for _, port in addresses.values())}
+    ours = (port for port in iter(free_port, None) if port not in avoided)
+    ports = {one: {other: next(ours) for other in addresses if other != one} for one in addresses}
     return Links(os.getpid(), dict(addresses), ports)
 
 

@@ -12,6 +12,15 @@ from tidelog.lab.playground import links
 ADDRESSES = {1: ("127.0.0.1", 9092), 2: ("127.0.0.1", 9093), 3: ("127.0.0.1", 9094)}
 
 
+def test_ports_of_brokers_that_are_not_started_yet_are_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The relay listened at the port of a broker, and nobody reached anybody."""
+    (_, first), (_, second), *_ = ADDRESSES.values()
+    offered = iter([first, 30_001, second, 30_002, 30_003, 30_004, 30_005, 30_006, 30_007, 30_008])
+    monkeypatch.setattr(links, "free_port", lambda: next(offered))
+    found = [port for ways in links.make(ADDRESSES, {30_003}).ports.values() for port in ways.values()]
+    assert found == [port for port in (30_001, 30_002, *range(30_004, 30_009))][: len(found)]
+
+
 def ended() -> int:
     """The id of a process that is no more."""
     process = subprocess.Popen([sys.executable, "-c", ""])

@@ -49,9 +49,18 @@ function show(isFirst) {
 function match() {
   for (const [pattern, make, name, tab] of ROUTES) {
     const found = pattern.exec(location.pathname);
-    if (found) return [pattern, make, name, tab, found.slice(1).map(decodeURIComponent)];
+    if (found) return [pattern, make, name, tab, found.slice(1).map(decoded)];
   }
   return [null, cluster, "Cluster", "/", []];
+}
+
+/** A part of the address; as it stands there if it is no encoded text, which a person may have typed. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 export function go(path) {

@@ -196,6 +196,10 @@ function settingsTable(root, settings) {
       const key = JSON.stringify(found);
       if (shown === key) return;
       shown = key;
+      if (typeof found === "string") {
+        fill(root, empty(found));
+        return;
+      }
       const own = found.filter((each) => each.set);
       const rest = found.filter((each) => !each.set);
       fill(root, own.length ? settingList("Set", own) : null, settingList(own.length ? "Defaults" : "Everything has its default", rest));
