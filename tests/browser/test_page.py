@@ -58,8 +58,10 @@ def test_the_cluster_at_a_glance(browser: Browser) -> None:
 def test_small_and_from_here_alone(browser: Browser, page: PageProcess) -> None:
     browser.open("/")
     browser.sees("#live", "live")
-    script = """return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
-        .map((each) => [each.name, each.decodedBodySize])"""
+    script = """
+        return ['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))
+            .map((each) => [each.name, each.decodedBodySize])
+    """
     loaded = browser.run(script)
     assert all(name.startswith(f"{page.address}/") for name, _ in loaded)
     assert 50_000 < sum(size for _, size in loaded) < 300_000
@@ -140,9 +142,7 @@ def test_filters_of_messages(browser: Browser, cluster: Cluster) -> None:
     browser.run("document.querySelector('.messages-tools .wide').value = ''")
     browser.click(".messages-tools [type=submit]")
     until(lambda: browser.count(".messages tbody tr") == 50)
-    browser.run(
-        "[...document.querySelectorAll('.rest button')].find((each) => each.textContent === 'Show older').click()"
-    )
+    browser.click(".rest button:last-child")
     until(lambda: browser.count(".messages tbody tr") == 100)
     browser.sees(".messages tbody tr:nth-child(100) .opener", "200")
 

@@ -1,7 +1,7 @@
 """Opens the page in a browser, where there is a screen.
 
-The address has a token, and everybody on a machine may read the command lines of all processes. So the browser is
-started with a file that only its owner can read, and that file leads to the address.
+The address has a token, and everybody on a machine may read the command lines of all processes. So the
+browser is started with a file that only its owner can read, and that file leads to the address.
 """
 
 import html

@@ -32,8 +32,8 @@ class RelayKeeper:
     def start(
         self, brokers: Sequence[LocalBroker], settings: Mapping[str, object], page_port: int | None = None
     ) -> None:
-        """Returns when it runs, so that the brokers find each other at once. ``page_port``: of the page, which
-        is started later, as the brokers are.
+        """Returns when it runs, so that the brokers find each other at once. ``page_port``: of the page,
+        which is started later, as the brokers are.
         """
         if links.SETTING in settings or any(links.SETTING in each.known_settings() for each in brokers):
             self._report(f"{links.SETTING} is set, so brokers cannot be cut off in the playground")

@@ -38,8 +38,8 @@ class Links(NamedTuple):
 
 
 def make(addresses: Mapping[int, Address], taken: Collection[int] = ()) -> Links:
-    """``taken``: ports that are free only because those who own them have not been started yet, as the brokers
-    of ``addresses`` may not have been.
+    """``taken``: ports that are free only because those who own them have not been started yet, as the
+    brokers of ``addresses`` may not have been.
     """
     avoided = {*taken, *(port for _, port in addresses.values())}
     ours = (port for port in iter(free_port, None) if port not in avoided)

@@ -1,7 +1,7 @@
 """The message browser: a window of a partition's records, decoded and filtered.
 
-The newest records are looked for backwards, window by window: what is asked for is there, however much a filter,
-compaction or the marks of transactions leave out. Everything has a limit, because records come from strangers.
+The newest records are looked for backwards, window by window: what is asked for is there, however much a
+filter, compaction or the markers of transactions leave out. Everything is bounded: records come from strangers.
 
 Reads as any consumer does, from the leader or, while a primary is down, from the backup that serves readers.
 """
@@ -149,7 +149,7 @@ def scan_back(
 def _window(
     fetcher: PartitionFetcher, query: Query, start: int, end: int, plain: Plain
 ) -> list[dict[str, Any]] | None:
-    """All records of a window that are to be shown; None: these are too many bytes, and more than one record."""
+    """All records of a window that are to be shown; None: too many bytes, and more than one record."""
     rows = []
     bytes_left = WINDOW_BYTES
     for row, _, size in _records(fetcher, query, start, end, plain):

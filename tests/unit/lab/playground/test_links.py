@@ -18,7 +18,7 @@ def test_ports_of_brokers_that_are_not_started_yet_are_not_free(monkeypatch: pyt
     offered = iter([first, 30_001, second, 30_002, 30_003, 30_004, 30_005, 30_006, 30_007, 30_008])
     monkeypatch.setattr(links, "free_port", lambda: next(offered))
     found = [port for ways in links.make(ADDRESSES, {30_003}).ports.values() for port in ways.values()]
-    assert found == [port for port in (30_001, 30_002, *range(30_004, 30_009))][: len(found)]
+    assert found == [30_001, 30_002, 30_004, 30_005, 30_006, 30_007]
 
 
 def ended() -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.client.fetching import PartitionFetcher
 from tidelog.client.messages import FetchedPartition
-from tidelog.page.views.messages import FETCH_BYTES, SCAN_BYTES, Cursor, Query, scan_back, matcher, rows_of
+from tidelog.page.views.messages import FETCH_BYTES, SCAN_BYTES, Cursor, Query, matcher, rows_of, scan_back
 from tidelog.page.views.payload import with_schema, without_schema
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
 
@@ -99,7 +99,7 @@ def test_filters_look_into_values_with_a_schema() -> None:
 
 
 class Fetcher:
-    """A partition of ``count`` records, one batch each; the records whose offset ``keeps`` says no are gone."""
+    """A partition of ``count`` records, one batch each; those that ``keeps`` refuses are gone."""
 
     def __init__(self, count: int, value: Callable[[int], bytes], keeps: Callable[[int], bool]) -> None:
         self._batches = {offset: batch(offset, value(offset)) for offset in range(count) if keeps(offset)}
