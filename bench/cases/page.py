@@ -109,7 +109,7 @@ def _measure(
         wait_until(lambda: _run(driver, PAINT) is not None, GIVE_UP_S, "a first paint", pause=0.02)
         paints.append(float(_run(driver, PAINT)))
     kb = float(_run(driver, LOADED)) / 1000
-    frames = {scrolls: driver.execute_async_script(FRAMES, FRAMES_S, scrolls) for scrolls in (False, True)}  # type: ignore[no-untyped-call]
+    frames = {scrolls: driver.execute_async_script(FRAMES, FRAMES_S, scrolls) for scrolls in (False, True)}
     shown = [_kill(driver, cluster) for _ in range(QUICK_KILLS if options.quick else KILLS)]
     return {
         "paint_ms": statistics.median(paints),
@@ -141,7 +141,7 @@ def _until(driver: "WebDriver", script: str, wanted: int) -> None:
 
 
 def _run(driver: "WebDriver", script: str) -> Any:
-    return driver.execute_script(script)  # type: ignore[no-untyped-call]
+    return driver.execute_script(script)
 
 
 def _p99(values: list[float]) -> float:

@@ -214,7 +214,8 @@ def test_a_frozen_broker_is_shown_within_a_second(browser: Browser, cluster: Clu
     assert shown_s < SHOWN_WITHIN_S
 
 
-def test_phone_width_needs_no_sideways_scrolling(browser: Browser) -> None:
+def test_phone_width_needs_no_sideways_scrolling(browser: Browser, cluster: Cluster) -> None:
+    cluster.create_topic("a-name-" * 35, partitions=1, replicas=3)
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
@@ -222,6 +223,8 @@ def test_phone_width_needs_no_sideways_scrolling(browser: Browser) -> None:
             browser.open(path)
             until(lambda: browser.count("h1"))
             assert browser.run("return document.documentElement.scrollWidth") <= 390, path
+            tab = "return document.querySelector('.bar nav [aria-current]').getBoundingClientRect().right"
+            assert browser.run(tab) <= 390, path
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

@@ -35,6 +35,7 @@ function show(isFirst) {
     if (link.getAttribute("href") === tab) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  showTab();
   const element = document.createElement("div");
   element.className = "view";
   main.replaceChildren(element);
@@ -44,6 +45,11 @@ function show(isFirst) {
     window.scrollTo(0, 0);
     (element.querySelector("h1") ?? main).focus({ preventScroll: true });
   }
+}
+
+/** On a narrow screen the views do not fit side by side. */
+function showTab() {
+  document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 }
 
 function match() {
@@ -133,7 +139,10 @@ const groundTab = document.querySelector(".bar nav a[href='/playground']");
 
 subscribe((keys) => {
   showStatus();
-  groundTab.hidden = !store.may.playground;
+  if (groundTab.hidden === Boolean(store.may.playground)) {
+    groundTab.hidden = !store.may.playground;
+    showTab();
+  }
   view?.update?.(keys);
 });
 show(true);

@@ -18,7 +18,7 @@ export function pill(level, text) {
 }
 
 export function topicLink(name) {
-  return h("a", { href: `/topic/${encodeURIComponent(name)}`, class: "name" }, name);
+  return h("a", { href: `/topic/${encodeURIComponent(name)}`, class: "name", title: name.length > 60 ? name : null }, name);
 }
 
 /** Whether a broker serves anyone now. */
