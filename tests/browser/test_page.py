@@ -136,7 +136,7 @@ def test_filters_of_messages(browser: Browser, cluster: Cluster) -> None:
     browser.choose(".messages-tools select:nth-of-type(2)", "oldest")
     browser.sees(".messages tbody", '{"customer": {"id": 250}}')
     assert browser.count(".messages tbody tr") == 1
-    browser.run("document.querySelector('.messages-tools .wide').value = 'key:7'")
+    browser.run("document.querySelector('.messages-tools .wide').value = 'customer.id=7'")
     browser.choose(".messages-tools select:nth-of-type(2)", "newest")
     browser.sees(".messages tbody", '{"customer": {"id": 7}}')  # Far behind the last 50.
     browser.run("document.querySelector('.messages-tools .wide').value = ''")

@@ -65,6 +65,7 @@ class Watcher:
         self._brokers: dict[int, BrokerWatch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._burst_until_s = 0.0
+        self._doubted: Address | None = None  # the one that accepted a connection and could not tell
         self._failover: Failover | None = None
         self._fresh_events: list[dict[str, Any]] = []
         self._next_event = 1
@@ -220,6 +221,7 @@ class Watcher:
             except OSError as error:
                 logger.debug("%s:%s does not describe the cluster: %s", *link.address, error)
                 self._failed(link.address, error)
+                self._doubted = link.address
                 link.close()
                 link = None
                 await asyncio.sleep(BURST_PAUSE_S)
@@ -275,9 +277,9 @@ class Watcher:
         known = [] if cluster is None else list(cluster.brokers.values())
         there = [each.address for each in known if each.broker not in away]
         silent = {each.address for each in known if each.broker in away}
-        return list(
-            dict.fromkeys([*there, *(each for each in self.bootstrap if each not in silent), *silent])
-        )
+        found = dict.fromkeys([*there, *(each for each in self.bootstrap if each not in silent), *silent])
+        # A broker that is cut off goes on to accept connections, and waits for a controller that it knows.
+        return sorted(found, key=lambda each: each == self._doubted)
 
     def _cluster_seen(self, seen: ClusterSeen) -> None:
         before = self.facts.cluster

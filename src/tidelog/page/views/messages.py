@@ -1,7 +1,7 @@
 """The message browser: a window of a partition's records, decoded and filtered.
 
 The newest records are looked for backwards, window by window: what is asked for is there, however much a
-filter, compaction or the markers of transactions leave out. Everything is bounded: records come from strangers.
+filter, compaction or the markers of transactions leave out. Everything is bounded: strangers write records.
 
 Reads as any consumer does, from the leader or, while a primary is down, from the backup that serves readers.
 """
