@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tidelog.replication.attachments.successors import Successors
+from tidelog.replication.attachments.successors import NamedByOperator
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import moved_leaders as stories
 from tidelog.sim.telling import StoryFailed, Telling
@@ -15,6 +15,13 @@ def test_a_story_notices_that_a_session_is_enough(
     told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader with a session does not ask its followers."""
-    monkeypatch.setattr(Successors, "are_members", False)
+    monkeypatch.setattr(NamedByOperator, "are_members", False)
     with pytest.raises((StoryFailed, Violation)):
         told()
+
+
+def test_a_story_notices_that_backups_are_no_successors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A primary without a session tells where the log ends, whatever its copies are."""
+    monkeypatch.setattr(NamedByOperator, "may_be", False)
+    with pytest.raises((StoryFailed, Violation)):
+        stories.backup_is_promoted()

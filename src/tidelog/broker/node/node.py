@@ -251,8 +251,12 @@ class Node:
         return self.membership.is_certain and not self.sightings.may_be_fenced_early
 
     def _may_be_decided(self) -> bool:
-        """Whether the other controllers may have made decisions without this broker since its session."""
-        return self.sightings.may_have_been_decided(self.membership.session_end_ms)
+        """Whether controllers may have made decisions since its session that this broker has not heard of:
+        the others, or this one with them.
+        """
+        return self.sightings.may_have_been_decided(
+            self.membership.session_end_ms
+        ) or self.metadata.may_have_ended_session(self.me)
 
     # --- messages -------------------------------------------------------------------------------------------
 
