@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tidelog.broker.node.node import Node
 from tidelog.replication.attachments.successors import NamedByOperator
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import moved_leaders as stories
@@ -25,3 +26,10 @@ def test_a_story_notices_that_backups_are_no_successors(monkeypatch: pytest.Monk
     monkeypatch.setattr(NamedByOperator, "may_be", False)
     with pytest.raises((StoryFailed, Violation)):
         stories.backup_is_promoted()
+
+
+def test_a_story_notices_that_heartbeats_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that gets no metadata any more relies on its session."""
+    monkeypatch.setattr(Node, "_hears_decisions", lambda self: True)
+    with pytest.raises((StoryFailed, Violation)):
+        stories.leader_gets_no_metadata()
