@@ -75,8 +75,8 @@ def leader_gets_no_metadata() -> ReaderStory:
 
 
 def end_of_a_moved_log() -> ReaderStory:
-    """The first one with a consumer that wants to begin at the end: it begins earlier than another one was told
-    before.
+    """The first one with a consumer that wants to begin at the end: it begins earlier than another one was
+    told before.
     """
     story = _read_by_a_consumer()
     story.cut("A", "BCXYZ")
