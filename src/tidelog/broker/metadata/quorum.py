@@ -79,7 +79,7 @@ class MetadataQuorum:
         self._is_scheduled = False  # Whether the next slice is scheduled.
         self.slices = 0  # number of slices applied so far
         self.active = False
-        self._active_epoch = NO_EPOCH  # in which this node was the active controller last
+        self._active_epoch: int = NO_EPOCH  # in which this node was the active controller last
         self.snapshots = make_snapshots(SnapshotPorts(self._applied, self.load))
 
     @property
@@ -99,11 +99,11 @@ class MetadataQuorum:
         """Whether this controller holds decisions that may be committed without its knowledge, and may have
         ended the session of a broker. It is one of the majority then that has committed them.
         """
-        replica = self.driver.replica
-        if self._applied_offset >= self.driver.log.end_offset or self.election.me not in self.voters.latest:
+        if self._applied_offset >= self.driver.log.end_offset:
             return False
-        if replica.last_epoch != self._active_epoch:
-            return True  # decided by another controller
+        if self.driver.replica.last_epoch != self._active_epoch:
+            # Decided by another controller. A node that is none does not help to commit it.
+            return self.election.me in self.voters.latest or self.election.needed
         broker = self._decided.brokers.get(broker_id)
         return broker is None or broker.fenced
 

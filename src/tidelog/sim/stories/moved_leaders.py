@@ -89,7 +89,7 @@ def end_of_a_moved_log() -> ReaderStory:
 
 
 def _read_by_a_consumer(**configs: str) -> ReaderStory:
-    story = ReaderStory(3, **configs)
+    story = ReaderStory(3, 1, **configs)
     expect(story.write(), ErrorCode.NONE)
     story.run(300)
     return story
