@@ -110,8 +110,8 @@ def up(
         if page is not None:
             settings |= http_ports(cluster.brokers, settings)
         links.remove(root)  # of a run that was killed
-        relay = RelayKeeper(root, _report) if demo else None
-        _run(cluster, settings, directory, page, relay, page_port)
+        relay = RelayKeeper(root, _report, page_port) if demo else None
+        _run(cluster, settings, directory, page, relay)
 
 
 def _run(
@@ -120,7 +120,6 @@ def _run(
     directory: Path,
     page: PageProcess | None,
     relay: RelayKeeper | None,
-    page_port: int | None,
 ) -> None:
     """``relay``: only of a demo, whose page is opened, too."""
 
@@ -132,7 +131,7 @@ def _run(
     try:
         cluster.prepare(settings)
         if relay is not None:
-            relay.start(cluster.brokers, settings, page_port)
+            relay.start(cluster.brokers, settings)
         watch_relay = relay.watch if relay is not None else lambda: None
         cluster.start()
         if cluster.wait_ready(watch_relay):

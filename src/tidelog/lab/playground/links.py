@@ -37,13 +37,11 @@ class Links(NamedTuple):
         return ",".join(f"{peer}@{HOST}:{port}" for peer, port in self.ports.get(broker, {}).items())
 
 
-def make(addresses: Mapping[int, Address], taken: Collection[int] = ()) -> Links:
-    """``taken``: ports that are free only because those who own them have not been started yet, as the
-    brokers of ``addresses`` may not have been.
-    """
-    avoided = {*taken, *(port for _, port in addresses.values())}
-    ours = (port for port in iter(free_port, None) if port not in avoided)
-    ports = {one: {other: next(ours) for other in addresses if other != one} for one in addresses}
+def make(addresses: Mapping[int, Address], reserved: Collection[int] = ()) -> Links:
+    """``reserved``: more ports that the cluster will listen on. All of them are free before it starts."""
+    taken = {port for _, port in addresses.values()}.union(reserved)
+    free = (port for port in iter(free_port, None) if port not in taken)
+    ports = {one: {other: next(free) for other in addresses if other != one} for one in addresses}
     return Links(os.getpid(), dict(addresses), ports)
 
 

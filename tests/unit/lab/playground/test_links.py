@@ -12,15 +12,6 @@ from tidelog.lab.playground import links
 ADDRESSES = {1: ("127.0.0.1", 9092), 2: ("127.0.0.1", 9093), 3: ("127.0.0.1", 9094)}
 
 
-def test_ports_of_brokers_that_are_not_started_yet_are_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The relay listened at the port of a broker, and nobody reached anybody."""
-    (_, first), (_, second), *_ = ADDRESSES.values()
-    offered = iter([first, 30_001, second, 30_002, 30_003, 30_004, 30_005, 30_006, 30_007, 30_008])
-    monkeypatch.setattr(links, "free_port", lambda: next(offered))
-    found = [port for ways in links.make(ADDRESSES, {30_003}).ports.values() for port in ways.values()]
-    assert found == [30_001, 30_002, 30_004, 30_005, 30_006, 30_007]
-
-
 def ended() -> int:
     """The id of a process that is no more."""
     process = subprocess.Popen([sys.executable, "-c", ""])
@@ -36,6 +27,14 @@ def test_every_way_has_a_port_of_its_own(tmp_path: Path) -> None:
     assert len({port for ways in made.ports.values() for port in ways.values()}) == 6
     links.write(tmp_path, made)
     assert links.read(tmp_path) == made
+
+
+def test_no_link_takes_a_port_on_which_the_cluster_will_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = iter(range(9091, 9200))
+    monkeypatch.setattr(links, "free_port", lambda: next(ports))
+    made = links.make(ADDRESSES, reserved=[9096])
+    given = sorted(port for ways in made.ports.values() for port in ways.values())
+    assert given == [9091, 9095, 9097, 9098, 9099, 9100]
 
 
 def test_a_broker_is_told_where_the_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
