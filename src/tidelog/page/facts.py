@@ -59,11 +59,14 @@ class Replicas(NamedTuple):
     total_bytes: int = -1  # of the volume; -1: unknown
     free_bytes: int = -1
     failed: bool = False  # Some logs cannot be written.
+    refused: bool = False  # The page's user may not describe the cluster.
     # Of each topic: partition → size in bytes, committed records that the replica lacks.
     of_topics: Mapping[str, Mapping[int, tuple[int, int]]] = {}
 
     @property
     def size_bytes(self) -> int:
+        if self.refused:
+            return -1
         return sum(size for topic in self.of_topics.values() for size, _ in topic.values())
 
 

@@ -78,6 +78,13 @@ export function title(text, ...more) {
   return h("h1", { tabindex: "-1" }, text, ...more);
 }
 
+/** Why a list is empty: there is nothing, nothing may be seen, or no broker says so. */
+export function whyNone(nothing) {
+  const seen = get("cluster");
+  if (!seen) return "Looking for brokers …";
+  return !seen.seen ? "No broker answers." : seen.limited ? "Nothing that the page's user may see." : nothing;
+}
+
 export function empty(...words) {
   return h("p", { class: "empty" }, ...words);
 }

@@ -3,7 +3,7 @@
 import { changeButton, resetOffsets } from "../change.js";
 import { attribute, fill, h, keyed, say } from "../dom.js";
 import { clock, count, listed, plural } from "../format.js";
-import { drawSparkline, empty, pill, sparkline, title, topicLink } from "../parts.js";
+import { drawSparkline, empty, pill, sparkline, title, topicLink, whyNone } from "../parts.js";
 import { ask, store } from "../store.js";
 
 const POLL_MS = 1500;
@@ -37,7 +37,7 @@ export function groups(root) {
     const by = new Map(found.groups.map((each) => [each.group, each]));
     const missing = found.unheard.length ? ` Groups of broker ${listed(found.unheard)} are missing: it does not answer.` : "";
     const old = found.at && Date.now() - found.at > OLD_MS ? ` As of ${clock(found.at, false)}.` : "";
-    say(note, [`${found.groups.length ? plural(found.groups.length, "group") : "No group reads from this cluster"}.${missing}${old}`, ...found.refused].join(" "));
+    say(note, [`${found.groups.length ? `${plural(found.groups.length, "group")}.` : whyNone("No group reads from this cluster.")}${missing}${old}`, ...found.refused].join(" "));
     keyed(body, [...by.keys()], (group) => groupRow(group, choose), (row, group) => row.show(by.get(group), group === chosen));
     const group = by.get(chosen);
     if (group) showDetail(detail, group);
