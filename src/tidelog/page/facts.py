@@ -59,9 +59,9 @@ class Replicas(NamedTuple):
     total_bytes: int = -1  # of the volume; -1: unknown
     free_bytes: int = -1
     failed: bool = False  # Some logs cannot be written.
-    refused: bool = False  # The page's user may not describe the cluster.
     # Of each topic: partition → size in bytes, committed records that the replica lacks.
     of_topics: Mapping[str, Mapping[int, tuple[int, int]]] = {}
+    refused: bool = False  # The page's user may not describe the cluster.
 
     @property
     def size_bytes(self) -> int:

@@ -27,9 +27,7 @@ State = dict[str, Any]
 
 ACTIVE, VOTER = "active", "voter"
 UP, FENCED, SILENT = "up", "fenced", "silent"
-LIMITED = (
-    "The page's user may not describe the cluster: topics, groups, controllers and sizes may be missing."
-)
+LIMITED = "The page's user may not describe the cluster: not all topics, groups and sizes may be here."
 
 
 class Builder:
@@ -223,10 +221,7 @@ def _cluster(
         "limited": limited,
         "id": cluster.cluster_id,
         "level": BAD if bad else WARN if sentences else OK,
-        "sentences": [
-            *(sentences or [f"{well}, and every broker answers."]),
-            *([LIMITED] if limited else []),
-        ],
+        "sentences": (sentences or [f"{well}, and every broker answers."]) + [LIMITED] * limited,
         "controller": cluster.quorum.leader,
         "voters": list(cluster.quorum.voters),
         "deciding": deciding,

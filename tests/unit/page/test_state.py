@@ -88,5 +88,5 @@ def test_a_user_who_may_not_describe_the_cluster_is_not_told_that_all_is_well() 
     state = Builder().build(seen)
     first, second = state["cluster"]["sentences"]
     assert first.startswith("Every replica that this user may see")
-    assert "may be missing" in second
+    assert "not all topics" in second
     assert (state["cluster"]["limited"], state["b/1"]["bytes"]) == (True, -1)

@@ -15,11 +15,13 @@ def told(error_code: int, *directories: Any) -> Replicas:
 
 
 def directory(error_code: int = 0) -> Any:
-    return SimpleNamespace(error_code=error_code, topics=[], total_bytes=100, usable_bytes=40)
+    partition = SimpleNamespace(partition_index=0, partition_size=7, offset_lag=2)
+    topic = SimpleNamespace(name="orders", partitions=[partition])
+    return SimpleNamespace(error_code=error_code, topics=[topic], total_bytes=100, usable_bytes=40)
 
 
 def test_a_volume_and_a_log_that_fails() -> None:
-    assert told(0, directory())[:4] == (100, 40, False, False)
+    assert told(0, directory()) == Replicas(100, 40, of_topics={"orders": {0: (7, 2)}})
     assert told(0, directory(ErrorCode.KAFKA_STORAGE_ERROR)).failed
 
 

@@ -110,7 +110,7 @@ export function topic(root, [name]) {
     drawSparkline(spark, details.history, 220, 40);
     const ends = Object.entries(details.ends);
     say(figures.records, count(ends.reduce((sum, [index, end]) => sum + end - (details.begins[index] ?? 0), 0)));
-    say(figures.size, bytes(Object.values(details.sizes).flatMap((each) => Object.values(each)).reduce((sum, each) => sum + each, 0)));
+    say(figures.size, Object.keys(details.sizes).length === 0 ? "–" : bytes(Object.values(details.sizes).flatMap((each) => Object.values(each)).reduce((sum, each) => sum + each, 0)));
     if (tab !== "messages") panel?.update?.();
   }
   let ticks = 0;
