@@ -104,6 +104,7 @@ class Outcome:
     merged_files: int = 0
     notes: list[str] = field(default_factory=list)  # Sentences.
     lag: dict[str, int] = field(default_factory=dict)  # By topic: offsets that are not archived.
+    held_back: dict[str, int] = field(default_factory=dict)  # By topic, if any: behind open transactions.
     dead_letters: int = 0
 
 
@@ -318,27 +319,31 @@ class Stepper:
             self._note(f"Lost: {loss}.")
         return made
 
-    def _look(self, position: Position) -> View:
+    def _look(self, position: Position, *, counts_open: bool = False) -> View:
         archived = sorted({place.topic for place in position.spans})
         options = {
             name: value
             for name, value in self._topics.stream_options().items()
             if name.lower() not in ("failondataloss", "topicids")
         }
-        return look(self._spark, Asked(options, archived, self._from_ms, self._to_ms))
+        return look(self._spark, Asked(options, archived, self._from_ms, self._to_ms, counts_open))
 
     def _count_lag(self) -> None:
         position = self._table.position()
         try:
-            view = self._look(position)
+            view = self._look(position, counts_open=True)
         except ClientError:
             return  # the records are safe, and a cluster that is down has no lag to report
         lag: dict[str, int] = {}
+        held_back: dict[str, int] = {}
         for seen in view.partitions:
             span = position.spans.get(seen.place)
             end = seen.earliest if span is None else span.end
-            lag[seen.place.topic] = lag.get(seen.place.topic, 0) + max(seen.latest - end, 0)
+            topic = seen.place.topic
+            lag[topic] = lag.get(topic, 0) + max(seen.latest - end, 0)
+            held_back[topic] = held_back.get(topic, 0) + seen.held_back
         self.outcome.lag = lag
+        self.outcome.held_back = {topic: offsets for topic, offsets in held_back.items() if offsets}
 
     # -- small files -----------------------------------------------------------------------
 

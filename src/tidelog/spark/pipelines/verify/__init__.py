@@ -15,7 +15,7 @@ from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines.archive_view import Asked, look
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
-from tidelog.spark.pipelines.tables import Place, Position, Span, Table, TableError, Totals
+from tidelog.spark.pipelines.tables import Place, Position, Span, Table, TableError
 from tidelog.spark.pipelines.tables.opening import open_existing
 from tidelog.spark.pipelines.verify import facts
 from tidelog.spark.pipelines.verify.judging import (
@@ -77,7 +77,7 @@ class VerifyReport:
 def verify(spark: "SparkSession", job: Verify, *, tell: Tell = tell_nobody) -> VerifyReport:
     """Compare; findings are in the report, nothing is raised."""
     table = open_existing(spark, job.target, job.table_options)
-    position, totals, (archived, has_value) = _state(table)
+    position, added, (archived, has_value) = _state(table)
     if job.topics:
         archived = archived.where(archived.topic.isin(job.topics))
     spans = dict(position.spans) or facts.spans_of_rows(archived)
@@ -92,32 +92,31 @@ def verify(spark: "SparkSession", job: Verify, *, tell: Tell = tell_nobody) -> V
     parted = facts.parted(spark, archived, facts.ranges_table(spark, judged)).persist()
     try:
         report = _report(spark, job, judged, parted, has_value)
-        return report if job.topics else _with_removed(report, totals)
+        return report if job.topics else _with_removed(report, added)
     finally:
         parted.unpersist()
         tell(Progress(len(spans), 0.0, 0, f"of {len(spans)} partitions"))
 
 
-def _state(table: Table) -> "tuple[Position, Totals, tuple[DataFrame, bool]]":
-    """Of one moment: an archive run may add records meanwhile, and a position that is ahead of the rows would
-    make them seem to be missing.
+def _state(table: Table) -> "tuple[Position, int, tuple[DataFrame, bool]]":
+    """Its position, the number of rows that it should have, and its rows. Of one moment: an archive run may
+    add records meanwhile, and a position that is ahead of the rows would make them seem to be missing.
     """
     for _ in range(_LOOKS_MAX):
-        before = table.position(), table.totals()
+        position, totals = table.position(), table.totals()
+        added = table.added()
         rows = facts.archived_rows(table)
-        if (table.position(), table.totals()) == before:
-            return *before, rows
+        if (table.position(), table.totals()) == (position, totals):
+            return position, totals.records + totals.undecodable if added is None else added, rows
     raise TableError(
         f"{table.target} changes too often to be verified: do so while no archive run adds to it."
     )
 
 
-def _with_removed(report: VerifyReport, totals: Totals) -> VerifyReport:
-    """With rows that the table's metadata counts and that are not there, as far as the topics did not tell
-    already.
-    """
+def _with_removed(report: VerifyReport, added: int) -> VerifyReport:
+    """With rows that archive runs have added and that are gone, as far as the topics did not tell already."""
     rows = sum(one.records - one.duplicates for one in report.places)
-    removed = totals.records + totals.undecodable - rows - report.counts.get("missing", 0)
+    removed = added - rows - report.counts.get("missing", 0)
     if removed <= 0:
         return report
     place = next((one for one in report.places if one.missing_offsets), report.places[0])
@@ -259,12 +258,16 @@ def _is_allowed(one: Judged, kind: str) -> bool:
 def _topics_now(spark: "SparkSession", job: Verify, names: set[str]) -> dict[tuple[str, int], TopicNow]:
     """The partitions of the topics that still exist."""
     topics = job.source(names)
-    view = look(spark, Asked(topics.stream_options(), ()))
+    view = look(spark, Asked(topics.stream_options(), (), counts_open=True))
     there = sorted({seen.place.topic for seen in view.partitions})
     policies = _policies(spark, job, there) if there else {}
     return {
         (seen.place.topic, seen.place.partition): TopicNow(
-            seen.place.topic_id, seen.earliest, seen.latest, "compact" in policies[seen.place.topic]
+            seen.place.topic_id,
+            seen.earliest,
+            seen.latest,
+            "compact" in policies[seen.place.topic],
+            seen.held_back,
         )
         for seen in view.partitions
     }
