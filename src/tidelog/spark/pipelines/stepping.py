@@ -68,7 +68,7 @@ _OWN_OPTIONS = frozenset(
 )  # fmt: skip
 # Options with which a user says how a read is divided into tasks.
 _SPLITTING = frozenset({"minpartitions", "maxpartitions", "maxrecordsperpartition"})
-_LOST_IN_TASK = ("DataLoss", "TopicReplaced", "UnknownTopic")
+_OUTDATED = (DataLoss, TopicReplaced, UnknownTopic)
 _INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|[a-z]+?)s?(?:\s+|$)")
 _UNITS_S = {
     "ms": 0.001, "millisecond": 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60,
@@ -167,6 +167,11 @@ def _shared_options(topics: Topics) -> dict[str, str]:
     return {name: value for name, value in given.items() if name.lower() not in _OWN_OPTIONS}
 
 
+def is_outdated(failure: Exception) -> bool:
+    """Whether topics changed after their offsets were looked up, as far as an error of Spark's tells."""
+    return isinstance(failure, _OUTDATED) or any(kind.__name__ in str(failure) for kind in _OUTDATED)
+
+
 class Stepper:
     """One run."""
 
@@ -244,10 +249,10 @@ class Stepper:
                     return self._table.append(rows, step)
             except PositionMoved as moved:
                 raise _PlanOutdated(moved) from None
-            except (DataLoss, TopicReplaced, UnknownTopic) as failure:
+            except _OUTDATED as failure:
                 raise _PlanOutdated(failure) from None
             except (PySparkException, Py4JError) as failure:
-                if any(word in str(failure) for word in _LOST_IN_TASK):
+                if is_outdated(failure):
                     raise _PlanOutdated(failure) from None
                 self._restarts.allow_after(failure)
         return None

@@ -247,7 +247,7 @@ class TwoTables:
             self._add_apart(self._written_apart(mark), Mark(mark.position, mark.attempt))
 
     def _lacks(self, mark: Mark) -> bool:
-        """Whether the second commit of a step is missing. Not if a user deleted the whole table: its records are
+        """Whether the second commit of a step is missing. Not if the whole table was deleted: its records are
         gone, which verification tells, and the archive goes on.
         """
         found = self._undecodable

@@ -15,6 +15,7 @@ from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines.archive_view import Asked, look
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
+from tidelog.spark.pipelines.stepping import is_outdated
 from tidelog.spark.pipelines.tables import Place, Position, Span, Table, TableError
 from tidelog.spark.pipelines.tables.opening import open_existing
 from tidelog.spark.pipelines.verify import facts
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 FINDINGS_SHOWN = 100
 _LOOKS_MAX = 10
+_TRIES = 5
+_FILE_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"  # One of Spark's error conditions.
 _DETAILS = {
     "missing": "the topic has this record, and the archive does not",
     "differs": "the archive and the topic have different records",
@@ -75,7 +78,24 @@ class VerifyReport:
 
 
 def verify(spark: "SparkSession", job: Verify, *, tell: Tell = tell_nobody) -> VerifyReport:
-    """Compare; findings are in the report, nothing is raised."""
+    """Compare; findings are in the report, nothing is raised. Begun again if something was removed while it
+    was read: the topic's oldest records by retention, or small files by a merge.
+    """
+    for _ in range(_TRIES):
+        try:
+            return _verified(spark, job, tell)
+        except Exception as failure:
+            if not is_outdated(failure) and _FILE_GONE not in str(failure):
+                raise
+            last = failure
+    what = "files of the archive were" if _FILE_GONE in str(last) else "records of its topics were"
+    raise TableError(
+        f"{job.target} could not be verified, because {what} removed while they were read, {_TRIES} times: "
+        "do so while no archive run adds to it and no topic is deleted, or one topic at a time (--topic)."
+    ) from last
+
+
+def _verified(spark: "SparkSession", job: Verify, tell: Tell) -> VerifyReport:
     table = open_existing(spark, job.target, job.table_options)
     position, added, (archived, has_value) = _state(table)
     if job.topics:
