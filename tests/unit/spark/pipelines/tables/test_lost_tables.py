@@ -245,7 +245,7 @@ def test_rows_of_an_earlier_version_are_counted_by_the_next_step(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert opened().added() is None  # There is no table yet.
-    of_iceberg, of_delta = iceberg._said, delta.said
+    of_iceberg, of_delta = iceberg._said, delta_log.said
     with monkeypatch.context() as earlier:
         earlier.setattr(iceberg, "_said", lambda mark: _without_rows(of_iceberg(mark)))
         earlier.setattr(delta, "said", lambda *marks: _without_rows(dict(of_delta(*marks))).items())
