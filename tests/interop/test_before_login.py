@@ -1,0 +1,144 @@
+"""What strangers send before they have authenticated, or instead of it: others are served meanwhile."""
+
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tidelog.lab.local.broker import free_port
+from tidelog.lab.local.secret import SETTING as SECRET
+from tidelog.lab.local.secret import make_secret
+from tidelog.runtime.peers import names
+from tidelog.testing import Broker
+
+from . import calls
+from .node_wires import node_wire
+from .records import batch
+from .test_sasl import ALL, PASSWORD, USERS, Issuer, SaslBroker, write
+from .wire import Wire
+
+pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
+
+MEGABYTE = 1 << 20
+ALLOWED = 524_288  # sasl.server.max.receive.size
+PATIENCE_S = 3  # The longest of these messages held the event loop for half a minute.
+
+LONG_MESSAGES = [
+    ("OAUTHBEARER", b"n,,\x01" + b"auth=Bearer x\x01" * 37_000),
+    ("OAUTHBEARER", b"n,,\x01auth=Bearer " + b"e30." * 120_000 + b"\x01\x01"),
+    ("SCRAM-SHA-256", b"n,,n=alice,r=" + b"x" * 500_000),
+    ("SCRAM-SHA-512", b"n,,n=" + b"x" * 500_000 + b",r=x"),
+    ("PLAIN", b"\0" + b"x" * 500_000 + b"\0x"),
+]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
+    directory = tmp_path_factory.mktemp("before-login")
+    settings = {
+        "sasl.enabled.mechanisms": ALL,
+        "sasl.plain.unencrypted": True,
+        "sasl.users.file": str(write(directory / "users", USERS)),
+        "sasl.oauthbearer.jwks.file": str(write(directory / "jwks.json", Issuer().jwks())),
+        "sasl.login.timeout.ms": 60_000,
+        "socket.request.max.bytes": MEGABYTE,
+        "queued.max.request.bytes": MEGABYTE,
+    }
+    broker = SaslBroker(directory, settings)
+    broker.start()
+    yield broker
+    broker.close()
+    assert "Traceback" not in broker.log_text()
+
+
+@pytest.mark.parametrize(("mechanism", "message"), LONG_MESSAGES)
+def test_a_long_message_holds_nobody_up(broker: SaslBroker, mechanism: str, message: bytes) -> None:
+    logged = len(broker.log_text())
+    with Wire(broker.secured) as stranger, Wire(broker.bootstrap) as other:
+        assert other.call("api_versions", 0).error_code == 0
+        assert stranger.call("sasl_handshake", 1, mechanism=mechanism).error_code == 0
+        stranger.send("sasl_authenticate", 2, auth_bytes=message)
+        began = time.monotonic()
+        assert stranger.receive("sasl_authenticate", 2, 2).error_code in (0, 58)
+        assert other.call("api_versions", 0).error_code == 0
+        assert time.monotonic() - began < PATIENCE_S
+    assert max(map(len, broker.log_text()[logged:].splitlines()), default=0) < 1000
+
+
+def test_unfinished_logins_use_no_memory_of_others(broker: SaslBroker) -> None:
+    """The strangers hold twice what all requests may use."""
+    with ExitStack() as stack:
+        for _ in range(4):
+            stranger = stack.enter_context(Wire(broker.secured))
+            assert stranger.call("sasl_handshake", 1, mechanism="PLAIN").error_code == 0
+            stranger.send_bytes(struct.pack(">ihh", ALLOWED, 36, 2) + b"x" * (ALLOWED - 1000))
+        with Wire(broker.secured, timeout_s=10) as client:
+            assert client.call("sasl_handshake", 1, mechanism="PLAIN").error_code == 0
+            login = f"\0alice\0{PASSWORD}".encode()
+            assert client.call("sasl_authenticate", 2, auth_bytes=login).error_code == 0
+            calls.create_topic(client, "beside-strangers")
+            for _ in range(3):
+                answer = calls.produce(client, "beside-strangers", bytes(batch(b"x" * 900_000)))
+                assert answer.error_code is ErrorCode.none
+
+
+def test_a_user_who_is_called_like_a_node(tmp_path: Path) -> None:
+    """No access rule holds for nodes, so a user may not become one by a name, which an issuer gave out."""
+    settings = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.plain.unencrypted": True,
+        "sasl.users.file": str(write(tmp_path / "users", f"broker-7:{PASSWORD}\n")),
+        "inter.broker.listener.name": "CLIENTS",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    }
+    broker = SaslBroker(tmp_path, settings)
+    broker.settings["controller.quorum.voters"] = f"1@{broker.secured}"
+    broker.start()
+    try:
+        with Wire(broker.secured, client_id=names.client_id(7, 1)) as wire:
+            assert wire.call("sasl_handshake", 1, mechanism="PLAIN").error_code == 0
+            login = f"\0broker-7\0{PASSWORD}".encode()
+            assert wire.call("sasl_authenticate", 2, auth_bytes=login).error_code == 0
+            topic = {"name": "theirs", "num_partitions": 1, "replication_factor": 1}
+            (answer,) = wire.call("create_topics", 5, topics=[topic], timeout_ms=5000).topics
+            assert answer.error_code is ErrorCode.topic_authorization_failed
+            refused = ErrorCode.cluster_authorization_failed
+            assert wire.call("vote", 2, voter_id=1).error_code is refused
+            assert wire.call("allocate_producer_ids", 0, broker_id=7).error_code is refused
+    finally:
+        broker.close()
+
+
+def test_strangers_at_a_listener_for_nodes(tmp_path: Path) -> None:
+    """More than the process has descriptors: clients write, and a node is let in."""
+    make_secret(secret := tmp_path / "secret")
+    brokers = f"127.0.0.1:{free_port()}"
+    settings = {
+        SECRET: str(secret),
+        "listener.security.protocol.map": "BROKERS:PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+        "controller.quorum.voters": f"1@{brokers}",
+    }
+    broker = Broker(tmp_path / "broker", settings, prefix=["prlimit", "--nofile=600:600"])
+    broker.settings["listeners"] = f"PLAINTEXT://{broker.bootstrap},BROKERS://{brokers}"
+    broker.start()
+    try:
+        with ExitStack() as stack:
+            first = stack.enter_context(Wire(broker.bootstrap))
+            for _ in range(700):
+                stack.enter_context(Wire(brokers))
+            calls.create_topic(first, "t", 60)
+            for partition in range(60):
+                answer = calls.produce(first, "t", bytes(batch(b"v")), partition=partition)
+                assert answer.error_code is ErrorCode.none
+            with node_wire(brokers, secret) as node:
+                assert node.call("metadata", 12, topics=[]).brokers
+            with Wire(broker.bootstrap) as client:
+                assert client.call("metadata", 12, topics=[]).brokers
+        assert "Too many open files" not in broker.log_text()
+    finally:
+        broker.kill()
