@@ -37,8 +37,9 @@ VARINTS = (
 TAGS = (b"\x01\x00\x05abc", b"\x01\x63\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\x01\x00\x00")
 # Of messages of logins: any number of them, in any order.
 LOGIN_PIECES = (
-    b"n,,", b"n,a=user,", b"y,,", b"n=user", b",r=nonce", b"c=biws", b",p=AAAA", b",m=x", b"\x01", b"\x01\x01",
-    b"auth=Bearer ", b"auth=Bearer a.b.c\x01", b"host=x\x01", b"e30.e30.", b"=2C", b"=3D", b"\0", b"\0user\0x", b"\xff",
+    b"n,,", b"n,a=user,", b"y,,", b"n=user", b",r=nonce", b"c=biws", b",p=AAAA", b",m=x", b"\x01",
+    b"auth=Bearer ", b"auth=Bearer a.b.c\x01", b"host=x\x01", b"e30.e30.", b"\x01\x01",
+    b"=2C", b"=3D", b"\0", b"\0user\0x", b"\xff",
 )  # fmt: skip
 REPEATED = (1, 1, 2, 7, 200, 5000)
 CLIENT_IDS = (None, "", "app", "tidelog-node-2-to-1", "x" * 2000, "\n")

@@ -12,7 +12,6 @@ from kio.schema.errors import ErrorCode
 from tidelog.lab.local.broker import free_port
 from tidelog.lab.local.secret import SETTING as SECRET
 from tidelog.lab.local.secret import make_secret
-from tidelog.runtime.peers import names
 from tidelog.testing import Broker
 
 from . import calls
@@ -84,33 +83,6 @@ def test_unfinished_logins_use_no_memory_of_others(broker: SaslBroker) -> None:
             for _ in range(3):
                 answer = calls.produce(client, "beside-strangers", bytes(batch(b"x" * 900_000)))
                 assert answer.error_code is ErrorCode.none
-
-
-def test_a_user_who_is_called_like_a_node(tmp_path: Path) -> None:
-    """No access rule holds for nodes, so a user may not become one by a name, which an issuer gave out."""
-    settings = {
-        "sasl.enabled.mechanisms": "PLAIN",
-        "sasl.plain.unencrypted": True,
-        "sasl.users.file": str(write(tmp_path / "users", f"broker-7:{PASSWORD}\n")),
-        "inter.broker.listener.name": "CLIENTS",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    }
-    broker = SaslBroker(tmp_path, settings)
-    broker.settings["controller.quorum.voters"] = f"1@{broker.secured}"
-    broker.start()
-    try:
-        with Wire(broker.secured, client_id=names.client_id(7, 1)) as wire:
-            assert wire.call("sasl_handshake", 1, mechanism="PLAIN").error_code == 0
-            login = f"\0broker-7\0{PASSWORD}".encode()
-            assert wire.call("sasl_authenticate", 2, auth_bytes=login).error_code == 0
-            topic = {"name": "theirs", "num_partitions": 1, "replication_factor": 1}
-            (answer,) = wire.call("create_topics", 5, topics=[topic], timeout_ms=5000).topics
-            assert answer.error_code is ErrorCode.topic_authorization_failed
-            refused = ErrorCode.cluster_authorization_failed
-            assert wire.call("vote", 2, voter_id=1).error_code is refused
-            assert wire.call("allocate_producer_ids", 0, broker_id=7).error_code is refused
-    finally:
-        broker.close()
 
 
 def test_strangers_at_a_listener_for_nodes(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_strangers_at_listeners_for_nodes_take_no_descriptors_of_clients() -> No
     while not place(few).refusal:
         clients += 1
     assert clients + len(strangers) == 150  # What is left for clients, and for 50 nodes.
-    assert few.strangers_max == STRANGERS_LEAST
+    assert limits(room=1).strangers_max == STRANGERS_LEAST
     assert limits(room=1 << 30).strangers_max == STRANGERS_MAX
 
 

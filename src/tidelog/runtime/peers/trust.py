@@ -2,7 +2,8 @@
 
 A client id says that its connection is a node's; that alone is a claim. It counts if the connection has
 logged in with the cluster's secret, or if it has shown the certificate of the principal that belongs to the
-node. A user with a password or a token is never a node, whatever the user's name is. In a cluster without either, a claim is all there is, and any client can make it.
+node. A user with a password or a token is never a node, whatever the user's name is. In a cluster without
+either, a claim is all there is, and any client can make it.
 """
 
 import logging
