@@ -1,5 +1,6 @@
 """What strangers send before they have authenticated, or instead of it: others are served meanwhile."""
 
+import select
 import struct
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
 
 MEGABYTE = 1 << 20
 ALLOWED = 524_288  # sasl.server.max.receive.size
+GUESSES = 300
 PATIENCE_S = 3  # The longest of these messages held the event loop for half a minute.
 
 LONG_MESSAGES = [
@@ -114,3 +116,18 @@ def test_strangers_at_a_listener_for_nodes(tmp_path: Path) -> None:
         assert "Too many open files" not in broker.log_text()
     finally:
         broker.kill()
+
+
+def test_guessed_passwords_do_not_delay_what_others_have_computed(broker: SaslBroker) -> None:
+    """A check of a password takes milliseconds in a thread. Responses with many rows are encoded in one."""
+    with ExitStack() as stack, Wire(broker.bootstrap) as other:
+        many = [{"name": f"none-{number}"} for number in range(600)]
+        assert len(other.call("metadata", 9, topics=many).topics) == len(many)
+        strangers = [stack.enter_context(Wire(broker.secured)) for _ in range(GUESSES)]
+        for stranger in strangers:
+            assert stranger.call("sasl_handshake", 1, mechanism="PLAIN").error_code == 0
+        for stranger in strangers:
+            stranger.send("sasl_authenticate", 2, auth_bytes=b"\0alice\0guess")
+        assert len(other.call("metadata", 9, topics=many).topics) == len(many)
+        answered, _, _ = select.select([stranger.socket for stranger in strangers], [], [], 0)
+        assert len(answered) < GUESSES / 2

@@ -127,7 +127,8 @@ class Server:
         self._listeners: list[Acceptor] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
-        self.logins = Logins(loop, broker.config, None if gate is None else gate.trust, compute, clients)
+        check = services.compute_login if services is not None else None
+        self.logins = Logins(loop, broker.config, None if gate is None else gate.trust, check, clients)
         self.ready = False  # Whether clients are served; other nodes are served from the start.
         self.configure(broker.config)
 

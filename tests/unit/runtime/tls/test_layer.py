@@ -203,7 +203,7 @@ class Hollow:
 def test_a_peer_that_sends_nothing_but_new_keys_is_closed(
     made: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They take a hundred times the time of data. A megabyte of them held the event loop for half a second."""
+    """They take a hundred times as long as data. A megabyte of them held the loop for half a second."""
     caplog.set_level("INFO")
 
     async def main() -> None:
