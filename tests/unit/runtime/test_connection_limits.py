@@ -84,7 +84,7 @@ def test_nodes_are_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_strangers_at_listeners_for_nodes_take_no_descriptors_of_clients() -> None:
     few = limits(room=100)
-    strangers = []
+    strangers: list[ConnectionPlace | str] = []
     while len(strangers) < few.strangers_max:
         strangers.append(few.admit("10.0.0.9", 0.0, for_nodes=True))
     assert 50 < len(strangers) < 150

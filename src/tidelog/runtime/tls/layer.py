@@ -303,7 +303,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         tls, incoming = self._object, self._incoming
         buffer = memoryview(self.inner.get_buffer(-1))
         size, filled, ended = len(buffer), 0, False
-        waiting = incoming.pending
+        unread = incoming.pending
         # Without the look, the last read would raise an exception, which takes longer.
         while filled < size and (incoming.pending or tls.pending()):
             try:
@@ -314,7 +314,7 @@ class TlsLayer(asyncio.BufferedProtocol):
                 ended = True
                 break
             filled += cast(int, count)
-        self._empty = max(self._empty + waiting - incoming.pending - filled * EMPTY_FROM, 0)
+        self._empty = max(self._empty + unread - incoming.pending - filled * EMPTY_FROM, 0)
         self._send_own()  # The other side may want new keys.
         if filled:
             self.inner.buffer_updated(filled)
