@@ -1,11 +1,12 @@
-"""A node that is in no cluster, and that others can authenticate: it sends anything to anybody, in its own name.
+"""A node that is in no cluster, and that others can authenticate: it sends anything to anybody, in its own
+name.
 
 Who says to be another node is refused before its messages reach a replica or the controller
 (``runtime/peers``), so a hostile node speaks for itself here, too. Each run has its usual faults beside it.
 Every promise holds, and once it is silent the cluster is as healthy as without it.
 
-Known gap: it may not name the last epochs that there are, after which no leader could be elected. Whoever others
-authenticate as a node can end a quorum (docs/security.md#what-is-protected).
+Known gap: it may not name the last epochs that there are, after which no leader could be elected. Whoever
+others authenticate as a node can end a quorum (docs/security.md#what-is-protected).
 """
 
 import random
