@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
@@ -40,13 +40,13 @@ from tidelog.runtime import handling, metering, sweeping
 from tidelog.runtime.addresses import ip_of
 from tidelog.runtime.authentication import SASL_APIS, Header, Login, client_id_of
 from tidelog.runtime.connection_limits import ConnectionPlace
-from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.metering import Meter
 from tidelog.runtime.peers import names
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
+from tidelog.runtime.slots import LooseSlot, Slot, WriteSlot
 from tidelog.runtime.tls.sender import sender_for
 from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
 from tidelog.security.principal import ANONYMOUS, Principal
@@ -68,32 +68,6 @@ READY_MAX = 64  # parts of responses; so many are sent before another request is
 
 # Same as calling the class, but three times faster.
 _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__new__, RequestContext)
-
-
-class Slot:
-    """A request's place in the order of responses."""
-
-    __slots__ = ("begun_s", "parts", "pending", "times")
-
-    loose: ClassVar[bool] = False  # the response may be sent out of order
-    writes: ClassVar[bool] = False  # later requests may have to wait for it
-
-    def __init__(self, begun_s: float, times: Histogram) -> None:
-        """``begun_s``: when the request arrived. ``times``: those of its API."""
-        self.begun_s = begun_s
-        self.times = times
-        self.parts: Sequence[Part | bytes] | None = None  # None until finished
-        self.pending: PendingRequest | None = None
-
-
-class LooseSlot(Slot):
-    __slots__ = ()
-    loose = True
-
-
-class WriteSlot(Slot):
-    __slots__ = ()
-    writes = True
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -452,6 +426,15 @@ class Connection(asyncio.BufferedProtocol):
             return None
         if server.metered and not by_node:
             self.meter = server.metering.meter_of(self.meter, self.principal, client_id)
+        return self._start(request, position, context, known=known)
+
+    def _start(self, request: memoryview, position: int, context: RequestContext, *, known: bool) -> Slot:
+        """Give it a place among the responses, and pass it to what handles its API. ``known``: clients may
+        send it in this version.
+        """
+        server = self._server
+        gate = server.gate
+        api_key, version, by_node = context.api_key, context.version, context.by_node
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
