@@ -380,13 +380,16 @@ class Connection(asyncio.BufferedProtocol):
             records = shape.records_of(request)
             if records is not None:
                 return self._handle_repeated(shape, records, correlation_id)
-        position = 10
+        return self._handle_any(request, (api_key, version, correlation_id), client_size)
+
+    def _handle_any(self, request: memoryview, header: tuple[int, int, int], client_size: int) -> Slot | None:
+        """A request that is not like the last one: it may have to wait, or its API be refused."""
+        api_key, version, _ = header
         server = self._server
-        gate = server.gate
         api = SERVED.get(api_key)
         known = api is not None and api.oldest <= version <= api.newest
-        if not known and (gate is None or not gate.serves(api_key, version)):
-            self._refuse(api_key, version, correlation_id)
+        if not known and (server.gate is None or not server.gate.serves(api_key, version)):
+            self._refuse(*header)
             return None
         if api_key in SASL_APIS:
             self._login = server.logins.later(self, client_id_of(request, client_size))
@@ -398,8 +401,18 @@ class Connection(asyncio.BufferedProtocol):
         if api_key not in HOT and self._must_await_turn(len(request)):
             self._held_back = request
             self.hold()
-            self._server.large.wait(len(request), partial(self._take_large, len(request)))
+            server.large.wait(len(request), partial(self._take_large, len(request)))
             return None
+        return self._admit(request, header, client_size, known=known)
+
+    def _admit(
+        self, request: memoryview, header: tuple[int, int, int], client_size: int, *, known: bool
+    ) -> Slot | None:
+        """Start it, if this client may be served. ``known``: clients may send its API in this version."""
+        api_key, version, correlation_id = header
+        position = 10
+        server = self._server
+        gate = server.gate
         client_id = None
         if client_size >= 0:
             client_id = str(request[10 : 10 + client_size], "utf-8", "replace")
@@ -429,9 +442,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._start(request, position, context, known=known)
 
     def _start(self, request: memoryview, position: int, context: RequestContext, *, known: bool) -> Slot:
-        """Give it a place among the responses, and pass it to what handles its API. ``known``: clients may
-        send it in this version.
-        """
+        """Give it a place among the responses, and pass it to what handles its API."""
         server = self._server
         gate = server.gate
         api_key, version, by_node = context.api_key, context.version, context.by_node
