@@ -67,9 +67,10 @@ class Compactor:
     def _next_candidates(self) -> list[Candidate]:
         """Those after the ones of the last time. If there are few, they are all of them each time."""
         compacted = [partition for partition in self._broker.partitions if partition.config.compacts]
-        start = self._next if self._next < len(compacted) else 0
-        some = compacted[start : start + LOGS_PER_LOOK]
-        self._next = start + len(some)
+        if len(compacted) <= LOGS_PER_LOOK or self._next >= len(compacted):
+            self._next = 0
+        some = compacted[self._next : self._next + LOGS_PER_LOOK]
+        self._next += len(some)
         return [
             Candidate(
                 partition.name,
