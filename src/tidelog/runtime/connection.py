@@ -109,6 +109,7 @@ class Connection(asyncio.BufferedProtocol):
         "principal",
         "short_of_memory",
         "slots",
+        "waited_until_s",
     )
 
     def __init__(
@@ -122,6 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         self.place = place
         self.incomplete = sweeping.NONE  # for the server's look at slow requests
         self.incomplete_since_s = 0.0
+        self.waited_until_s = 0.0
         self.principal = ANONYMOUS
         self._login = server.logins.first(self)  # while not all of its requests may be handled
         self._session: asyncio.TimerHandle | None = None  # until it has to authenticate again
