@@ -48,7 +48,7 @@ from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
 from tidelog.runtime.slots import LooseSlot, Slot, WriteSlot
 from tidelog.runtime.tls.sender import sender_for
-from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
+from tidelog.runtime.write_order import CHANGES, NO_WRITE, WRITES, kind_that_passes
 from tidelog.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_awaited",
         "_awaited_rows",
+        "_awaits_reads",
         "_busy",
         "_closed",
         "_ended",
@@ -142,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_back: memoryview | None = None  # a request that waits for earlier writes
         self._awaited = 0  # how many of those writes are pending
         self._awaited_rows = 0  # of responses that will be worked out after a wait
+        self._awaits_reads = False  # The request that is held back may change what those describe.
         self._opening = 0  # how many threads are working on the last request
         self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
@@ -400,6 +402,11 @@ class Connection(asyncio.BufferedProtocol):
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
             return None
+        if api_key in CHANGES and self._awaited_rows and self.node is None:
+            self._held_back = request
+            self._awaits_reads = True
+            self.hold()
+            return None
         if api_key not in HOT and self._must_await_turn(len(request)):
             self._held_back = request
             self.hold()
@@ -547,6 +554,9 @@ class Connection(asyncio.BufferedProtocol):
         waited = self._awaited_rows > AWAITED_ROWS_MAX
         self._awaited_rows -= count
         if waited and self._awaited_rows <= AWAITED_ROWS_MAX:
+            self.resume()
+        if self._awaits_reads and not self._awaited_rows:
+            self._awaits_reads = False
             self.resume()
 
     def _load(self, api_key: int, version: int) -> bool:

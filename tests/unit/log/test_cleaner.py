@@ -276,7 +276,9 @@ class TestCleaner:
         damaged.close()
         disk.open(path + ".timeindex").truncate(0)
         disk.open(path + ".log").write_at(8, b"\x7f")  # the length of its first batch
-        broker.logs[T0] = open_log(disk, broker.settings, directory=f"data/{T0}")
+        broker.logs[T0] = open_log(
+            disk, broker.settings, clean=True, recovery_point=3, directory=f"data/{T0}"
+        )
         assert [broker.run_one() for _ in range(2)] == [T1, None]
 
     def test_a_log_that_the_disk_does_not_give_does_not_stop_the_others(self, disk: SimulatedDisk) -> None:
