@@ -129,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         self._login = server.logins.first(self)  # while not all of its requests may be handled
         self._session: asyncio.TimerHandle | None = None  # until it has to authenticate again
         self._receiver = Receiver(server.logins.bytes_max(self) or server.max_request_bytes)
-        self._memory = server.client_memory
+        self._memory = server.client_memory if self._login is None else server.login_memory
         self.held_bytes = 0  # of the memory that the broker reserves for large requests
         self.short_of_memory = False  # waits until other connections release memory
         self._turn_has_come = False  # for the large request that is handled next
@@ -665,6 +665,7 @@ class Connection(asyncio.BufferedProtocol):
             self._sender.keep_alive()
 
     def _take_place_of_node(self) -> None:
+        self._server.is_of_node(self)
         refusal = self._server.limits.becomes_node(self.place) if self.place is not None else ""
         if refusal:
             raise HangUp(refusal)
@@ -695,6 +696,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def accept_client(self, principal: Principal) -> None:
         self._receiver.allow(self._server.max_request_bytes)
+        self._release_memory()
+        self._memory = self._server.client_memory
         self.principal = principal
 
     def logged_in(self, session_ms: int) -> None:

@@ -116,6 +116,9 @@ class DeltaCommits:
     def usable(self) -> None:
         self.load()
 
+    def exists(self) -> bool:
+        return self.load() is not None
+
     def mark(self) -> Mark:
         found = self.load()
         return self.mark_of(found) if found else Mark()
