@@ -17,8 +17,8 @@ Call = Callable[[int, int, bytes], memoryview]
 _SASL_HANDSHAKE = 17
 _SASL_AUTHENTICATE = 36
 _UNSUPPORTED_MECHANISM = 33
-# Fewer would let a false broker guess the password at leisure, more would keep the client busy. Kafka's brokers
-# have 4096 to 16384; others may have more.
+# Fewer would let a false broker guess the password at leisure, more would keep the client busy. Brokers of
+# Kafka have 4096 to 16384; others may have more.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 1_000_000
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
