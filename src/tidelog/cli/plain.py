@@ -1,5 +1,5 @@
-"""Names that clients have chosen, and messages of brokers, as a terminal may get them: the id of a group could
-otherwise move the cursor, change the title, or hide the line above it.
+"""Names that clients have chosen, and messages of brokers, as a terminal may get them. The id of a group
+could otherwise move the cursor, change the title, or hide the line above.
 """
 
 _CONTROL_CODES = (

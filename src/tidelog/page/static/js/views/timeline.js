@@ -2,7 +2,7 @@
 
 import { attribute, fill, h, keyed, say, svg } from "../dom.js";
 import { clock, milliseconds, plural } from "../format.js";
-import { empty, title } from "../parts.js";
+import { empty, title, whyNone } from "../parts.js";
 import { brokers, get, store, topics } from "../store.js";
 
 const LANES = [["broker", "brokers"], ["controller", "controllers"], ["leader", "leaders"], ["sync", "in-sync sets"], ["topic", "topics"]];
@@ -47,7 +47,7 @@ export function timeline(root) {
     const shown = within.slice(-SHOWN_MAX).reverse();
     keyed(list, shown.map((event) => event.id), (id) => eventRow(shown.find((event) => event.id === id)));
     rest.replaceChildren();
-    if (!within.length) rest.append(empty(store.events.length ? "Nothing happened in this span." : "Nothing has happened yet. Events appear here as they happen."));
+    if (!within.length) rest.append(empty(store.events.length ? "Nothing happened in this span." : whyNone("Nothing has happened yet. Events appear here as they happen.")));
     else if (within.length > SHOWN_MAX) rest.append(`${within.length - SHOWN_MAX} older events are not listed.`);
   }
 
