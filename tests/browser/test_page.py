@@ -194,7 +194,8 @@ def test_a_killed_broker_is_shown_within_a_second(browser: Browser, cluster: Clu
     browser.open("/timeline")
     browser.sees(".events", f"Broker {number} does not answer")
     browser.sees(".events", f"because broker {number} is down")
-    browser.sees(".stages", "decided")
+    for stage in ("noticed", "decided", "applied"):
+        browser.sees(".stages", stage)
     browser.open("/topic/audit")
     browser.sees(".promise-list", "Writes are refused now in 1 of 3 partitions.")
     victim.start()

@@ -152,7 +152,7 @@ function showFailover(root) {
   }
   const stages = [["noticed", 0, `broker ${last.broker} stopped answering`]];
   if (last.decided_ms >= 0) stages.push(["decided", last.decided_ms, "the first partition has another leader"]);
-  if (last.complete_ms > last.decided_ms) stages.push(["applied", last.complete_ms, `${last.moved} of ${last.led} partitions have another leader`]);
+  if (last.complete_ms >= 0) stages.push(["applied", last.complete_ms, `${last.moved} of ${last.led} partitions have another leader`]);
   if (last.written_ms >= 0) stages.push(["first write", last.written_ms, "a new leader commits records"]);
   const most = Math.max(...stages.map((each) => each[1]), 100);
   fill(root,
