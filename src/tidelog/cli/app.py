@@ -80,9 +80,8 @@ class _Commands(TyperGroup):
             sys.stdout.flush()
             return result
         except BrokenPipeError:
-            # The reader has closed the pipe (`| head`), which is no failure. Nothing may be left for
-            # Python to write as it closes stdout: it would complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader has closed the pipe (`| head`), which is no failure.
+            _drop_output()
             return 0
 
 
@@ -196,6 +195,7 @@ app.command("sim")(sim)
 
 def run(words: Sequence[str]) -> int:
     """Parse and run; the exit code."""
+    _open_streams()
     client_config.choose(None)  # An earlier command of this process may have chosen one.
     try:
         code = command_line().main(list(words), prog_name="tidelog", standalone_mode=False)
@@ -209,9 +209,42 @@ def run(words: Sequence[str]) -> int:
     except TidelogError as error:
         complain(str(error))
         return 1
+    except UnicodeEncodeError:
+        complain("An argument is not UTF-8 text.")
+        return 2
+    except OSError as error:
+        complain(_output_failure() or _in_words(error))
+        return 1
     except (KeyboardInterrupt, typer.Abort):
         return 130
     return code if isinstance(code, int) else 0
+
+
+def _output_failure() -> str | None:
+    """Why standard output takes nothing any more, such as a file on a full disk; None: it does."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _drop_output()
+        return f"The output cannot be written: {error.strerror}."
+    return None
+
+
+def _drop_output() -> None:
+    """Nothing may be left for Python to write as it closes stdout: it would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _in_words(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return f"{where}{error.strerror or error}."
+
+
+def _open_streams() -> None:
+    """A service manager may start us without some of them; Python then has None in their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 — as long as the process
 
 
 def command_line() -> Any:

@@ -81,14 +81,19 @@ def _of_config(bootstrap: str) -> list[Address]:
 
 
 def _of_directory(directory: Path) -> list[Address]:
-    found = []
-    for path in sorted(directory.glob("broker-*/broker.toml")):
-        try:
-            listener = BrokerConfig.parse(read_broker_settings(path)).listeners[0]
-        except (CommandFailed, TidelogError):
-            continue  # `tidelog broker` says what is wrong with it.
-        found.append(Address("127.0.0.1" if listener.every_interface else listener.host, listener.port))
-    return found
+    found = map(address_in, sorted(directory.glob("broker-*/broker.toml")))
+    return [each for each in found if each is not None]
+
+
+def address_in(config: Path) -> Address | None:
+    """Where a broker of this machine listens, by its file. None: there is none, or `tidelog broker` says what
+    is wrong with it.
+    """
+    try:
+        listener = BrokerConfig.parse(read_broker_settings(config)).listeners[0]
+    except (CommandFailed, TidelogError):
+        return None
+    return Address("127.0.0.1" if listener.every_interface else listener.host, listener.port)
 
 
 def reachable(bootstrap: str) -> list[Address]:

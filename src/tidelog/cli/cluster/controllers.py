@@ -3,7 +3,7 @@
 A majority that is up need not have an active controller: they may be unable to write, or to reach each other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tidelog.cli.cluster import admin as cluster_admin
@@ -16,7 +16,7 @@ from tidelog.cli.cluster.admin import (
 )
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import USUAL_DIRECTORY, Address, refused
+from tidelog.cli.reach import USUAL_DIRECTORY, Address, address_in, refused
 from tidelog.client.settings import parse_bootstrap
 from tidelog.errors import ErrorCode
 from tidelog.planner.faults import listed
@@ -137,12 +137,13 @@ def without_controllers(found: Controllers) -> str:
         return _without_active(found)
     do = "do" if len(found.down) > 1 else "does"
     if len(found.voters) == 1:
-        return f"the only controller, {min(found.down)}, does not answer. Start it: {start(found.down)}."
+        way = start(found.down, found.voters)
+        return f"the only controller, {min(found.down)}, does not answer. Start it: {way}."
     plural = "controllers" if len(found.down) > 1 else "controller"
     some = {1: "one of them", len(found.down): "them"}.get(found.needed, f"{found.needed} of them")
     return (
         f"{plural} {listed(sorted(found.down))} of {listed(sorted(found.voters))} {do} not answer, so no "
-        f"majority decides. Start {some}: {start(sorted(found.down)[: found.needed])}."
+        f"majority decides. Start {some}: {start(sorted(found.down)[: found.needed], found.voters)}."
     )
 
 
@@ -171,9 +172,12 @@ def what_next(found: Controllers, verb: str) -> str:
     return f"Nothing was changed, and nothing can be now: {without_controllers(found)}"
 
 
-def start(brokers: Iterable[int]) -> str:
-    """How brokers are started again, if their files are in this directory; otherwise how the first one is."""
+def start(brokers: Iterable[int], addresses: Mapping[int, Address]) -> str:
+    """How brokers are started again, if their files are in this directory; otherwise how the first one is.
+    The cluster of this directory may be another one, so the addresses decide.
+    """
     wanted = sorted(brokers)
-    if all((USUAL_DIRECTORY / f"broker-{each}" / "broker.toml").exists() for each in wanted):
+    files = {each: USUAL_DIRECTORY / f"broker-{each}" / "broker.toml" for each in wanted}
+    if all(address_in(files[each]) == addresses[each] for each in wanted):
         return ", ".join(f"`tidelog broker start {each}`" for each in wanted)
     return f"`tidelog broker --config DIR/broker-{wanted[0]}/broker.toml`"
