@@ -196,6 +196,10 @@ app.command("sim")(sim)
 def run(words: Sequence[str]) -> int:
     """Parse and run; the exit code."""
     _open_streams()
+    for word in words:
+        if not _is_text(word):
+            complain(f"{os.fsencode(word)!r} is not UTF-8 text.")
+            return 2
     client_config.choose(None)  # An earlier command of this process may have chosen one.
     try:
         code = command_line().main(list(words), prog_name="tidelog", standalone_mode=False)
@@ -209,25 +213,20 @@ def run(words: Sequence[str]) -> int:
     except TidelogError as error:
         complain(str(error))
         return 1
-    except UnicodeEncodeError:
-        complain("An argument is not UTF-8 text.")
-        return 2
     except OSError as error:
-        complain(_output_failure() or _in_words(error))
+        _keep_output_whole()
+        complain(_in_words(error))
         return 1
     except (KeyboardInterrupt, typer.Abort):
         return 130
     return code if isinstance(code, int) else 0
 
 
-def _output_failure() -> str | None:
-    """Why standard output takes nothing any more, such as a file on a full disk; None: it does."""
+def _keep_output_whole() -> None:
     try:
         sys.stdout.flush()
-    except OSError as error:
+    except OSError:
         _drop_output()
-        return f"The output cannot be written: {error.strerror}."
-    return None
 
 
 def _drop_output() -> None:
@@ -236,8 +235,18 @@ def _drop_output() -> None:
 
 
 def _in_words(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename is not None else ""
-    return f"{where}{error.strerror or error}."
+    """Most often of a full disk. Where the output goes to a file on it, no name is known."""
+    where = "Reading or writing failed" if error.filename is None else error.filename
+    return f"{where}: {error.strerror or error}."
+
+
+def _is_text(word: str) -> bool:
+    """Bytes of the command line that are not: the client library would not survive them."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _open_streams() -> None:

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.cli.failure import InvalidCommandLine
+from tidelog.config.kinds import LONG_MAX
 
 _MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 
-MAX = 1 << 63  # of a long in the protocol
 TIMES = "ms, s, m, h and d"
 SIZES = "B, KB, MB, GB and TB (1 KB = 1024 bytes)"
 
@@ -61,6 +61,6 @@ def _parse(text: str, units: Mapping[str, int], what: str, allowed: str) -> int:
     if found is None or found[2].lower() not in units:
         raise InvalidCommandLine(f"'{text}' is not {what}; write a number with one of {allowed}.")
     amount = float(found[1]) * units[found[2].lower()]
-    if amount >= MAX:
+    if amount > LONG_MAX:
         raise InvalidCommandLine(f"'{text}' is too large for {what}.")
     return round(amount)

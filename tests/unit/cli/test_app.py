@@ -38,6 +38,8 @@ CLOSED_PORT = "127.0.0.1:1"
         (["cluster", "describe", "--bootstrap", "localhost"], 2, "'localhost' is not an address"),
         (["broker", "drain"], 2, "Missing argument 'ID'"),
         (["broker", "drain", "x"], 2, "Invalid value for 'ID'"),
+        (["broker", "unregister", "2147483648"], 2, "Invalid value for 'ID'"),
+        (["topic", "describe", "\udcff"], 2, "b'\\xff' is not UTF-8 text"),
         (["broker", "drain", "1", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["broker", "unregister", "1", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["consume", "x", "--from", "yesterday"], 2, "--from takes"),
@@ -171,7 +173,7 @@ def test_output_that_cannot_be_written() -> None:
         command = [sys.executable, "-m", "tidelog", "version"]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert ended.returncode == 1
-    assert ended.stderr == "tidelog: The output cannot be written: No space left on device.\n"
+    assert ended.stderr == "tidelog: Reading or writing failed: No space left on device.\n"
 
 
 def test_streams_that_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,16 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
 from tidelog.cli.plan import live
 from tidelog.cli.tables import count
+from tidelog.config.kinds import INT_MAX
 from tidelog.planner import what_if
 
 POLL_S = 0.05
 PATIENCE_S = 5.0
 SHOWN_MAX = 5
 
-BrokerId = Annotated[int, typer.Argument(metavar="ID", help="Id of the broker.", show_default=False)]
+BrokerId = Annotated[
+    int, typer.Argument(metavar="ID", min=0, max=INT_MAX, help="Id of the broker.", show_default=False)
+]
 
 
 def drain(

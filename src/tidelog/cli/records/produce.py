@@ -17,10 +17,11 @@ from tidelog.cli.cluster.health import why_late
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine, complain
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
-from tidelog.cli.records.text import INT_MAX, BadRecord, Header, Record, parse_json, parse_plain
+from tidelog.cli.records.text import BadRecord, Header, Record, parse_json, parse_plain
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count
 from tidelog.cli.units import Duration
+from tidelog.config.kinds import INT_MAX
 from tidelog.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
-INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+from tidelog.config.kinds import INT_MAX, LONG_MAX
+
 NO_OFFSET = -1  # of a record that is not written yet
 Header = tuple[str, bytes | None]
 
