@@ -220,7 +220,9 @@ def _offline(partition: Partition, found: Survey) -> str:
         what = "has no leader"
     is_lost = not able and rule is not None and any(each not in found.down for each in partition.replicas)
     way = (
-        "" if not is_lost or rule is None else f"; if they are lost for good: `tidelog topic {rule.by_hand}`"
+        ""
+        if not is_lost or rule is None
+        else f"; if its in-sync replicas are lost for good: `tidelog topic {rule.by_hand}`"
     )
     return f"{name} {what}: no writes; {reads}{way}."
 

@@ -42,7 +42,9 @@ def list_transactions(client: TxnClient, states: Sequence[str], longer_than_s: f
         "duration_filter": -1 if longer_than_s is None else int(longer_than_s * 1000),
     }
     rows, unheard = [], []
-    for broker_id, address in client.brokers().items():
+    brokers = client.brokers()
+    client.silent(brokers.values())  # all at the same time
+    for broker_id, address in brokers.items():
         try:
             response = client.ask(address, LIST_TRANSACTIONS, body)
             _check(response.error_code, f"broker {broker_id} cannot list its transactions")

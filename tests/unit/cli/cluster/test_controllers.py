@@ -42,6 +42,19 @@ def test_brokers_of_another_cluster_are_not_named() -> None:
     assert start({1}, elsewhere) == "`tidelog broker --config DIR/broker-1/broker.toml`"
 
 
+def test_what_runs_is_not_started() -> None:
+    frozen = without_controllers(TWO_DOWN._replace(silent=frozenset({1, 2})))
+    assert frozen.endswith(
+        "They accept connections, so they are starting, frozen or overloaded; see broker.log."
+    )
+    one = without_controllers(TWO_DOWN._replace(silent=frozenset({1})))
+    assert one.endswith("Start 2: `tidelog broker --config DIR/broker-2/broker.toml`.")
+    alone = Controllers({1: VOTERS[1]}, frozenset({1}), decide=False, silent=frozenset({1}))
+    assert without_controllers(alone).endswith(
+        "It accepts connections, so it is starting, frozen or overloaded; see broker.log."
+    )
+
+
 def test_enough_are_up_and_cannot_write() -> None:
     one = UP._replace(decide=False, unwritable=frozenset({2}))
     assert without_controllers(one) == (

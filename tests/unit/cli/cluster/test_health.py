@@ -71,7 +71,7 @@ def test_a_frozen_broker() -> None:
 def test_the_last_in_sync_replica_is_gone() -> None:
     alone = LED._replace(in_sync=[1])
     found = survey(down=frozenset({1}), offline=[alone], modes={"orders": "isr"})
-    assert "if they are lost for good: `tidelog topic elect --unclean`" in causes(found)[-1]
+    assert "if its in-sync replicas are lost for good: `tidelog topic elect --unclean`" in causes(found)[-1]
 
 
 def test_a_primary_is_waited_for() -> None:
