@@ -54,8 +54,8 @@ def _check_controller(bootstrap: str) -> None:
         )
         if address is not None and client.silent([address]):
             raise CommandFailed(
-                f"Broker {found.controller_id} would have to answer this. It accepts connections and does not "
-                "answer; `tidelog cluster status` says more."
+                f"Broker {found.controller_id} would have to answer this. It accepts connections, but does "
+                "not answer; `tidelog cluster status` says more."
             )
 
 
