@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.node.sightings import Sightings
 from tidelog.controller.controller import Controller
 from tidelog.controller.effects import Effects
@@ -45,12 +46,18 @@ def new_processes_count_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Election, "voter_began", lambda self, voter, now_ms: None)
 
 
+def own_votes_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    """A broker forgets that it is one of the controllers itself."""
+    patch.setattr(MetadataQuorum, "may_have_ended_session", lambda self, broker_id: False)
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
         (only_the_known_controllers_count, stories.one_controller_is_removed),
         (sessions_end_by_the_clock_alone, stories.fenced_by_too_few_controllers),
         (new_processes_count_at_once, stories.controller_restarts_at_once),
+        (own_votes_do_not_count, stories.decided_with_its_own_vote),
     ],
 )
 def test_a_story_notices(mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,6 +242,10 @@ class Host:
         for driver in self.drivers.values():
             driver.follower_restarted(broker, now_ms)
 
+    def leader_heard_ms(self, driver: ReplicaDriver, leader: int) -> int:
+        """When a response of the leader that this replica follows arrived last."""
+        return self.voting.leader_heard_ms(driver, leader)
+
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: its process is probably dead."""
         self.voting.peer_lost(peer, self._services.uptime_ms())

@@ -15,7 +15,7 @@ from tidelog.replication.attachments.deletions import (
 )
 from tidelog.replication.attachments.seal import NoSeal, Pausing, Sealing
 from tidelog.replication.attachments.stand_in import AnyMember, AnyVoter, Backup, NoStandIn
-from tidelog.replication.attachments.successors import NoSuccessors, Successors
+from tidelog.replication.attachments.successors import NamedByOperator, NoSuccessors, Successors
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.policies.policy import Policy
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
@@ -42,7 +42,13 @@ class Mode(NamedTuple):
 
 MODES: dict[str, Mode] = {
     ISR: Mode(IsrPolicy(), stand_in=AnyMember, successors=Successors, deletions=MemberDeletions),
-    PRIMARY_BACKUP: Mode(PrimaryBackupPolicy(), seal=Pausing, stand_in=Backup, deletions=CopiedDeletions),
+    PRIMARY_BACKUP: Mode(
+        PrimaryBackupPolicy(),
+        seal=Pausing,
+        stand_in=Backup,
+        successors=NamedByOperator,
+        deletions=CopiedDeletions,
+    ),
     QUORUM: Mode(QuorumPolicy(), Leaders.ELECTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
 }
 """``replication.mode`` → its row."""

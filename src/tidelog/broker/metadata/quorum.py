@@ -25,6 +25,7 @@ from tidelog.replication.election import Election
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import VoterSet
 from tidelog.services import Services, ignore
+from tidelog.types import NO_EPOCH
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class MetadataQuorum:
         self._is_scheduled = False  # Whether the next slice is scheduled.
         self.slices = 0  # number of slices applied so far
         self.active = False
+        self._active_epoch: int = NO_EPOCH  # in which this node was the active controller last
         self.snapshots = make_snapshots(SnapshotPorts(self._applied, self.load))
 
     @property
@@ -92,6 +94,18 @@ class MetadataQuorum:
     def leader(self) -> int:
         """The node id of the active controller; -1 if unknown."""
         return self.election.leader
+
+    def may_have_ended_session(self, broker_id: int) -> bool:
+        """Whether this controller holds decisions that may be committed without its knowledge, and may have
+        ended the session of a broker. It is one of the majority then that has committed them.
+        """
+        if self._applied_offset >= self.driver.log.end_offset:
+            return False
+        if self.driver.replica.last_epoch != self._active_epoch:
+            # Decided by another controller. A node that is none does not help to commit it.
+            return self.election.me in self.voters.latest or self.election.needed
+        broker = self._decided.brokers.get(broker_id)
+        return broker is None or broker.fenced
 
     def _applied(self) -> Applied:
         return Applied(self._image, self._applied_offset)
@@ -195,6 +209,7 @@ class MetadataQuorum:
         ):
             return
         self.active = True
+        self._active_epoch = replica.epoch
         self._decided = self._image
         self._ports.on_active(True)
 

@@ -248,11 +248,25 @@ class Node:
 
     def _is_certain(self) -> bool:
         """Whether no controller has fenced this broker, as far as it can know."""
-        return self.membership.is_certain and not self.sightings.may_be_fenced_early
+        return (
+            self.membership.is_certain and not self.sightings.may_be_fenced_early and self._hears_decisions()
+        )
+
+    def _hears_decisions(self) -> bool:
+        """Whether the active controller has answered a fetch of the metadata within a session. Heartbeats may
+        be answered while fetches are not: they use different connections. A partition may have been moved.
+        """
+        leader = self.metadata.leader
+        heard_ms = self.host.leader_heard_ms(self.metadata.driver, leader)
+        return leader == self.me or heard_ms > self._services.uptime_ms() - self._session_ms
 
     def _may_be_decided(self) -> bool:
-        """Whether the other controllers may have made decisions without this broker since its session."""
-        return self.sightings.may_have_been_decided(self.membership.session_end_ms)
+        """Whether controllers may have made decisions since its session that this broker has not heard of:
+        the others, or this one with them.
+        """
+        return self.sightings.may_have_been_decided(
+            self.membership.session_end_ms
+        ) or self.metadata.may_have_ended_session(self.me)
 
     # --- messages -------------------------------------------------------------------------------------------
 

@@ -235,8 +235,18 @@ class Partition:
         if self.driver.voter.may_be_replaced:
             return False
         doubted = self._alone() or not self._is_certain()
-        is_sealed = self.replica.sealed_end_offset is not None
-        return not (doubted and (self.driver.successors.may_be or is_sealed))
+        return not (doubted and (self._may_have_successors() or self._is_sealed))
+
+    @property
+    def _is_sealed(self) -> bool:
+        return self.replica.sealed_end_offset is not None
+
+    def _may_have_successors(self) -> bool:
+        """Those that only an operator names need controllers that can decide that."""
+        successors = self.driver.successors
+        if not successors.may_be or successors.are_appointed:
+            return successors.may_be
+        return not self._alone() or self._may_be_decided()
 
     def when_certain(self, then: Callable[[bool], None]) -> None:
         """Call ``then`` with whether no other broker led when this was called. If so, this broker knows
@@ -246,7 +256,7 @@ class Partition:
             then(False)
         elif self.leads_for_certain:
             then(True)
-        elif not self.driver.successors.may_be:
+        elif self._is_sealed or not self.driver.successors.may_be:
             # After the end of a sealed log no follower can tell, and voters that were silent for a while may
             # have another leader: see ``leads_for_certain``.
             then(False)

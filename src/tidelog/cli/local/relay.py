@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.local.broker_settings import LocalBroker
+from tidelog.cli.local.page import HTTP_PORT
 from tidelog.lab.playground import links
 
 LOG = "relay.log"
@@ -23,8 +24,10 @@ AGAIN_S = 1.0  # between two starts of one that ends at once
 
 
 class RelayKeeper:
-    def __init__(self, directory: Path, report: Callable[[str], None]) -> None:
+    def __init__(self, directory: Path, report: Callable[[str], None], page_port: int | None = None) -> None:
+        """``page_port``: of the page, if it was chosen."""
         self._directory = directory
+        self._page_port = page_port
         self._report = report
         self._process: subprocess.Popen[bytes] | None = None
         self._started_s = 0.0
@@ -34,7 +37,9 @@ class RelayKeeper:
         if links.SETTING in settings or any(links.SETTING in each.known_settings() for each in brokers):
             self._report(f"{links.SETTING} is set, so brokers cannot be cut off in the playground")
             return
-        links.write(self._directory, links.make({each.broker_id: (each.host, each.port) for each in brokers}))
+        addresses = {each.broker_id: (each.host, each.port) for each in brokers}
+        reserved = [int(str(each.known_settings().get(HTTP_PORT) or 0)) for each in brokers]
+        links.write(self._directory, links.make(addresses, [*reserved, self._page_port or 0]))
         self._start()
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._answers():

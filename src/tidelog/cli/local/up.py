@@ -111,7 +111,7 @@ def up(
         if page is not None:
             settings |= http_ports(cluster.brokers, settings)
         links.remove(root)  # of a run that was killed
-        relay = RelayKeeper(root, _report) if demo else None
+        relay = RelayKeeper(root, _report, page_port) if demo else None
         _run(cluster, settings, directory, page, relay)
 
 

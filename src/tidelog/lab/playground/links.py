@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -37,8 +37,11 @@ class Links(NamedTuple):
         return ",".join(f"{peer}@{HOST}:{port}" for peer, port in self.ports.get(broker, {}).items())
 
 
-def make(addresses: Mapping[int, Address]) -> Links:
-    ports = {one: {other: free_port() for other in addresses if other != one} for one in addresses}
+def make(addresses: Mapping[int, Address], reserved: Collection[int] = ()) -> Links:
+    """``reserved``: more ports that the cluster will listen on. All of them are free before it starts."""
+    taken = {port for _, port in addresses.values()}.union(reserved)
+    free = (port for port in iter(free_port, None) if port not in taken)
+    ports = {one: {other: next(free) for other in addresses if other != one} for one in addresses}
     return Links(os.getpid(), dict(addresses), ports)
 
 

@@ -18,7 +18,8 @@ stand_in    ``NoStandIn``                                  ``Backup``, ``AnyVote
                                                            readers while there is no leader; ``AnyMember``: a
                                                            leader that lost records steps down
 successors  ``NoSuccessors``                               ``Successors``: replicas that the controllers may
-                                                           have appointed instead
+                                                           have appointed instead; ``NamedByOperator``: a
+                                                           backup that an operator may have promoted
 deletions   ``Deletions``: each replica deletes            ``MemberDeletions``: all members are waited for;
                                                            ``CopiedDeletions``: as many replicas as a write
                                                            needs copies, with three or more;

@@ -18,13 +18,19 @@ class NoSuccessors(Attachment):
     """There are none: only this replica can lead, or it steps down by itself when it hears no majority."""
 
     slot: ClassVar[str] = "successors"
-    may_be: ClassVar[bool] = False  # whether there can be successors
+    # Whether the controllers appoint one by themselves; otherwise only an operator does.
+    are_appointed: ClassVar[bool] = False
 
     def __init__(self, driver: "ReplicaDriver") -> None:
         self._driver = driver
         self.candidates: frozenset[int] = frozenset()  # from the metadata
         # Replicas that hold everything, according to the metadata. An unclean election may name others.
         self.complete: frozenset[int] = frozenset()
+
+    @property
+    def may_be(self) -> bool:
+        """Whether there can be successors."""
+        return False
 
     def update(self, candidates: frozenset[int], complete: frozenset[int]) -> None:
         """The metadata or the settings of the topic have changed."""
@@ -46,7 +52,7 @@ class NoSuccessors(Attachment):
 
     @property
     def are_members(self) -> bool:
-        """Whether members of the in-sync set could lead instead."""
+        """Whether members of the in-sync set could lead instead, or know who does."""
         return False
 
     def when_members_follow(self, then: Callable[[bool], None]) -> None:
@@ -63,10 +69,44 @@ class NoSuccessors(Attachment):
         return self._driver.damage.resign_if_copied()
 
 
-class Successors(NoSuccessors):
+COPIES_WITHOUT_LEADER = 3  # from so many copies on, a promoted backup need not hear the last leader
+
+
+class NamedByOperator(NoSuccessors):
+    """Only an operator names another leader: a backup is promoted. It must hear so many replicas before it
+    leads that a member is among them, and that one does not follow this replica any more.
+    """
+
+    @property
+    def may_be(self) -> bool:
+        """Unless this replica itself must be heard first. Forced promotions do not count."""
+        replica = self._driver.replica
+        return replica.policy.fewest_copies(replica.limits) >= COPIES_WITHOUT_LEADER
+
+    def when_all_follow(self, then: Callable[[bool], None], *, by_hand: bool = False) -> None:
+        self.when_members_follow(then)
+
+    @property
+    def are_members(self) -> bool:
+        return bool(self._members)
+
+    def when_members_follow(self, then: Callable[[bool], None]) -> None:
+        self._driver.listener.when_followed(self._driver, self._members, then)
+
+    @property
+    def _members(self) -> frozenset[int]:
+        replica = self._driver.replica
+        return replica.maximal_in_sync - {replica.me}
+
+
+class Successors(NamedByOperator):
     """The controllers may appoint one of them."""
 
-    may_be = True
+    are_appointed = True
+
+    @property
+    def may_be(self) -> bool:
+        return True
 
     def all_follow(self, *, by_hand: bool = False) -> bool:
         """Whether they followed a moment ago, in our epoch. A fetch that has just arrived is no proof: it may
@@ -99,18 +139,6 @@ class Successors(NoSuccessors):
 
     def when_all_follow(self, then: Callable[[bool], None], *, by_hand: bool = False) -> None:
         self._driver.listener.when_followed(self._driver, self._able(by_hand), then)
-
-    @property
-    def are_members(self) -> bool:
-        return bool(self._members)
-
-    def when_members_follow(self, then: Callable[[bool], None]) -> None:
-        self._driver.listener.when_followed(self._driver, self._members, then)
-
-    @property
-    def _members(self) -> frozenset[int]:
-        replica = self._driver.replica
-        return replica.maximal_in_sync - {replica.me}
 
     def _able(self, by_hand: bool) -> frozenset[int]:
         """The replicas that could lead instead. A proposed member may be a member by now without our

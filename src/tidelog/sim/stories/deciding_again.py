@@ -3,12 +3,16 @@ decide anything. It acknowledges records without a session, until what it saw is
 can decide after all: mode ``isr``, ``min.insync.replicas=1``.
 """
 
+from collections.abc import Callable
+
+from tidelog.controller.messages import HeartbeatAsk
 from tidelog.errors import ErrorCode
 from tidelog.replication.voters import Voter
 from tidelog.sim.stories.durability import DurabilityStory
 from tidelog.sim.telling import StoryFailed, expect
 
 PATIENCE_MS = 5000
+SHORT_MS = 0.1
 
 
 class AloneStory(DurabilityStory):
@@ -46,6 +50,23 @@ class AloneStory(DurabilityStory):
 class FourControllers(AloneStory):
     controllers = 0
 
+    def until_just(self, condition: Callable[[], bool], what: str) -> None:
+        """Let time pass until the very moment in which it holds."""
+        end_ms = self.world.now_ms + PATIENCE_MS
+        while not condition():
+            if self.world.now_ms >= end_ms:
+                raise StoryFailed(f"{what} did not happen")
+            self.world.run_until(self.world.now_ms + SHORT_MS)
+
+    def holds_uncommitted(self, follower: str, leader: str) -> bool:
+        """Whether a controller has everything of the active one, which has not committed it yet."""
+        nodes = self.machine(follower).node, self.machine(leader).node
+        ours, theirs = (None if node is None else node.metadata.driver for node in nodes)
+        if ours is None or theirs is None:
+            return False
+        end_offset = theirs.log.end_offset
+        return ours.log.end_offset == end_offset > theirs.replica.high_watermark
+
     def add_controller(self, letter: str) -> None:
         self.tell(f"an operator adds {letter} to the controllers")
         machine, (number,) = self.cluster.active(), self.nodes(letter)
@@ -73,6 +94,41 @@ def one_controller_is_removed() -> AloneStory:
     story.heal()
     story.start("C")
     return story.end_whole("B and C")
+
+
+def decided_with_its_own_vote() -> AloneStory:
+    """A, B and C are the controllers. A has ended, and the heartbeats of B, alone in its set, get lost. C
+    fences it: B is the one that follows, so it commits that itself, and is cut off before it hears of it. It
+    must not go on because C alone could decide nothing. When A is back, D leads at once.
+    """
+    story = FourControllers(4, min_insync_replicas="1")
+    story.cluster.confirm_deaths()
+    story.move("BD")
+    story.until(lambda: story.has_moved_to("BD") and story.all_in_sync(), "the move")
+    story.remove_controller("D")
+    story.run(500)
+    expect(story.write(), ErrorCode.NONE)
+    story.be_alone()
+    story.kill("A")
+    story.run(600)
+    story.tell("the heartbeats of B get lost")
+    (b, c), node = story.nodes("BC"), story.machine("B").node
+    story.network.withheld = lambda sender, receiver, message: _is_heartbeat(message, b)
+    story.until(lambda: node is not None and node.membership.alone(), "the end of its session")
+    story.until_just(lambda: story.holds_uncommitted("B", "C"), "the decision that B has to commit")
+    story.tell("B has a decision of C, and hears nothing any more")
+    story.network.cut(c, b)
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    story.run(100)
+    story.cut("B", "ACD")
+    for _ in range(2):
+        expect(story.write(at="B"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        story.run(300)
+    story.start("A")
+    story.be_replaced("B")
+    story.network.withheld = None
+    story.heal()
+    return story.end_whole("B")
 
 
 def controller_that_it_has_not_heard_of() -> AloneStory:
@@ -148,4 +204,14 @@ def _replaced(story: AloneStory) -> AloneStory:
     return story.end_whole("A")
 
 
-STORIES = (one_controller_is_removed, fenced_by_too_few_controllers, controller_restarts_at_once)
+def _is_heartbeat(message: object, sender: int) -> bool:
+    ask = getattr(message, "ask", None)
+    return isinstance(ask, HeartbeatAsk) and ask.broker_id == sender
+
+
+STORIES = (
+    one_controller_is_removed,
+    fenced_by_too_few_controllers,
+    controller_restarts_at_once,
+    decided_with_its_own_vote,
+)

@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from tidelog.controller.records import (
+    BrokerFencingChanged,
+    BrokerRegistered,
+    ClusterFounded,
+    MetadataRecord,
+)
+from tidelog.services import ignore
 from tidelog.sim.controllers import ControllerMachine
 from unit.broker.controllers import Controllers, quiet
 
@@ -155,3 +163,39 @@ class TestCalm:
         away.start()
         cluster.until(cluster.is_whole)
         assert cluster.quorum(leader.node_id).election.epoch == epoch
+
+
+class TestOwnDecisions:
+    def test_what_a_lonely_controller_decides_ends_the_session_of_its_own_broker_only_if_it_says_so(
+        self,
+    ) -> None:
+        cluster = Controllers(3).begin()
+        active = cluster.active()
+        assert active is not None
+        broker = BrokerRegistered(active.election.me, UUID(int=1), "here", 9092, broker_epoch=1)
+
+        def decide(*decided: MetadataRecord) -> bool:
+            active.submit(lambda image: list(decided), ignore)
+            return active.may_have_ended_session(active.election.me)
+
+        decide(broker)
+        cluster.until(lambda: active.committed_offset == active.driver.log.end_offset)
+        assert not active.may_have_ended_session(active.election.me)
+        for follower in cluster.followers():
+            follower.kill()
+        assert not decide(ClusterFounded("cluster"))
+        cluster.until(lambda: not active.active)
+        assert not active.may_have_ended_session(active.election.me)
+
+    def test_that_it_is_fenced_may_be_committed_without_it(self) -> None:
+        cluster = Controllers(3).begin()
+        active = cluster.active()
+        assert active is not None
+        me = active.election.me
+        active.submit(lambda image: [BrokerRegistered(me, UUID(int=1), "here", 9092, broker_epoch=1)], ignore)
+        cluster.until(lambda: active.committed_offset == active.driver.log.end_offset)
+        for follower in cluster.followers():
+            follower.kill()
+        active.submit(lambda image: [BrokerFencingChanged(me, True)], ignore)
+        cluster.until(lambda: not active.active)
+        assert active.may_have_ended_session(me)

@@ -29,6 +29,14 @@ def test_every_way_has_a_port_of_its_own(tmp_path: Path) -> None:
     assert links.read(tmp_path) == made
 
 
+def test_no_link_takes_a_port_on_which_the_cluster_will_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = iter(range(9091, 9200))
+    monkeypatch.setattr(links, "free_port", lambda: next(ports))
+    made = links.make(ADDRESSES, reserved=[9096])
+    given = sorted(port for ways in made.ports.values() for port in ways.values())
+    assert given == [9091, 9095, 9097, 9098, 9099, 9100]
+
+
 def test_a_broker_is_told_where_the_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "is_tidelog", lambda pid: pid == os.getpid())
     found = links.Links(os.getpid(), ADDRESSES, {1: {2: 7001, 3: 7002}})
