@@ -18,7 +18,7 @@ from kio.serial import entity_writer
 
 from tidelog.broker.registry import SERVED
 from tidelog.errors import ErrorCode
-from tidelog.protocol import follower_fetch, messages, produce
+from tidelog.protocol import follower_fetch, messages, produce, sasl
 from tidelog.protocol.kio_import import schema_name_map
 from tidelog.protocol.own_schemas import load_request_schema
 from tidelog.runtime.peers.exchanges import BY_API
@@ -35,6 +35,13 @@ VARINTS = (
     b"\x00",
 )
 TAGS = (b"\x01\x00\x05abc", b"\x01\x63\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\x01\x00\x00")
+# Of messages of logins: any number of them, in any order.
+LOGIN_PIECES = (
+    b"n,,", b"n,a=user,", b"y,,", b"n=user", b",r=nonce", b"c=biws", b",p=AAAA", b",m=x", b"\x01",
+    b"auth=Bearer ", b"auth=Bearer a.b.c\x01", b"host=x\x01", b"e30.e30.", b"\x01\x01",
+    b"=2C", b"=3D", b"\0", b"\0user\0x", b"\xff",
+)  # fmt: skip
+REPEATED = (1, 1, 2, 7, 200, 5000)
 CLIENT_IDS = (None, "", "app", "tidelog-node-2-to-1", "x" * 2000, "\n")
 _HEADER = struct.Struct(">hhih")
 
@@ -64,6 +71,8 @@ class Frames:
             # The marks of a follower's fetch are its last bytes.
             ask = self._follower_ask()
             return self._broken(ask[:-60]) + ask[-60:] if chance.random() < 0.7 else self._broken(ask)
+        if chance.random() < 0.01:
+            return self._login()
         key, version = chance.choice(self._apis)
         header = self._header(key, version)
         body = chance.choice(self._bodies_of(key, version))
@@ -72,6 +81,13 @@ class Frames:
         if chance.random() < 0.05:
             header = self._broken(header)
         return header + body
+
+    def _login(self) -> bytes:
+        """A token of a login that is no token, but not far from one."""
+        chance = self.chance
+        pieces = [chance.choice(LOGIN_PIECES) for _ in range(chance.randrange(1, 6))]
+        token = b"".join(piece * chance.choice(REPEATED) for piece in pieces)
+        return self._header(sasl.AUTHENTICATE_KEY, 0) + struct.pack(">i", len(token)) + token
 
     def _follower_ask(self) -> bytes:
         chance = self.chance

@@ -1,4 +1,5 @@
-"""The parsers that a stranger's bytes reach: framing, headers, bodies of every API, and SCRAM messages.
+"""The parsers that a stranger's bytes reach: framing, headers, bodies of every API, and messages of
+logins.
 
 A refusal is one of the errors for which a connection is closed or a login refused. Everything else is a
 finding, and so is a frame that takes long: the broker's event loop would stand still.
@@ -11,13 +12,15 @@ from time import perf_counter, thread_time
 from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import HangUp
 from tidelog.errors import TidelogError
-from tidelog.protocol import envelope, fetch, follower_fetch, messages, produce
+from tidelog.protocol import envelope, fetch, follower_fetch, messages, produce, sasl
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 from tidelog.replication.messages import FetchItem
 from tidelog.runtime.handling import HEADER
 from tidelog.runtime.peers.exchanges import BY_API
 from tidelog.runtime.receiver import Receiver
-from tidelog.security.sasl import LoginRefused
+from tidelog.security.oauth import OAuthLogin, TokenRules
+from tidelog.security.plain import PlainLogin
+from tidelog.security.sasl import LoginRefused, SaslLogin
 from tidelog.security.scram import ScramLogin, ScramMechanism
 
 SLOW_S = 0.05  # of computing
@@ -103,9 +106,11 @@ def parse(request: memoryview) -> None:
         _fetch(request, position, version)
     elif api_key == envelope.API_KEY:
         envelope.decode_request(request, position)
+    elif (api_key, version) == (sasl.AUTHENTICATE_KEY, 0):
+        log_in(sasl.decode_authenticate(request, position, version))
     else:
         messages.decode(api_key, version, request, position)
-        scram(bytes(request[position:]))
+        log_in(bytes(request[position:]))
 
 
 def _between_nodes(api_key: int, version: int) -> bool:
@@ -131,7 +136,19 @@ def _fetch(request: memoryview, position: int, version: int) -> None:
     fetch.decode(request, position, version)
 
 
-def scram(message: bytes) -> None:
-    login = ScramLogin(ScramMechanism.SCRAM_SHA_256, lambda mechanism, user: None, "nonce", b"decoy")
-    login.step(message)
-    login.step(message)
+def log_in(message: bytes) -> None:
+    """By every mechanism. The first message, and the last."""
+    logins: tuple[SaslLogin, ...] = (
+        ScramLogin(ScramMechanism.SCRAM_SHA_256, lambda mechanism, user: None, "nonce", b"decoy"),
+        PlainLogin(lambda user, password: False),
+        OAuthLogin({}, TokenRules(), 0.0),
+    )
+    refusal: LoginRefused | None = None
+    for login in logins:
+        try:
+            login.step(message)
+            login.step(message)
+        except LoginRefused as refused:
+            refusal = refused
+    if refusal is not None:
+        raise refusal

@@ -186,6 +186,20 @@ def test_offsets_of_a_group(admin: Browser, cluster: Cluster, admin_page: PagePr
     again.close()
 
 
+def test_phone_width(admin: Browser) -> None:
+    metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    admin.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        admin.open("/topic/orders")
+        until(lambda: admin.count(".partitions .tools button"))
+        assert admin.run("return document.documentElement.scrollWidth") <= 390
+        admin.click(".topic-title .changes button")
+        assert admin.run("return document.querySelector('dialog').getBoundingClientRect().right") <= 390
+        admin.run("document.querySelector('dialog').close()")
+    finally:
+        admin.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_drain_and_back(admin_page: PageProcess, cluster: Cluster) -> None:
     for undo in (False, True):
         status, found = send(admin_page, "preview", {"kind": "drain", "broker": 3, "undo": undo})

@@ -2,12 +2,14 @@
 
 import http.client
 import time
+from contextlib import ExitStack, closing
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
 from browser.conftest import Browser, PageProcess, start_page, until
 from tidelog.cli.app import run
+from tidelog.page.events import BROWSERS_MAX
 from tidelog.testing import Cluster
 
 pytestmark = pytest.mark.slow
@@ -16,6 +18,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m'\"&"
 LARGE_BYTES = 5_000_000
 # A second is promised. Other tests run on the same processors.
 SHOWN_WITHIN_S = 3.0
+PAINTED_WITHIN_MS = 3000  # and half a second here
 
 TOPICS = {
     "orders": ("--partitions", "6", "--mode", "isr"),
@@ -52,6 +55,20 @@ def test_the_cluster_at_a_glance(browser: Browser) -> None:
     browser.sees("#live", "live")
 
 
+def test_small_and_from_here_alone(browser: Browser, page: PageProcess) -> None:
+    browser.open("/")
+    browser.sees("#live", "live")
+    script = """
+        return ['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))
+            .map((each) => [each.name, each.decodedBodySize])
+    """
+    loaded = browser.run(script)
+    assert all(name.startswith(f"{page.address}/") for name, _ in loaded)
+    assert 50_000 < sum(size for _, size in loaded) < 300_000
+    paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    assert until(lambda: browser.run(paint)) < PAINTED_WITHIN_MS
+
+
 def test_every_view_by_keyboard_and_address(browser: Browser) -> None:
     browser.open("/")
     for path, heading in {
@@ -70,6 +87,9 @@ def test_every_view_by_keyboard_and_address(browser: Browser) -> None:
     browser.sees(".settings", "min.insync.replicas")
     browser.open("/topic/no-such-topic")
     browser.sees(".topic-head", "There is no such topic.")
+    browser.open("/topic/%E0%A4%A")  # no encoded text
+    browser.sees(".topic-head", "There is no such topic.")
+    browser.sees("#live", "live")
 
 
 def test_a_hostile_message(browser: Browser, cluster: Cluster) -> None:
@@ -116,6 +136,16 @@ def test_filters_of_messages(browser: Browser, cluster: Cluster) -> None:
     browser.choose(".messages-tools select:nth-of-type(2)", "oldest")
     browser.sees(".messages tbody", '{"customer": {"id": 250}}')
     assert browser.count(".messages tbody tr") == 1
+    browser.run("document.querySelector('.messages-tools .wide').value = 'customer.id=7'")
+    browser.choose(".messages-tools select:nth-of-type(2)", "newest")
+    browser.sees(".messages tbody", '{"customer": {"id": 7}}')  # Far behind the last 50.
+    browser.run("document.querySelector('.messages-tools .wide').value = ''")
+    browser.click(".messages-tools [type=submit]")
+    until(lambda: browser.count(".messages tbody tr") == 50)
+    browser.click(".rest button:last-child")
+    until(lambda: browser.count(".messages tbody tr") == 100)
+    offsets = browser.text(".messages tbody .opener").split()
+    assert [int(each) for each in offsets] == [*range(int(offsets[0]), int(offsets[0]) - 100, -1)]
 
 
 def test_groups_with_their_lag(browser: Browser, cluster: Cluster) -> None:
@@ -136,6 +166,7 @@ def test_groups_with_their_lag(browser: Browser, cluster: Cluster) -> None:
     browser.sees(".list tbody", "299")
     browser.click(".list tbody .opener")
     browser.sees(".group-detail", "payments")
+    until(lambda: browser.count(".group-detail td .spark .line"))  # lag over time, of a partition
     assert browser.count("main img") == 0
     consumer.close()
 
@@ -163,7 +194,8 @@ def test_a_killed_broker_is_shown_within_a_second(browser: Browser, cluster: Clu
     browser.open("/timeline")
     browser.sees(".events", f"Broker {number} does not answer")
     browser.sees(".events", f"because broker {number} is down")
-    browser.sees(".stages", "decided")
+    for stage in ("noticed", "decided", "applied"):
+        browser.sees(".stages", stage)
     browser.open("/topic/audit")
     browser.sees(".promise-list", "Writes are refused now in 1 of 3 partitions.")
     victim.start()
@@ -184,7 +216,8 @@ def test_a_frozen_broker_is_shown_within_a_second(browser: Browser, cluster: Clu
     assert shown_s < SHOWN_WITHIN_S
 
 
-def test_phone_width_needs_no_sideways_scrolling(browser: Browser) -> None:
+def test_phone_width_needs_no_sideways_scrolling(browser: Browser, cluster: Cluster) -> None:
+    cluster.create_topic("a-name-" * 35, partitions=1, replicas=3)
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
@@ -192,6 +225,8 @@ def test_phone_width_needs_no_sideways_scrolling(browser: Browser) -> None:
             browser.open(path)
             until(lambda: browser.count("h1"))
             assert browser.run("return document.documentElement.scrollWidth") <= 390, path
+            tab = "return document.querySelector('.bar nav [aria-current]').getBoundingClientRect().right"
+            assert browser.run(tab) <= 390, path
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -222,6 +257,46 @@ def test_strangers_are_refused_and_every_answer_has_its_policy(page: PageProcess
         assert response.status == status, headers
         assert "default-src 'none'" in response.headers["content-security-policy"]
         connection.close()
+
+
+def test_many_browsers_that_do_not_read(browser: Browser, page: PageProcess) -> None:
+    host, port = page.address.removeprefix("http://").split(":")
+    with ExitStack() as stack:
+        answers = []
+        for _ in range(BROWSERS_MAX + 20):
+            connection = stack.enter_context(closing(http.client.HTTPConnection(host, int(port), timeout=30)))
+            connection.request("GET", "/events")
+            answers.append(connection.getresponse().status)
+        assert answers.count(503) >= 20
+        assert answers.count(200) > BROWSERS_MAX - 20
+    browser.open("/")
+    browser.sees("#live", "live")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/messages?name=orders&from=@99999999999999999999", 200),
+        ("/api/messages?name=orders&from=@-99999999999999999999", 200),
+        ("/api/messages?name=orders&from=<99999999999999999999", 200),
+        ("/api/messages?name=orders&from=-99999999999999999999", 200),
+        ("/api/messages?name=orders&from=<", 400),
+        ("/api/messages?name=orders&from=oldest&limit=200&whole=1", 200),
+        ("/api/messages?name=orders&partition=99999999999999999999", 400),
+        ("/api/what-if?dead=99999999999999999999", 200),
+        ("/static/../server.py", 404),
+        ("/static/%2e%2e%2fserver.py", 404),
+        ("/static//etc/passwd", 404),
+        ("/static/js/%00", 404),
+    ],
+)
+def test_requests_that_no_page_makes(page: PageProcess, path: str, status: int) -> None:
+    host, port = page.address.removeprefix("http://").split(":")
+    with closing(http.client.HTTPConnection(host, int(port), timeout=30)) as connection:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        text = response.read()
+    assert (response.status, len(text) < 1_000_000) == (status, True), text[:500]
 
 
 def test_a_thousand_partitions(browser: Browser, cluster: Cluster) -> None:

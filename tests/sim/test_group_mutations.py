@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tidelog.broker.node.lifecycle import BrokerLifecycle
+from tidelog.broker.node.node import Node
 from tidelog.broker.node.sightings import Sightings
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import InvariantViolation
@@ -63,12 +64,15 @@ def take_old_asks_and_trust(patch: pytest.MonkeyPatch) -> None:
 def trust_the_session(patch: pytest.MonkeyPatch) -> None:
     """Closed connections do not count before the session is over."""
     patch.setattr(BrokerLifecycle, "controller_lost", lambda self: None)
-    patch.setattr(Sightings, "may_be_fenced_early", False)
+    trust_the_present_controller(patch)
 
 
 def trust_the_present_controller(patch: pytest.MonkeyPatch) -> None:
-    """It has answered since connections closed, so nobody fences this broker before its session is over."""
+    """It has answered since connections closed, so nobody fences this broker before its session is over. (A
+    broker also doubts while it has no metadata of a controller that is new to it.)
+    """
     patch.setattr(Sightings, "may_be_fenced_early", False)
+    patch.setattr(Node, "_hears_decisions", lambda self: True)
 
 
 def take_late_markers(patch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.errors import InvariantViolation, OffsetOutOfRange
 from tidelog.log.shortening import Shortening
+from tidelog.replication.attachments.successors import NoSuccessors
 from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.fetching import FetchLoop
@@ -109,7 +110,7 @@ def followers_know_of_the_end_of_a_seal(patch: pytest.MonkeyPatch) -> None:
     """In a mode without successors, no follower has to confirm a paused primary."""
 
     def when_certain(self: Partition, then: Callable[[bool], None]) -> None:
-        self.driver.successors.when_all_follow(then)
+        NoSuccessors.when_all_follow(self.driver.successors, then)
 
     patch.setattr(Partition, "when_certain", when_certain)
 

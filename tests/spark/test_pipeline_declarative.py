@@ -15,13 +15,11 @@ from tidelog.testing import Broker
 
 from .arrived import consume
 from .conftest import CreateTopic
-from .on_request import on_request
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative"
 HOME = Path(pyspark.__file__).parent
 
 
-@on_request
 @pytest.mark.timeout(900)
 def test_the_example_feeds_tables_and_a_topic(
     tidelog_broker: Broker, create_topic: CreateTopic, tmp_path: Path

@@ -1,8 +1,10 @@
 """Archives compared with their topics: what is missing, changed, doubled or made up is found."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +15,9 @@ from pyspark.sql import SparkSession
 
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines import Archive, Decoding, Topics, Verify, VerifyReport, archive, verify
+from tidelog.spark.pipelines.tables import TableError
+from tidelog.spark.pipelines.upkeep import Compaction, compact
+from tidelog.spark.pipelines.verify import facts
 
 from .conftest import CreateTopic
 
@@ -82,6 +87,30 @@ def test_a_complete_archive_holds(
         verify(spark, Verify(str(target), bootstrap, ["nosuch"]))
 
 
+def test_what_an_open_transaction_holds_back_is_told(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    """Committed records behind it cannot be archived, and nothing else would say so if it hangs."""
+    topic, path = create_topic(1), str(tmp_path / "archive")
+    open_one = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    open_one.init_transactions()
+    open_one.begin_transaction()
+    open_one.produce(topic, "open")
+    open_one.flush()
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, "behind")
+    producer.flush()
+    report = archive(spark, Archive(Topics(bootstrap, topic), path))
+    assert (report.records, report.lag, report.held_back) == (0, {topic: 0}, {topic: 2})
+    (place,) = verify(spark, Verify(path, bootstrap)).places
+    assert (place.behind, place.held_back) == (0, 2)
+    open_one.abort_transaction()
+    report = archive(spark, Archive(Topics(bootstrap, topic), path))
+    assert (report.records, report.held_back) == (1, {})
+    (place,) = verify(spark, Verify(path, bootstrap)).places
+    assert (place.compared, place.held_back) == (1, 0)
+
+
 def test_damage_to_an_archive_is_found(target: Path, check: Check) -> None:
     kept = pq.ParquetFile(min(target.glob("records/**/*.parquet"))).read()
     one = kept.slice(5, 1)
@@ -138,3 +167,50 @@ def test_a_topic_that_was_created_again_is_another_one(
     report = check()
     assert report.holds, report.findings
     assert all(not one.exists and one.uncompared == RECORDS // 2 for one in report.places)
+
+
+def test_a_comparison_is_begun_again_if_something_is_removed_meanwhile(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    target: Path,
+    check: Check,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As retention and the merges of an archive that runs every five minutes do."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    inner, tries = facts.topic_rows, 0
+
+    def removing(*given: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries <= changes:
+            place = TopicPartition(topic, 0, tries)
+            admin.delete_records([place])[place].result(30)
+        return inner(*given)
+
+    monkeypatch.setattr(facts, "topic_rows", removing)
+    changes = 1
+    report = check()
+    assert report.holds and tries == 2
+    assert report.places[0].uncompared == 1
+
+    changes, tries = 1000, 1
+    monkeypatch.setattr(sys.modules[VerifyReport.__module__], "_TRIES", 2)
+    with pytest.raises(TableError, match="records of its topics were removed while they were read, 2 times"):
+        check()
+    monkeypatch.undo()
+
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, "more", partition=0)
+    producer.flush()
+    archive(spark, Archive(Topics(bootstrap, topic), str(target), merge_bytes=0))
+    of_archive = facts.parted
+
+    def merging(*given: Any) -> Any:
+        rows = of_archive(*given)
+        compact(spark, Compaction(str(target)))
+        return rows
+
+    monkeypatch.setattr(facts, "parted", merging)
+    assert check().holds

@@ -111,7 +111,7 @@ class LateResponse(Future[Fields]):
     def __init__(self, rows: int) -> None:
         """``rows``: how many it will have, as far as that is known before the wait."""
         super().__init__()
-        self.rows = rows
+        self.rows = max(rows, 1)  # As long as there are any, writes to the connection wait.
 
     def work_out(self, respond: Callable[[], Fields | Future[Fields]]) -> None:
         """The wait is over. Whatever goes wrong, the request is answered."""

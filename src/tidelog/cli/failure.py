@@ -2,6 +2,8 @@
 
 import sys
 
+from tidelog.cli.plain import plain
+
 
 class CommandFailed(Exception):
     """What went wrong, in one sentence that says what to do about it where we know."""
@@ -28,4 +30,4 @@ class ProblemFound(CommandFailed):
 def complain(sentence: str) -> None:
     """Print the sentence with which a command ends."""
     sys.stdout.flush()
-    print(f"tidelog: {sentence}", file=sys.stderr, flush=True)
+    print(f"tidelog: {plain(sentence)}", file=sys.stderr, flush=True)

@@ -5,9 +5,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from tidelog.cli.plain import plain, plain_json
+
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(plain_json(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 PROSE_WIDTH = 150  # of a table in a file or pipe whose cells are sentences
@@ -36,7 +38,7 @@ def print_table(
         side: Literal["left", "right"] = "right" if key in numeric else "left"
         table.add_column(heading, justify=side, overflow="fold", min_width=least)
     for row in rows:
-        table.add_row(*(Text(as_cell(row[key])) for key in columns))
+        table.add_row(*(Text(plain(as_cell(row[key]))) for key in columns))
     console = Console(file=sys.stdout)
     # Into a file or pipe a table is as wide as it needs to be: a wrapped name cannot be found by grep.
     if not console.is_terminal:

@@ -17,6 +17,9 @@ Call = Callable[[int, int, bytes], memoryview]
 _SASL_HANDSHAKE = 17
 _SASL_AUTHENTICATE = 36
 _UNSUPPORTED_MECHANISM = 33
+# Fewer would let a false broker guess the password at leisure, more would keep the client busy. Brokers of
+# Kafka have 4096 to 16384; others may have more.
+ITERATIONS_MIN, ITERATIONS_MAX = 4096, 1_000_000
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
@@ -85,15 +88,22 @@ class Scram:
         return f"n,,{self._bare}".encode()
 
     def last(self, challenge: bytes) -> bytes:
-        text = challenge.decode()
-        fields = dict(part.split("=", 1) for part in text.split(","))
-        if not fields.get("r", "").startswith(self._nonce):
+        try:
+            text = challenge.decode()
+            fields = dict(part.split("=", 1) for part in text.split(","))
+            nonce, salt, iterations = fields["r"], base64.b64decode(fields["s"]), int(fields["i"])
+        except (ValueError, KeyError):
+            raise AuthenticationFailed("The broker's SCRAM challenge is not valid.") from None
+        if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise AuthenticationFailed("The broker's SCRAM challenge does not belong to this exchange.")
-        salted = hashlib.pbkdf2_hmac(
-            self._algorithm, self._password.encode(), base64.b64decode(fields["s"]), int(fields["i"])
-        )
+        if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+            raise AuthenticationFailed(
+                f"The broker asks for {iterations} iterations of SCRAM; {ITERATIONS_MIN} to {ITERATIONS_MAX} "
+                "are allowed."
+            )
+        salted = hashlib.pbkdf2_hmac(self._algorithm, self._password.encode(), salt, iterations)
         client_key = self._mac(salted, b"Client Key")
-        bare_last = f"c=biws,r={fields['r']}"
+        bare_last = f"c=biws,r={nonce}"
         signed = f"{self._bare},{text},{bare_last}".encode()
         proof = self._mac(hashlib.new(self._algorithm, client_key).digest(), signed)
         self._signature = self._mac(self._mac(salted, b"Server Key"), signed)

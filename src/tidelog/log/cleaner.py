@@ -23,7 +23,7 @@ If the mark is lost, the whole log is compacted again; nothing else is lost.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch, StorageError, TidelogError
@@ -46,7 +46,8 @@ class Candidate(NamedTuple):
     log: Log
     settings: CompactionSettings
     high_watermark: int
-    last_written: Mapping[int, LastWritten] = {}
+    # Of each live producer, below an offset: asked only if the log is chosen, because there may be thousands.
+    last_written: Callable[[int], Mapping[int, LastWritten]] = lambda _: {}
 
 
 class Cleaner:
@@ -58,19 +59,21 @@ class Cleaner:
         self._damaged: dict[TopicPartition, tuple[Log, int]] = {}
         self._failed: set[TopicPartition] = set()  # They come after the others.
 
+    def forget_others(self, names: Collection[TopicPartition]) -> None:
+        """Only these logs are compacted: what is known of any other is forgotten."""
+        self._damaged = {name: known for name, known in self._damaged.items() if name in names}
+        self._failed.intersection_update(names)
+
     def pick(
         self, candidates: Iterable[Candidate], now_ms: int, *, buffer_bytes: int, pace: Pace | None = None
     ) -> tuple[TopicPartition, Compaction] | None:
-        """Start a pass over the log that needs it most; None if none does.
+        """Start a pass over the log of these that needs it most; None if none does.
 
         ``buffer_bytes`` is ``log.cleaner.dedupe.buffer.size``: memory for the keys of one pass.
         """
-        present = {candidate.name: candidate for candidate in candidates}
-        self._damaged = {name: known for name, known in self._damaged.items() if name in present}
-        self._failed &= present.keys()
         due = []
-        for candidate in present.values():
-            cleanable = self._cleanable(candidate, now_ms)
+        for candidate in candidates:
+            cleanable = self._try_cleanable(candidate, now_ms)
             if cleanable is not None and cleanable.is_due(candidate.settings):
                 due.append((candidate, cleanable))
         if not due:
@@ -85,10 +88,20 @@ class Cleaner:
             cleanable,
             now_ms=now_ms,
             keys_max=keys_that_fit(buffer_bytes),
-            last_written=candidate.last_written,
+            last_written=candidate.last_written(candidate.high_watermark),
             pace=pace,
         )
         return candidate.name, compaction
+
+    def _try_cleanable(self, candidate: Candidate, now_ms: int) -> Cleanable | None:
+        """None, too, if the log cannot be read: the others are compacted nevertheless."""
+        try:
+            return self._cleanable(candidate, now_ms)
+        except CorruptBatch as error:
+            self._note_damage(candidate.name, candidate.log, error)
+        except OSError as error:
+            _logger.error("%s is not compacted: %s", candidate.name, error)
+        return None
 
     def _cleanable(self, candidate: Candidate, now_ms: int) -> Cleanable | None:
         name, log = candidate.name, candidate.log
@@ -129,11 +142,14 @@ class Cleaner:
         """
         self._failed.add(name)
         if isinstance(error, CorruptBatch):
-            self._damaged[name] = (compaction.log, compaction.log.cuts)
-            _logger.error("%s will not be compacted until it is repaired: %s", name, error)
+            self._note_damage(name, compaction.log, error)
         elif isinstance(error, CompactionAbandoned):
             _logger.info("the compaction of %s starts over: %s", name, error)
         elif isinstance(error, TidelogError):
             _logger.error("the compaction of %s failed and will be retried: %s", name, error)
         else:
             _logger.error("the compaction of %s failed and will be retried", name, exc_info=error)
+
+    def _note_damage(self, name: TopicPartition, log: Log, error: CorruptBatch) -> None:
+        self._damaged[name] = (log, log.cuts)
+        _logger.error("%s will not be compacted until it is repaired: %s", name, error)

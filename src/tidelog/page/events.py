@@ -1,7 +1,7 @@
 """Server-sent events: every browser gets everything once, and then each change.
 
 A message is encoded once for all browsers. One that does not keep up gets everything again instead of a
-backlog that grows.
+backlog that grows, and only once it reads again: a browser that reads nothing costs nothing.
 """
 
 import asyncio
@@ -10,9 +10,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 BACKLOG_MAX = 100
+BROWSERS_MAX = 200  # at the same time; each gets every change
 KEEP_ALIVE_S = 10.0
 KEEP_ALIVE = b": still here\n\n"
 RETRY = b"retry: 500\n\n"
+END = b""  # The stream ends.
+AGAIN = b":"  # Everything, as it is when the browser reads this.
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -29,15 +32,18 @@ class Hub:
     def __len__(self) -> int:
         return len(self._browsers)
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._browsers) >= BROWSERS_MAX
+
     def send(self, message: dict[str, Any]) -> None:
         if not self._browsers:
             return
         data = encode(message)
         for queue in self._browsers:
             if queue.full():
-                while not queue.empty():
-                    queue.get_nowait()
-                queue.put_nowait(encode(self._everything()))
+                _empty(queue)
+                queue.put_nowait(AGAIN)
             else:
                 queue.put_nowait(data)
 
@@ -45,9 +51,8 @@ class Hub:
         """End all streams: a page that stops would otherwise wait for its browsers, and then drop them."""
         self._is_closed = True
         for queue in self._browsers:
-            while not queue.empty():
-                queue.get_nowait()
-            queue.put_nowait(b"")
+            _empty(queue)
+            queue.put_nowait(END)
 
     async def stream(self) -> AsyncIterator[bytes]:
         queue: asyncio.Queue[bytes] = asyncio.Queue(BACKLOG_MAX)
@@ -56,8 +61,17 @@ class Hub:
         try:
             while not self._is_closed:
                 try:
-                    yield await asyncio.wait_for(queue.get(), KEEP_ALIVE_S)
+                    data = await asyncio.wait_for(queue.get(), KEEP_ALIVE_S)
                 except TimeoutError:
-                    yield KEEP_ALIVE
+                    data = KEEP_ALIVE
+                if data is AGAIN:
+                    _empty(queue)  # Those changes are older than everything as it is now.
+                    data = encode(self._everything())
+                yield data
         finally:
             self._browsers.discard(queue)
+
+
+def _empty(queue: asyncio.Queue[bytes]) -> None:
+    while not queue.empty():
+        queue.get_nowait()

@@ -61,9 +61,12 @@ class Replicas(NamedTuple):
     failed: bool = False  # Some logs cannot be written.
     # Of each topic: partition → size in bytes, committed records that the replica lacks.
     of_topics: Mapping[str, Mapping[int, tuple[int, int]]] = {}
+    refused: bool = False  # The page's user may not describe the cluster.
 
     @property
     def size_bytes(self) -> int:
+        if self.refused:
+            return -1
         return sum(size for topic in self.of_topics.values() for size, _ in topic.values())
 
 

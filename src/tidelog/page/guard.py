@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 READS = frozenset({"GET", "HEAD"})
+FOREIGN = frozenset({"cross-site", "same-site"})
 TOKEN_HEADER = "x-tidelog-token"
 JSON = "application/json"
 
@@ -51,7 +52,8 @@ def refusal(method: str, headers: Mapping[str, str], token: str = "") -> str:
     origin = headers.get("origin")
     if origin is not None and not _is_own(origin, headers.get("host", "")):
         return "Other sites may not read this page."
-    if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+    # Same site: another port of this machine, where another program has its pages.
+    if headers.get("sec-fetch-site") in FOREIGN and headers.get("sec-fetch-mode") != "navigate":
         return "Other sites may not load parts of this page."
     return "" if method in READS else _refusal_of_change(headers, token)
 

@@ -22,9 +22,10 @@ from tidelog.page.asking.link import Address
 from tidelog.page.asking.schemas import Registry
 from tidelog.page.changes.doing import ChangeRefused, Changes, Unclear
 from tidelog.page.events import Hub
+from tidelog.page.groups_watch import GroupsWatch
 from tidelog.page.playground import Playground, PlaygroundFailed
 from tidelog.page.posted import Unusable, read_object
-from tidelog.page.views import groups, messages, topic, what_if
+from tidelog.page.views import messages, topic, what_if
 from tidelog.page.views.payload import Plain, without_schema
 from tidelog.page.watcher import Watcher
 
@@ -63,6 +64,7 @@ class Page:
     def __init__(self, bootstrap: Iterable[Address], may: Access = READ_ONLY) -> None:
         self.watcher = Watcher(bootstrap)
         self.hub = Hub(self._everything)
+        self._groups_watch = GroupsWatch(self.watcher)
         self._may = may
         self._playground = Playground(may.playground, self.hub.send) if may.playground else None
         self._changes = Changes(self.watcher) if may.admin else None
@@ -97,6 +99,7 @@ class Page:
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         self.watcher.subscribe(self.hub.send)
         self.watcher.start()
+        self.watcher.spawn(self._groups_watch.run())
         if self._may.demo:
             self.watcher.spawn(self._begin_demo())
         try:
@@ -127,6 +130,8 @@ class Page:
         return Response(found.body, media_type=found.content_type, headers={"cache-control": "no-cache"})
 
     async def _events(self, _request: Request) -> Response:
+        if self.hub.is_full:
+            return PlainTextResponse("Too many browsers have this page open.\n", 503)
         return StreamingResponse(self.hub.stream(), media_type="text/event-stream")
 
     async def _health(self, _request: Request) -> Response:
@@ -159,9 +164,9 @@ class Page:
         if request.query_params.get("more") != "1":
             return found
         settings, begins, producers = await asyncio.gather(
-            watcher.ask_any(lambda link: topic.read_settings(link, name), topic.LINK_TIMEOUT_S),
-            watcher.in_thread(topic.begins, facts, name),
-            watcher.in_thread(topic.producers, facts, name),
+            watcher.for_view(topic.settings_of, facts, name),
+            watcher.for_view(topic.begins, facts, name),
+            watcher.for_view(topic.producers, facts, name),
         )
         return found | {"settings": settings, "begins": begins, "producers": producers}
 
@@ -183,29 +188,10 @@ class Page:
             each.address for each in (brokers.brokers.values() if brokers else ()) if each.broker not in away
         ]
         bootstrap = tuple(there) or self.watcher.bootstrap
-        return await self.watcher.in_thread(messages.browse, bootstrap, query, self._plain)
+        return await self.watcher.for_view(messages.browse, bootstrap, query, self._plain)
 
-    async def _groups(self, _request: Request) -> Any:
-        cluster, away = self.watcher.facts.cluster, self.watcher.facts.away()
-        there = [
-            each
-            for each in (cluster.brokers.values() if cluster is not None else ())
-            if each.broker not in away
-        ]
-        found = await asyncio.gather(
-            *(self.watcher.in_thread(groups.of_broker, each.address, each.broker) for each in there),
-            return_exceptions=True,
-        )
-        silent = [
-            each.broker
-            for each, answer in zip(there, found, strict=True)
-            if isinstance(answer, BaseException)
-        ]
-        seen = [one for answer in found if not isinstance(answer, BaseException) for one in answer]
-        return {
-            "groups": groups.rows(seen, self.watcher.facts),
-            "unheard": sorted({*silent, *(away & (cluster.brokers.keys() if cluster else set()))}),
-        }
+    async def _groups(self, request: Request) -> Any:
+        return await self._groups_watch.look(request.query_params.get("id", ""))
 
     async def _play(self, request: Request) -> Any:
         command = await read_object(request, PLAYGROUND_BYTES_MAX)
@@ -229,7 +215,7 @@ class Page:
         except ValueError:
             raise Unusable("Brokers are given as numbers, with commas between them.") from None
         internal = request.query_params.get("internal") == "1"
-        return await self.watcher.in_thread(what_if.what_if, self.watcher.facts, faults, internal=internal)
+        return await self.watcher.for_view(what_if.what_if, self.watcher.facts, faults, internal=internal)
 
 
 def _query(name: str, request: Request) -> messages.Query:
@@ -238,15 +224,16 @@ def _query(name: str, request: Request) -> messages.Query:
     begin = found.get("from", "newest")
     try:
         if begin not in ("newest", "oldest"):
-            int(begin.removeprefix("@"))
+            int(begin[1:] if begin[:1] in ("@", "<") else begin)
+        is_whole = found.get("whole") == "1"  # one message in full length: many would be too much
         return messages.Query(
             name,
             max(int(found.get("partition", "0")), 0),
             begin,
-            min(max(int(found.get("limit", "50")), 1), messages.LIMIT_MAX),
+            1 if is_whole else min(max(int(found.get("limit", "50")), 1), messages.LIMIT_MAX),
             found.get("match", ""),
             found.get("hidden") == "1",
-            found.get("whole") == "1",
+            is_whole,
         )
     except ValueError:
         raise Unusable("Offsets, times and partitions are numbers.") from None

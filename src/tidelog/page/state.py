@@ -27,6 +27,7 @@ State = dict[str, Any]
 
 ACTIVE, VOTER = "active", "voter"
 UP, FENCED, SILENT = "up", "fenced", "silent"
+LIMITED = "The page's user may not describe the cluster: not all topics, groups and sizes may be here."
 
 
 class Builder:
@@ -213,11 +214,14 @@ def _cluster(
     deciding = _controllers_decide(cluster.quorum, facts.silent())
     sentences = list(_sentences(facts, cluster, counts, deciding=deciding))
     bad = counts["offline"] or counts["below"] or not deciding
+    limited = any(each.refused for each in facts.replicas.values())
+    well = "Every replica that this user may see is in sync" if limited else "Every replica is in sync"
     return {
         "seen": True,
+        "limited": limited,
         "id": cluster.cluster_id,
         "level": BAD if bad else WARN if sentences else OK,
-        "sentences": sentences or ["Every replica is in sync, and every broker answers."],
+        "sentences": (sentences or [f"{well}, and every broker answers."]) + [LIMITED] * limited,
         "controller": cluster.quorum.leader,
         "voters": list(cluster.quorum.voters),
         "deciding": deciding,

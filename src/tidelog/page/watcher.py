@@ -34,6 +34,9 @@ from tidelog.types import NO_BROKER
 logger = logging.getLogger(__name__)
 
 THREADS = 64
+# What single views ask for has threads of its own: many browsers do not hold up the questions above.
+VIEW_THREADS = 16
+VIEW_QUESTIONS_MAX = 64
 CLUSTER_S = 0.5
 CLUSTER_TIMEOUT_S = 2.0
 SETTINGS_S = 5.0
@@ -55,11 +58,14 @@ class Watcher:
         self.histories = Histories()
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MAX)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ask")
+        self._view_threads = ThreadPoolExecutor(VIEW_THREADS, thread_name_prefix="view")
+        self._view_questions = 0
         self._subscribers: set[Subscriber] = set()
         self._builder = Builder()
         self._brokers: dict[int, BrokerWatch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._burst_until_s = 0.0
+        self._doubted: Address | None = None  # the one that accepted a connection and could not tell
         self._failover: Failover | None = None
         self._fresh_events: list[dict[str, Any]] = []
         self._next_event = 1
@@ -80,7 +86,8 @@ class Watcher:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._view_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -96,6 +103,17 @@ class Watcher:
     async def in_thread(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         work = partial(question, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def for_view(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """In a thread, for somebody who waits. ConnectionError: too many do."""
+        if self._view_questions >= VIEW_QUESTIONS_MAX:
+            raise ConnectionError("the page has too many questions to answer at once; try again")
+        self._view_questions += 1
+        try:
+            work = partial(question, *args, **kwargs)
+            return await asyncio.get_running_loop().run_in_executor(self._view_threads, work)
+        finally:
+            self._view_questions -= 1
 
     # -- subscribers -----------------------------------------------------------------------
 
@@ -203,6 +221,7 @@ class Watcher:
             except OSError as error:
                 logger.debug("%s:%s does not describe the cluster: %s", *link.address, error)
                 self._failed(link.address, error)
+                self._doubted = link.address
                 link.close()
                 link = None
                 await asyncio.sleep(BURST_PAUSE_S)
@@ -258,9 +277,9 @@ class Watcher:
         known = [] if cluster is None else list(cluster.brokers.values())
         there = [each.address for each in known if each.broker not in away]
         silent = {each.address for each in known if each.broker in away}
-        return list(
-            dict.fromkeys([*there, *(each for each in self.bootstrap if each not in silent), *silent])
-        )
+        found = dict.fromkeys([*there, *(each for each in self.bootstrap if each not in silent), *silent])
+        # A broker that is cut off goes on to accept connections, and waits for a controller that it knows.
+        return sorted(found, key=lambda each: each == self._doubted)
 
     def _cluster_seen(self, seen: ClusterSeen) -> None:
         before = self.facts.cluster

@@ -6,7 +6,7 @@ hundred sets instead of 280,000. Sets that differ only in the kind of one fault 
 and a pattern is one sentence.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, product
 from typing import NamedTuple
 
@@ -34,15 +34,26 @@ class Slot(NamedTuple):
     events: frozenset[str]
 
 
+ENDED, SILENT = "ended", "silent"
+Controllers = frozenset[str]
+"""What a majority of the controllers may have besides: their processes have ended, or nothing is heard of
+them, because they have no power or are cut off. Empty: nothing.
+"""
+NEVER: Controllers = frozenset()
+
+
 class Pattern(NamedTuple):
     """Fault sets: for every slot one broker of its group, no broker twice, and one of the slot's faults."""
 
     slots: tuple[Slot, ...]
-    controllers_lost: bool = False
+    controllers: Controllers = NEVER  # one of these
 
     @property
     def size(self) -> int:
-        return len(self.slots) + self.controllers_lost
+        return len(self.slots) + bool(self.controllers)
+
+    def has(self, event: str) -> bool:
+        return any(event in slot.events for slot in self.slots)
 
     def example(self) -> Faults:
         """One set of the pattern."""
@@ -51,7 +62,12 @@ class Pattern(NamedTuple):
         for slot in self.slots:
             brokers = free.setdefault(slot.group, list(slot.group))
             events[brokers.pop(0)] = _mildest(slot.events)
-        return Faults.of(events, controllers_lost=self.controllers_lost)
+        return _faults(events, self.controllers)
+
+
+def _faults(events: Mapping[int, str], controllers: Controllers) -> Faults:
+    silent = bool(controllers) and ENDED not in controllers
+    return Faults.of(events, controllers_lost=bool(controllers), controllers_silent=silent)
 
 
 Question = Callable[[Outcome], bool]
@@ -70,7 +86,7 @@ def losing(terms: Terms, where: Placement) -> list[Pattern]:
         frozenset({DEAD, CUT_OFF}) | spared,
         frozenset({DISK_LOST, POWER_LOST}) - spared,
     ]
-    return minimal(terms, where, lambda found: bool(found.loss), kinds, controllers=False)
+    return minimal(terms, where, lambda found: bool(found.loss), kinds)
 
 
 def stopping_writes(terms: Terms, where: Placement) -> list[Pattern]:
@@ -78,30 +94,36 @@ def stopping_writes(terms: Terms, where: Placement) -> list[Pattern]:
 
 
 def slowing_writes(terms: Terms, where: Placement) -> list[Pattern]:
-    """Which slow followers stop writes."""
-    return [
-        each
-        for each in minimal(terms, where, lambda found: not found.writes, [frozenset({SLOW})])
-        if not each.controllers_lost
-    ]
+    """Where writes wait for a slow replica, alone or because others are down."""
+    kinds = [frozenset({each}) for each in (SLOW, DEAD, CUT_OFF)]
+    return minimal(terms, where, lambda found: not found.writes, kinds, with_fault=SLOW)
 
 
 def stopping_reads(terms: Terms, where: Placement) -> list[Pattern]:
     """A machine without power stops more than a process that has ended: others do not know of its end."""
     kinds = [frozenset({each}) for each in (DEAD, CUT_OFF, POWER_LOST)]
-    return minimal(terms, where, lambda found: not found.reads, kinds)
+    both = (frozenset({ENDED}), frozenset({SILENT}))
+    return minimal(terms, where, lambda found: not found.reads, kinds, controllers=both)
 
 
 def minimal(
-    terms: Terms, where: Placement, is_bad: Question, kinds: Kinds, *, controllers: bool = True
+    terms: Terms,
+    where: Placement,
+    is_bad: Question,
+    kinds: Kinds,
+    *,
+    controllers: Sequence[Controllers] = (frozenset({ENDED}),),
+    with_fault: str = "",
 ) -> list[Pattern]:
-    """All minimal fault sets of this question, as patterns, the smallest first."""
+    """All minimal fault sets of this question, as patterns, the smallest first. ``controllers``: what those
+    without a replica may have. ``with_fault``: only sets that have it.
+    """
 
     def bad(faults: Faults) -> bool:
         return is_bad(outcome(terms, where, faults))
 
-    apart = controllers and (bool(where.separate_controllers) or not where.controllers)
-    losses = (False, True) if apart else (False,)
+    apart = bool(where.separate_controllers) or not where.controllers
+    losses = (NEVER, *controllers) if apart else (NEVER,)
     groups = _groups(where, bad, kinds, losses)
     found: list[_Counts] = []
     for counts in sorted(_all_counts(groups, kinds, losses), key=lambda each: each.size):
@@ -109,7 +131,8 @@ def minimal(
             continue
         if bad(counts.faults()):
             found.append(counts)
-    return _merged([each.pattern() for each in found])
+    patterns = [each.pattern() for each in found]
+    return _merged([each for each in patterns if not with_fault or each.has(with_fault)])
 
 
 # --- all sets, by groups of brokers -------------------------------------------------------------------------
@@ -120,11 +143,11 @@ class _Counts(NamedTuple):
 
     groups: tuple[tuple[int, ...], ...]
     events: tuple[tuple[frozenset[str], ...], ...]  # kinds of each group, in order
-    controllers_lost: bool
+    controllers: Controllers
 
     @property
     def size(self) -> int:
-        return sum(map(len, self.events)) + self.controllers_lost
+        return sum(map(len, self.events)) + bool(self.controllers)
 
     def faults(self) -> Faults:
         chosen = {
@@ -132,11 +155,11 @@ class _Counts(NamedTuple):
             for group, kinds in zip(self.groups, self.events, strict=True)
             for broker, kind in zip(group, kinds, strict=False)
         }
-        return Faults.of(chosen, controllers_lost=self.controllers_lost)
+        return _faults(chosen, self.controllers)
 
     def is_within(self, other: "_Counts") -> bool:
         """Whether the other set has all of these faults."""
-        if self.controllers_lost > other.controllers_lost:
+        if not self.controllers <= other.controllers:
             return False
         return all(
             mine.count(event) <= others.count(event)
@@ -148,17 +171,19 @@ class _Counts(NamedTuple):
         slots = [
             Slot(group, kind) for group, kinds in zip(self.groups, self.events, strict=True) for kind in kinds
         ]
-        return Pattern(_sorted(slots), self.controllers_lost)
+        return Pattern(_sorted(slots), self.controllers)
 
 
-def _all_counts(groups: Sequence[tuple[int, ...]], kinds: Kinds, losses: Sequence[bool]) -> Iterator[_Counts]:
+def _all_counts(
+    groups: Sequence[tuple[int, ...]], kinds: Kinds, losses: Sequence[Controllers]
+) -> Iterator[_Counts]:
     """``losses``: whether the majority of the controllers may be lost besides."""
     for chosen, lost in product(product(*(_kinds_of(group, kinds) for group in groups)), losses):
         yield _Counts(tuple(groups), chosen, lost)
 
 
 def _groups(
-    where: Placement, bad: Callable[[Faults], bool], kinds: Kinds, losses: Sequence[bool]
+    where: Placement, bad: Callable[[Faults], bool], kinds: Kinds, losses: Sequence[Controllers]
 ) -> list[tuple[int, ...]]:
     """Replicas that are the same for the question."""
     found: dict[bool, list[int]] = {}
@@ -178,7 +203,7 @@ def _is_symmetric(
     groups: Sequence[tuple[int, ...]],
     bad: Callable[[Faults], bool],
     kinds: Kinds,
-    losses: Sequence[bool],
+    losses: Sequence[Controllers],
 ) -> bool:
     """Whether it makes no difference which fault of a set hits the leader."""
     others = [each for each in group if each != leader]
@@ -194,7 +219,7 @@ def _is_symmetric(
     ]
     for chosen, base, lost in product(_kinds_of(group, kinds), bases, losses):
         found = {
-            bad(Faults.of(base | _placed(kind, chosen, leader, others), controllers_lost=lost))
+            bad(_faults(base | _placed(kind, chosen, leader, others), lost))
             for kind in {*chosen, *((None,) if len(chosen) < len(group) else ())}
         }
         if len(found) > 1:
@@ -231,18 +256,37 @@ def _sorted(slots: Sequence[Slot]) -> tuple[Slot, ...]:
 
 def _merged(patterns: list[Pattern]) -> list[Pattern]:
     """Patterns that differ in one slot only become one. What another pattern covers is dropped."""
-    known = list(dict.fromkeys(patterns))
-    fresh = known
+    alike: dict[object, list[Pattern]] = {}
+    for each in dict.fromkeys(patterns):
+        alike.setdefault((tuple(slot.group for slot in each.slots), each.controllers), []).append(each)
+    kept = [each for family in alike.values() for each in _merged_family(family)]
+    together: dict[tuple[Slot, ...], Controllers] = {}
+    for each in kept:
+        if each.controllers:
+            together[each.slots] = together.get(each.slots, NEVER) | each.controllers
+    whole = [each for each in kept if not each.controllers] + [Pattern(*each) for each in together.items()]
+    return sorted(whole, key=lambda each: (each.size, bool(each.controllers), [s.group for s in each.slots]))
+
+
+def _merged_family(patterns: list[Pattern]) -> list[Pattern]:
+    """Of patterns with the same groups."""
+    known = dict.fromkeys(patterns)
+    fresh = patterns
     while fresh:
-        merged = [_merge(one, other) for one in known for other in fresh]
+        merged = (_merge(one, other) for one in known for other in fresh)
         fresh = [each for each in dict.fromkeys(merged) if each is not None and each not in known]
-        known = [*known, *fresh]
-    kept = [each for each in known if not any(_covers(other, each) for other in known if other != each)]
-    return sorted(kept, key=lambda each: (each.size, each.controllers_lost, [s.group for s in each.slots]))
+        known |= dict.fromkeys(fresh)
+    widths = {each: sum(len(slot.events) for slot in each.slots) for each in known}
+    kept: list[Pattern] = []
+    for each in sorted(known, key=lambda each: -widths[each]):
+        # A wider one that is covered itself is covered by one of these.
+        if not any(widths[other] > widths[each] and _covers(other, each) for other in kept):
+            kept.append(each)
+    return [each for each in known if each in kept]
 
 
 def _merge(one: Pattern, other: Pattern) -> Pattern | None:
-    if len(one.slots) != len(other.slots) or one.controllers_lost != other.controllers_lost:
+    if len(one.slots) != len(other.slots) or one.controllers != other.controllers:
         return None
     mine, others = list(one.slots), list(other.slots)
     for slot in one.slots:
@@ -254,12 +298,12 @@ def _merge(one: Pattern, other: Pattern) -> Pattern | None:
     merged = Slot(mine[0].group, mine[0].events | others[0].events)
     kept = list(one.slots)
     kept.remove(mine[0])
-    return Pattern(_sorted([*kept, merged]), one.controllers_lost)
+    return Pattern(_sorted([*kept, merged]), one.controllers)
 
 
 def _covers(one: Pattern, other: Pattern) -> bool:
     """Whether every fault set of the other pattern is one of this."""
-    if one.controllers_lost != other.controllers_lost or len(one.slots) != len(other.slots):
+    if one.controllers != other.controllers or len(one.slots) != len(other.slots):
         return False
     return _fits(list(one.slots), list(other.slots))
 
@@ -292,24 +336,35 @@ _MANY = {
 }
 
 
+_CONTROLLERS: dict[Controllers, str] = {
+    frozenset({ENDED}): "is down",
+    frozenset({SILENT}): "loses power or is cut off",
+    frozenset({ENDED, SILENT}): "loses power, is cut off or is down",
+}
+
 _Part = tuple[tuple[int, ...], frozenset[str]]
 """A group of brokers, and what each of them has."""
 
 
 def sentence(terms: Terms, where: Placement, pattern: Pattern) -> str:
     """One fault set, or a family of them, with the names of the brokers."""
+    if not pattern.size:
+        return "Always."
     parts: dict[_Part, int] = {}
     for slot in sorted(pattern.slots, key=_mildest_last):
         parts[slot.group, slot.events] = parts.get((slot.group, slot.events), 0) + 1
     parts = _joined(parts)
-    clauses, named = [], dict[tuple[int, ...], int]()
+    clauses = []
+    named: dict[tuple[int, ...], int] = {}
+    last: tuple[int, ...] = ()
     for (group, events), count in parts.items():
         before = named.get(group, 0)
         named[group] = before + count
-        who = _others(group, count, before) if before else _who(terms, where, group, count)
+        who = _others(group, count, before, last) if before else _who(terms, where, group, count)
+        last = group
         clauses.append(f"{who} {_does(events, count)}")
-    if pattern.controllers_lost:
-        clauses.append("a majority of the controllers is down")
+    if pattern.controllers:
+        clauses.append(f"a majority of the controllers {_CONTROLLERS[pattern.controllers]}")
     text = ", and ".join(clauses)
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -349,11 +404,13 @@ def _does(events: frozenset[str], count: int) -> str:
     return f"{_alternatives(verbs)}{' at once' if together else ''}"
 
 
-def _others(group: tuple[int, ...], count: int, named: int) -> str:
-    """More brokers of a group that a clause before has named."""
+def _others(group: tuple[int, ...], count: int, named: int, last: tuple[int, ...]) -> str:
+    """More brokers of a group that a clause before has named; ``last``: the group of the last clause."""
+    them = "them" if group == last else f"the brokers {listed(group)}"
     if len(group) == named + count:
-        return "the other one" if count == 1 else "the others"
-    return "another one of them" if count == 1 else f"{count} others of them"
+        words = "the other one" if count == 1 else "the others"
+        return words if group == last else f"{words} of {them}"
+    return f"another one of {them}" if count == 1 else f"{count} others of {them}"
 
 
 def _alternatives(verbs: list[str]) -> str:

@@ -53,6 +53,7 @@ class Faults(NamedTuple):
     power_lost: frozenset[int] = frozenset()
     disk_lost: frozenset[int] = frozenset()
     controllers_lost: bool = False  # their majority, besides those that the faults of brokers take
+    controllers_silent: bool = False  # If so: nothing tells others that they have ended.
 
     @property
     def down(self) -> frozenset[int]:
@@ -68,7 +69,9 @@ class Faults(NamedTuple):
         return self.away | self.slow
 
     @classmethod
-    def of(cls, events: Mapping[int, str], *, controllers_lost: bool = False) -> "Faults":
+    def of(
+        cls, events: Mapping[int, str], *, controllers_lost: bool = False, controllers_silent: bool = False
+    ) -> "Faults":
         """Broker → its fault."""
 
         def having(event: str) -> frozenset[int]:
@@ -81,6 +84,7 @@ class Faults(NamedTuple):
             having(POWER_LOST),
             having(DISK_LOST),
             controllers_lost,
+            controllers_silent,
         )
 
     def events(self) -> dict[int, str]:

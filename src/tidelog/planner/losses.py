@@ -58,7 +58,7 @@ def _leader_is_replaced(terms: Terms, where: Placement, faults: Faults) -> bool:
     majority of the controllers all sessions end, and the next active controller may appoint another replica.
     """
     leader = where.replicas[LEADER]
-    if terms.replicas > 1 and not _majority_without(where, faults.away):
+    if terms.replicas > 1 and (faults.controllers_lost or not _majority_without(where, faults.away)):
         return True
     if leader in faults.disk_lost or (leader in faults.power_lost and not terms.synced):
         return True

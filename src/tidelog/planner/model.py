@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.planner.faults import Faults, Placement
 from tidelog.planner.losses import loss
-from tidelog.planner.outages import Line, Outage, leader_stays, line, reads_go_on, writes_go_on
+from tidelog.planner.outages import CONTROLLERS, Line, Outage, leader_stays, line, reads_go_on, writes_go_on
 from tidelog.planner.promises import LEADER, RULES, Terms
 
 
@@ -42,6 +42,7 @@ def moment(where: Placement, faults: Faults) -> Outage:
         ended=faults.dead,
         slow=faults.slow,
         controllers_lost=faults.controllers_lost,
+        controllers_silent=faults.controllers_silent,
         cut=_lines(where, faults.cut_off),
     )
 
@@ -76,5 +77,5 @@ def _may_have_moved(terms: Terms, now: Outage, faults: Faults) -> bool:
 
 
 def _lines(where: Placement, cut_off: frozenset[int]) -> frozenset[Line]:
-    nodes = {*where.replicas, *where.controllers}
+    nodes = {*where.replicas, *(where.controllers or (CONTROLLERS,))}
     return frozenset(line(one, other) for one in cut_off for other in nodes if other != one)

@@ -4,7 +4,7 @@ flushing.
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import islice
+from itertools import islice, product
 from typing import NamedTuple
 
 from tidelog.config.modes import ISR, LEAST_REPLICAS, MODES, PRIMARY_BACKUP, QUORUM
@@ -30,6 +30,7 @@ from tidelog.types import majority
 STRICT = "strict"  # Every producer stays with its partition.
 ANY = "any"  # Producers may move to another partition.
 
+BROKERS_MAX = 1000
 GIVEN_UP_MAX = 3  # needs at once
 COMBINATIONS_SHOWN = 3  # where no single need is enough
 _PREFERRED = {ISR: 0, QUORUM: 1, PRIMARY_BACKUP: 2}
@@ -54,9 +55,13 @@ class Needs(NamedTuple):
         return min(self.brokers, REPLICAS_MAX, self.replicas_max or self.brokers)
 
     def placement(self, replicas: int) -> Placement:
-        brokers = range(1, self.brokers + 1)
-        controllers = () if self.separate_controllers else default_controllers(brokers)
-        return Placement(tuple(range(1, replicas + 1)), controllers, spread(self.brokers, self.racks))
+        return _placed(replicas, self.brokers, self.racks, self.separate_controllers)
+
+
+@cache
+def _placed(replicas: int, brokers: int, racks: int, separate: bool) -> Placement:
+    controllers = () if separate else default_controllers(range(1, brokers + 1))
+    return Placement(tuple(range(1, replicas + 1)), controllers, spread(brokers, racks))
 
 
 class Candidate(NamedTuple):
@@ -75,6 +80,10 @@ class Candidate(NamedTuple):
         terms = self.terms
         waits = terms.replicas if terms.mode == ISR else terms.copies
         return terms.replicas, terms.synced, waits, _PREFERRED.get(terms.mode, len(_PREFERRED))
+
+    def reaches(self) -> dict[str, int]:
+        """By the names of the needs."""
+        return {"writes": self.writes, "reads": self.reads, "data": self.disks, "racks_lost": self.racks}
 
     @property
     def family(self) -> str:
@@ -189,14 +198,10 @@ def metadata_lost(terms: Terms, where: Placement) -> str:
 
 def unmet(candidate: Candidate, needs: Needs) -> list[str]:
     """The needs that these settings do not satisfy, as names of fields."""
-    rows = (
-        ("writes", candidate.writes < needs.writes),
-        ("reads", candidate.reads < needs.reads),
-        ("data", candidate.disks < needs.data),
-        ("power", needs.power and not candidate.power),
-        ("racks_lost", candidate.racks < needs.racks_lost),
-    )
-    return [name for name, fails in rows if fails]
+    short = {name for name, found in candidate.reaches().items() if found < getattr(needs, name)}
+    if needs.power and not candidate.power:
+        short.add("power")
+    return [name for name in ("writes", "reads", "data", "power", "racks_lost") if name in short]
 
 
 def reason(best: Candidate, needs: Needs) -> str:
@@ -206,8 +211,12 @@ def reason(best: Candidate, needs: Needs) -> str:
     name = unmet(best, needs)[0]
     if name == "power":
         return f"{settings} may lose records in a power failure of all brokers."
+    moving = needs.order == ANY and not RULES[terms.mode].leader_can_be_replaced
     if name == "racks_lost":
-        return f"{settings}: {_racks_reason(terms, where)} ({count(needs.racks_lost, 'rack')} asked for)."
+        why = _moving_reason(best.racks, "rack") if moving else _racks_reason(terms, where)
+        return f"{settings}: {why} ({count(needs.racks_lost, 'rack')} asked for)."
+    if name == "writes" and moving:
+        return f"{settings}: {_moving_reason(best.writes, 'broker')} ({needs.writes} asked for)."
     patterns, does, counted = _KINDS[name]
     found = patterns(terms, where)
     fault = sentence(terms, where, found[0]).rstrip(".") if found else "a broker fails"
@@ -216,6 +225,12 @@ def reason(best: Candidate, needs: Needs) -> str:
     if name == "data" and controllers:
         return f"{settings}: the metadata of the cluster is lost when {controllers} ({wanted})."
     return f"{settings}: {does} when {fault[:1].lower()}{fault[1:]} ({wanted})."
+
+
+def _moving_reason(tolerated: int, what: str) -> str:
+    """Producers use the partitions of other primaries."""
+    more = ", or records may be lost" if what == "rack" else ""
+    return f"with {count(tolerated + 1, what)} lost, there may be no partition that takes writes{more}"
 
 
 def _racks_reason(terms: Terms, where: Placement) -> str:
@@ -248,13 +263,7 @@ def _distance(candidate: Candidate, needs: Needs) -> tuple[object, ...]:
 
 
 def _shortfall(candidate: Candidate, needs: Needs) -> int:
-    pairs = (
-        (needs.writes, candidate.writes),
-        (needs.reads, candidate.reads),
-        (needs.data, candidate.disks),
-        (needs.racks_lost, candidate.racks),
-    )
-    return sum(max(0, wanted - found) for wanted, found in pairs)
+    return sum(max(0, getattr(needs, name) - found) for name, found in candidate.reaches().items())
 
 
 def in_words(terms: Terms) -> str:
@@ -328,24 +337,41 @@ def _weaker(needs: Needs) -> Iterator[Step]:
         yield 1, "controllers", apart, needs._replace(separate_controllers=True)
 
 
+_COUNTED = {
+    "writes": "--survive-writes",
+    "reads": "--survive-reads",
+    "data": "--survive-data",
+    "racks_lost": "--survive-racks",
+}
+
+
 def _fewer(needs: Needs) -> Iterator[Step]:
-    options = {
-        "writes": "--survive-writes",
-        "reads": "--survive-reads",
-        "data": "--survive-data",
-        "racks_lost": "--survive-racks",
-    }
-    for name, option in options.items():
+    for name, option in _COUNTED.items():
         wanted = getattr(needs, name)
-        for less in range(wanted):
-            words = f"{option} {less} instead of {wanted}"
-            yield wanted - less, name, words, Needs(**{**needs._asdict(), name: less})
+        for less in _reached(needs._replace(writes=0, reads=0, data=0, racks_lost=0), name):
+            if less < wanted:
+                words = f"{option} {less} instead of {wanted}"
+                yield wanted - less, name, words, Needs(**{**needs._asdict(), name: less})
+
+
+@cache
+def _reached(needs: Needs, name: str) -> tuple[int, ...]:
+    """What settings reach at all, with or without the other needs: of a thousand brokers, a few numbers are
+    worth a try.
+    """
+    found = {0}
+    for order, separate in product((STRICT, ANY), (False, True)):
+        wider = needs._replace(order=order, separate_controllers=separate, mode="", replicas_max=0)
+        every = [*candidates(wider._replace(reads=REPLICAS_MAX))]
+        found |= {each.reaches()[name] for each in every}
+    return tuple(sorted(found, reverse=True))
 
 
 def _more_machines(needs: Needs) -> Iterator[Step]:
     for more in range(needs.brokers + 1, REPLICAS_MAX + 1):
         words = f"--brokers {more} instead of {needs.brokers}"
         yield more - needs.brokers, "brokers", words, needs._replace(brokers=more)
-    for more in range(needs.racks + 1, needs.brokers + 1) if needs.racks_lost else ():
+    racks_max = min(needs.brokers, needs.racks + REPLICAS_MAX)
+    for more in range(needs.racks + 1, racks_max + 1) if needs.racks_lost else ():
         words = f"--racks {more} instead of {needs.racks}"
         yield more - needs.racks, "racks", words, needs._replace(racks=more)

@@ -17,8 +17,11 @@ from tidelog.types import majority
 CLIENTS = -1
 """Everything outside of the cluster, as a party of a cut."""
 
+CONTROLLERS = -2
+"""The controllers as a party of a cut, where they are elsewhere."""
+
 Line = frozenset[int]
-"""Two parties: brokers, or a broker and :data:`CLIENTS`."""
+"""Two parties: brokers, or a broker and :data:`CLIENTS` or :data:`CONTROLLERS`."""
 
 
 class Outage(NamedTuple):
@@ -32,6 +35,7 @@ class Outage(NamedTuple):
     slow: Set[int] = frozenset()  # do not keep up; as followers they are left out
     controllers_lost: bool = False  # The majority of the controllers is gone for another reason.
     cut: Set[Line] = frozenset()  # lines that do not work
+    controllers_silent: bool = False  # If so: without power or cut off, which tells others nothing.
     ended: Set[int] = frozenset()  # the dead whose machines are up: connections to them are refused
 
     def works(self, one: int, other: int) -> bool:
@@ -96,6 +100,8 @@ def _knows_of_the_end(now: Outage, replica: int) -> bool:
     """
     if replica != now.leader and not (now.leader in now.ended and now.works(replica, now.leader)):
         return False
+    if now.controllers_silent:
+        return False
     if now.controllers_lost:
         return all(now.works(replica, voter) for voter in now.voters)
     known = [voter for voter in now.voters if voter in now.ended and now.works(replica, voter)]
@@ -154,7 +160,7 @@ def controllers_decide(now: Outage, broker: int) -> bool:
     if now.controllers_lost:
         return False
     if not now.voters:
-        return True
+        return now.works(broker, CONTROLLERS)
     alive = [voter for voter in now.voters if now.can_write(voter)]
     needed = majority(len(now.voters))
     return any(

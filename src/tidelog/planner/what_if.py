@@ -29,6 +29,7 @@ class Live(NamedTuple):
     controllers: tuple[int, ...]
     places: tuple[Place, ...]
     decided: bool = True  # whether a majority of the controllers is there
+    racks: tuple[tuple[int, str], ...] = ()  # broker and its rack, of those that have one
 
 
 def leader_first(leader: int, replicas: list[int]) -> tuple[int, ...]:
@@ -53,7 +54,8 @@ def with_more(before: Faults, more: Faults) -> Faults:
     cut_off = before.cut_off | more.cut_off
     slow = (before.slow | more.slow) - dead - cut_off - power_lost - disk_lost
     lost = before.controllers_lost or more.controllers_lost
-    return Faults(slow, dead, cut_off, power_lost, disk_lost, lost)
+    silent = before.controllers_silent or more.controllers_silent
+    return Faults(slow, dead, cut_off, power_lost, disk_lost, lost, silent)
 
 
 class Change(NamedTuple):

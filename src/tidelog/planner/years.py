@@ -3,7 +3,8 @@
 A continuous-time Markov chain: every broker with a replica and every controller is up, down, or without its
 data until it has copied everything again. Brokers in one rack lose power together. In each state
 :func:`tidelog.planner.model.outcome` says what happens. Solved exactly, by elimination without subtractions
-(Grassmann, Taksar and Heyman), so that rare events keep their digits.
+(Grassmann, Taksar and Heyman), so that rare events keep their digits; large chains by sweeps until no share
+changes in its first 13 digits.
 
 The loss is an upper bound: every moment in which the model allows a loss counts as one, whatever the order of
 the faults, and whether or not a record was on its way.
@@ -16,6 +17,7 @@ from math import exp, inf
 from typing import NamedTuple
 
 from tidelog.planner.faults import NONE, Faults, Placement
+from tidelog.planner.losses import loss
 from tidelog.planner.model import Outcome, outcome
 from tidelog.planner.promises import LEADER, Terms
 
@@ -90,18 +92,25 @@ class Chain:
                 *(combinations_with_replacement((UP, DOWN, EMPTY), len(group)) for group in self._groups)
             )
         ]
-        self._outcomes: dict[tuple[State, tuple[int, ...]], Outcome] = {}
+        self._outcomes: dict[State, Outcome] = {}
+        self._struck: dict[tuple[State, tuple[int, ...]], bool] = {}
 
     @property
     def all_up(self) -> State:
         return tuple((len(group), 0, 0) for group in self._groups)
 
-    def outcome(self, state: State, struck: tuple[int, ...] = ()) -> Outcome:
-        """``struck``: how many of each group that were up lose power at this moment."""
-        known = self._outcomes.get((state, struck))
+    def outcome(self, state: State) -> Outcome:
+        known = self._outcomes.get(state)
         if known is None:
-            known = outcome(self.terms, self.where, self._faults(state, struck))
-            self._outcomes[state, struck] = known
+            known = self._outcomes[state] = outcome(self.terms, self.where, self._faults(state, ()))
+        return known
+
+    def _loses(self, state: State, struck: tuple[int, ...]) -> bool:
+        """``struck``: how many of each group that were up lose power at this moment."""
+        known = self._struck.get((state, struck))
+        if known is None:
+            known = bool(loss(self.terms, self.where, self._faults(state, struck)))
+            self._struck[state, struck] = known
         return known
 
     def _faults(self, state: State, struck: tuple[int, ...]) -> Faults:
@@ -149,7 +158,7 @@ class Chain:
         for number, count in struck.items():
             target = _moved(target, number, UP, DOWN, count)
         by_group = tuple(struck.get(number, 0) for number in range(len(state)))
-        return Event(rate, target, bool(self.outcome(state, by_group).loss))
+        return Event(rate, target, self._loses(state, by_group))
 
     def losing(self, state: State) -> float:
         """How often per year, in this state, a record may be lost that was not lost before."""
@@ -197,8 +206,43 @@ def _moved(state: State, number: int, before: int, after: int, count: int) -> St
     return (*state[:number], tuple(counts), *state[number + 1 :])
 
 
+ELIMINATED_MAX = 300
+"""States. The time of an elimination grows with the cube: 2,187 states would take minutes."""
+SWEEPS_MAX = 1000
+PRECISION = 1e-13  # relative, of every share
+
+
 def stationary(rates: list[list[float]]) -> list[float]:
-    """The share of time in each state."""
+    """The share of time in each state. The first state is the usual one."""
+    swept = by_sweeps(rates) if len(rates) > ELIMINATED_MAX else None
+    return swept or by_elimination(rates)
+
+
+def by_sweeps(rates: list[list[float]]) -> list[float] | None:
+    """Each share from those of the others, to and fro until none changes (Gauss and Seidel). Only positive
+    numbers are added here, too. None: they still change after many sweeps.
+    """
+    size = len(rates)
+    into: list[list[tuple[int, float]]] = [[] for _ in range(size)]
+    for state, row in enumerate(rates):
+        for target, rate in enumerate(row):
+            if rate:
+                into[target].append((state, rate))
+    leaving = [sum(row) for row in rates]
+    weights = [1.0] + [0.0] * (size - 1)
+    for sweep in range(SWEEPS_MAX):
+        changed = False
+        for state in range(1, size) if sweep % 2 == 0 else range(size - 1, 0, -1):
+            weight = sum(weights[before] * rate for before, rate in into[state]) / leaving[state]
+            changed |= abs(weight - weights[state]) > PRECISION * weight
+            weights[state] = weight
+        if not changed:
+            total = sum(weights)
+            return [weight / total for weight in weights]
+    return None
+
+
+def by_elimination(rates: list[list[float]]) -> list[float]:
     size = len(rates)
     work = [row[:] for row in rates]
     for last in range(size - 1, 0, -1):

@@ -14,7 +14,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import NodePorts
-from tidelog.config import BrokerConfig
+from tidelog.config import BrokerConfig, SecurityProtocol
 from tidelog.config.node_listeners import authenticates_nodes
 from tidelog.controller import cluster_settings
 from tidelog.controller.controller import SessionTiming
@@ -207,6 +207,9 @@ def _trust(config: BrokerConfig, secret: ClusterSecret | None) -> NodeTrust:
         secret,
         config.inter_broker_principal,
         config.peer_listener_names,
+        by_certificate=frozenset(
+            listener.name for listener in config.listeners if listener.protocol is SecurityProtocol.SSL
+        ),
         # Access rules do not apply to nodes, so with them a claim to be one must never be enough.
         is_required=is_required or bool(config.authorizer_class_name),
     )

@@ -198,12 +198,16 @@ class Login:
         else:
             self._connection.hold()
 
+            def step() -> object:
+                """Not for a connection that has been closed: others would wait for it."""
+                return None if self._deadline is None else _step(exchange, token)
+
             def stepped(outcome: object) -> None:
                 if self._deadline is not None:  # Otherwise the connection has been closed meanwhile.
                     self._stepped(exchange, outcome, header, respond)
                 self._connection.resume()
 
-            compute(lambda: _step(exchange, token), stepped)
+            compute(step, stepped)
 
     def _stepped(self, exchange: SaslLogin, outcome: object, header: Header, respond: Respond) -> None:
         """``outcome``: the server's next message, or why the login fails."""

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
@@ -40,15 +40,15 @@ from tidelog.runtime import handling, metering, sweeping
 from tidelog.runtime.addresses import ip_of
 from tidelog.runtime.authentication import SASL_APIS, Header, Login, client_id_of
 from tidelog.runtime.connection_limits import ConnectionPlace
-from tidelog.runtime.lag import Histogram
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.metering import Meter
 from tidelog.runtime.peers import names
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
+from tidelog.runtime.slots import LooseSlot, Slot, WriteSlot
 from tidelog.runtime.tls.sender import sender_for
-from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
+from tidelog.runtime.write_order import CHANGES, NO_WRITE, WRITES, kind_that_passes
 from tidelog.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -70,36 +70,11 @@ READY_MAX = 64  # parts of responses; so many are sent before another request is
 _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__new__, RequestContext)
 
 
-class Slot:
-    """A request's place in the order of responses."""
-
-    __slots__ = ("begun_s", "parts", "pending", "times")
-
-    loose: ClassVar[bool] = False  # the response may be sent out of order
-    writes: ClassVar[bool] = False  # later requests may have to wait for it
-
-    def __init__(self, begun_s: float, times: Histogram) -> None:
-        """``begun_s``: when the request arrived. ``times``: those of its API."""
-        self.begun_s = begun_s
-        self.times = times
-        self.parts: Sequence[Part | bytes] | None = None  # None until finished
-        self.pending: PendingRequest | None = None
-
-
-class LooseSlot(Slot):
-    __slots__ = ()
-    loose = True
-
-
-class WriteSlot(Slot):
-    __slots__ = ()
-    writes = True
-
-
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_awaited",
         "_awaited_rows",
+        "_awaits_reads",
         "_busy",
         "_closed",
         "_ended",
@@ -135,6 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         "principal",
         "short_of_memory",
         "slots",
+        "waited_until_s",
     )
 
     def __init__(
@@ -148,11 +124,12 @@ class Connection(asyncio.BufferedProtocol):
         self.place = place
         self.incomplete = sweeping.NONE  # for the server's look at slow requests
         self.incomplete_since_s = 0.0
+        self.waited_until_s = 0.0
         self.principal = ANONYMOUS
         self._login = server.logins.first(self)  # while not all of its requests may be handled
         self._session: asyncio.TimerHandle | None = None  # until it has to authenticate again
         self._receiver = Receiver(server.logins.bytes_max(self) or server.max_request_bytes)
-        self._memory = server.client_memory
+        self._memory = server.client_memory if self._login is None else server.login_memory
         self.held_bytes = 0  # of the memory that the broker reserves for large requests
         self.short_of_memory = False  # waits until other connections release memory
         self._turn_has_come = False  # for the large request that is handled next
@@ -166,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_back: memoryview | None = None  # a request that waits for earlier writes
         self._awaited = 0  # how many of those writes are pending
         self._awaited_rows = 0  # of responses that will be worked out after a wait
+        self._awaits_reads = False  # The request that is held back may change what those describe.
         self._opening = 0  # how many threads are working on the last request
         self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
@@ -406,13 +384,16 @@ class Connection(asyncio.BufferedProtocol):
             records = shape.records_of(request)
             if records is not None:
                 return self._handle_repeated(shape, records, correlation_id)
-        position = 10
+        return self._handle_any(request, (api_key, version, correlation_id), client_size)
+
+    def _handle_any(self, request: memoryview, header: tuple[int, int, int], client_size: int) -> Slot | None:
+        """A request that is not like the last one: it may have to wait, or its API be refused."""
+        api_key, version, _ = header
         server = self._server
-        gate = server.gate
         api = SERVED.get(api_key)
         known = api is not None and api.oldest <= version <= api.newest
-        if not known and (gate is None or not gate.serves(api_key, version)):
-            self._refuse(api_key, version, correlation_id)
+        if not known and (server.gate is None or not server.gate.serves(api_key, version)):
+            self._refuse(*header)
             return None
         if api_key in SASL_APIS:
             self._login = server.logins.later(self, client_id_of(request, client_size))
@@ -421,11 +402,26 @@ class Connection(asyncio.BufferedProtocol):
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
             return None
+        if api_key in CHANGES and self._awaited_rows and self.node is None:
+            self._held_back = request
+            self._awaits_reads = True
+            self.hold()
+            return None
         if api_key not in HOT and self._must_await_turn(len(request)):
             self._held_back = request
             self.hold()
-            self._server.large.wait(len(request), partial(self._take_large, len(request)))
+            server.large.wait(len(request), partial(self._take_large, len(request)))
             return None
+        return self._admit(request, header, client_size, known=known)
+
+    def _admit(
+        self, request: memoryview, header: tuple[int, int, int], client_size: int, *, known: bool
+    ) -> Slot | None:
+        """Start it, if this client may be served. ``known``: clients may send its API in this version."""
+        api_key, version, correlation_id = header
+        position = 10
+        server = self._server
+        gate = server.gate
         client_id = None
         if client_size >= 0:
             client_id = str(request[10 : 10 + client_size], "utf-8", "replace")
@@ -452,6 +448,13 @@ class Connection(asyncio.BufferedProtocol):
             return None
         if server.metered and not by_node:
             self.meter = server.metering.meter_of(self.meter, self.principal, client_id)
+        return self._start(request, position, context, known=known)
+
+    def _start(self, request: memoryview, position: int, context: RequestContext, *, known: bool) -> Slot:
+        """Give it a place among the responses, and pass it to what handles its API."""
+        server = self._server
+        gate = server.gate
+        api_key, version, by_node = context.api_key, context.version, context.by_node
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
@@ -551,6 +554,9 @@ class Connection(asyncio.BufferedProtocol):
         waited = self._awaited_rows > AWAITED_ROWS_MAX
         self._awaited_rows -= count
         if waited and self._awaited_rows <= AWAITED_ROWS_MAX:
+            self.resume()
+        if self._awaits_reads and not self._awaited_rows:
+            self._awaits_reads = False
             self.resume()
 
     def _load(self, api_key: int, version: int) -> bool:
@@ -659,6 +665,7 @@ class Connection(asyncio.BufferedProtocol):
             self._sender.keep_alive()
 
     def _take_place_of_node(self) -> None:
+        self._server.is_of_node(self)
         refusal = self._server.limits.becomes_node(self.place) if self.place is not None else ""
         if refusal:
             raise HangUp(refusal)
@@ -689,6 +696,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def accept_client(self, principal: Principal) -> None:
         self._receiver.allow(self._server.max_request_bytes)
+        self._release_memory()
+        self._memory = self._server.client_memory
         self.principal = principal
 
     def logged_in(self, session_ms: int) -> None:

@@ -16,6 +16,8 @@ RESERVED = 64  # connections beyond the limits that have not shown yet that they
 RESERVED_S = 5.0  # how long they may take
 NODES_MAX = 4096  # Other nodes have four connections each.
 NODES_USUAL = 256  # The descriptors for so many are not among those for clients.
+STRANGERS_MAX = 1024  # connections at listeners for nodes that have not shown yet that they are a node's
+STRANGERS_LEAST = 16  # also if there are no descriptors left
 
 
 class ConnectionPlace:
@@ -36,6 +38,7 @@ class ConnectionLimits:
         """``room``: for how many connections the process has descriptors."""
         self.config = config  # replaced when a setting changes
         self._room = room
+        self._usual_nodes = min(NODES_USUAL, room // 2)
         self._clients = 0
         self._nodes = 0
         self._per_ip: Counter[str] = Counter()  # of clients
@@ -67,11 +70,22 @@ class ConnectionLimits:
         config = self.config
         if self._clients >= config.max_connections:
             return f"max.connections ({config.max_connections}) is reached"
-        if self._clients + max(self._nodes - NODES_USUAL, 0) >= self._room:
+        if self._clients + self._unusual_nodes >= self._room:
             return f"the limit of open files leaves room for {self._room} connections, which are in use"
         if self._per_ip[ip] >= config.max_connections_per_ip:
             return f"max.connections.per.ip ({config.max_connections_per_ip}) is reached for {ip}"
         return ""
+
+    @property
+    def _unusual_nodes(self) -> int:
+        """Connections of nodes that use descriptors of clients."""
+        return max(self._nodes - self._usual_nodes, 0)
+
+    @property
+    def strangers_max(self) -> int:
+        """How many connections at listeners for nodes may not have shown yet that they are a node's."""
+        left = self._room - self._clients - self._unusual_nodes
+        return max(min(STRANGERS_MAX, self._usual_nodes + left), STRANGERS_LEAST)
 
     def becomes_node(self, place: ConnectionPlace) -> str:
         """The connection is another node's. Returns a reason if there are too many of those."""

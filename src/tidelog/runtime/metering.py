@@ -20,7 +20,8 @@ from tidelog.security.principal import Principal
 from tidelog.security.quotas import WINDOW_MS, ClientUse, Quotas
 
 if TYPE_CHECKING:
-    from tidelog.runtime.connection import Connection, Slot
+    from tidelog.runtime.connection import Connection
+    from tidelog.runtime.slots import Slot
 
 CHANGES_OF_TOPICS = frozenset({19, 20, 37})  # CreateTopics, DeleteTopics, CreatePartitions
 

@@ -284,6 +284,7 @@ class MetricsServer:
         self._registry.register(collector)
         self._server: asyncio.Server | None = None
         self._connections = 0
+        self._silent: dict[asyncio.StreamWriter, None] = {}  # without a request yet, oldest first
         self._scrape = asyncio.Lock()  # With thousands of partitions, each takes time and megabytes.
 
     async def listen(self, host: str, port: int) -> None:
@@ -296,11 +297,18 @@ class MetricsServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
+        self._silent[writer] = None
         try:
             if self._connections > CONNECTIONS_MAX:
-                return
+                # Silent strangers must not keep probes away: then the process would be killed.
+                oldest = next(iter(self._silent))
+                oldest.transport.abort()
+                if oldest is writer:
+                    return
+                del self._silent[oldest]
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
+            self._silent.pop(writer, None)
             async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 writer.write(await self._response(head[:MAX_HEAD_BYTES]))
                 writer.close()
@@ -309,6 +317,7 @@ class MetricsServer:
             pass
         finally:
             self._connections -= 1
+            self._silent.pop(writer, None)
             writer.transport.abort()
 
     async def _response(self, head: bytes) -> bytes:

@@ -27,20 +27,29 @@ from tidelog.runtime.traffic import Reads, RequestTimes
 logger = logging.getLogger(__name__)
 
 SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
+LOGIN_BYTES_MAX = 16 * 1024 * 1024  # of large requests of clients that have not authenticated, in all
 
 
 class RequestMemory:
     """Counts the bytes of large requests. Those of other nodes have a limit of their own: they do not wait
-    for clients, but any client can say that it is a node.
+    for clients, but any client can say that it is a node. So have those of clients that have not
+    authenticated: others do not wait for strangers.
     """
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, bytes_max: int | None = None) -> None:
+        """``bytes_max``: by default ``queued.max.request.bytes``."""
         self._broker = broker
         self._loop = loop
+        self._bytes_max = bytes_max
         self._used = 0
         # Connections that receive a large request, oldest first, and when they began.
         self._receiving: dict[Connection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def _limit(self) -> int:
+        """Negative: none."""
+        return self._broker.config.queued_max_request_bytes if self._bytes_max is None else self._bytes_max
 
     def hold(self, count: int, connection: Connection) -> bool:
         """Bytes of a large request have arrived. Returns whether its connection may continue to receive.
@@ -50,7 +59,7 @@ class RequestMemory:
         """
         self._used += count
         self._receiving.setdefault(connection, self._loop.time())
-        limit = self._broker.config.queued_max_request_bytes
+        limit = self._limit
         if limit < 0 or self._used <= limit or next(iter(self._receiving)) is connection:
             return True
         if self._timer is None:
@@ -68,7 +77,7 @@ class RequestMemory:
         three clients that send the end of their requests byte by byte could stop the writes of all others.
         """
         self._timer = None
-        limit = self._broker.config.queued_max_request_bytes
+        limit = self._limit
         began_before = self._loop.time() - SCARCE_S
         left = self._used
         for connection, began in list(self._receiving.items()):
@@ -112,10 +121,14 @@ class Server:
         self.metered = False  # whether clients have quotas
         self.client_memory = RequestMemory(broker, loop)
         self.node_memory = RequestMemory(broker, loop)
+        self.login_memory = RequestMemory(broker, loop, LOGIN_BYTES_MAX)
+        # Connections at listeners for nodes that have not shown that they are a node's, oldest first.
+        self._strangers: dict[Connection, None] = {}
         self._listeners: list[Acceptor] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
-        self.logins = Logins(loop, broker.config, None if gate is None else gate.trust, compute, clients)
+        check = services.compute_login if services is not None else None
+        self.logins = Logins(loop, broker.config, None if gate is None else gate.trust, check, clients)
         self.ready = False  # Whether clients are served; other nodes are served from the start.
         self.configure(broker.config)
 
@@ -190,10 +203,26 @@ class Server:
     def admit(self, connection: Connection) -> str | None:
         """A new connection; returns the reason if it is refused."""
         self.connections.add(connection)
+        if connection.place is not None and connection.place.node:
+            self._admit_stranger(connection)
         return "the broker is stopping" if self._stopping else None
+
+    def _admit_stranger(self, connection: Connection) -> None:
+        """At a listener for nodes. They show who they are at once, so of too many that have not, the one that
+        has waited longest is closed. Otherwise silent connections would take all places, and descriptors.
+        """
+        self._strangers[connection] = None
+        if len(self._strangers) > self.limits.strangers_max:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.close("others at this listener wait, and it has not shown that it is a node's", quiet=True)
+
+    def is_of_node(self, connection: Connection) -> None:
+        self._strangers.pop(connection, None)
 
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self._strangers.pop(connection, None)
         if connection.place is not None:
             self.limits.release(connection.place)
 

@@ -28,6 +28,7 @@ class LoopServices:
         self._loop = loop
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="disk")
         self._computer = ThreadPoolExecutor(COMPUTERS, thread_name_prefix="compute")
+        self._login = ThreadPoolExecutor(1, thread_name_prefix="login")
         self._slices: deque[Callable[[], None]] = deque()  # that wait for their turn
 
     def now_ms(self) -> int:
@@ -79,6 +80,10 @@ class LoopServices:
         """
         self._computer.submit(self._task(work, done))
 
+    def compute_login(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """For passwords of clients that nobody knows yet: the computing of others does not wait for them."""
+        self._login.submit(self._task(work, done))
+
     def _task(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
         def run() -> None:
             result: T | BaseException
@@ -95,6 +100,7 @@ class LoopServices:
 
     def close(self) -> None:
         self._computer.shutdown(wait=True, cancel_futures=True)
+        self._login.shutdown(wait=True, cancel_futures=True)
         self._workers.shutdown(wait=True)
 
 

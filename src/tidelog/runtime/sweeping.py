@@ -6,7 +6,8 @@
   request still take years, so the deadline is that of the whole request.
 - One beyond the limits for clients that has not shown that it is a node's.
 
-The broker itself may keep a connection waiting; that time does not count.
+The broker itself may keep a connection waiting, for memory or because of a quota; that time counts only as
+idle.
 """
 
 from typing import Protocol
@@ -26,6 +27,7 @@ class SweptConnection(Protocol):
     # The incomplete request that was seen at the last look, and when it was seen first.
     incomplete: int
     incomplete_since_s: float
+    waited_until_s: float  # when the broker was last seen to take no bytes from it
 
     @property
     def place(self) -> ConnectionPlace | None: ...
@@ -55,8 +57,10 @@ def why_close(connection: SweptConnection, config: BrokerConfig, now_s: float) -
     place = connection.place
     if place is not None and place.refusal and now_s - place.since_s > RESERVED_S:
         return place.refusal, False
+    if connection.waits:
+        connection.waited_until_s = now_s
     silent_s = now_s - connection.last_active
-    if connection.in_the_middle and connection.idle and silent_s > STALLED_S:
+    if connection.in_the_middle and connection.idle and _without_waits_s(connection, now_s) > STALLED_S:
         return f"an incomplete request got no bytes for {STALLED_S:.0f} s", False
     if _is_too_slow(connection, now_s):
         since_s = now_s - connection.incomplete_since_s
@@ -65,6 +69,11 @@ def why_close(connection: SweptConnection, config: BrokerConfig, now_s: float) -
     if 0 < idle_s < silent_s and connection.idle and connection.node is None:
         return f"idle for more than connections.max.idle.ms ({config.connections_max_idle_ms})", True
     return None
+
+
+def _without_waits_s(connection: SweptConnection, now_s: float) -> float:
+    """How long the client has sent nothing although the broker would have taken it."""
+    return now_s - max(connection.last_active, connection.waited_until_s)
 
 
 def _is_too_slow(connection: SweptConnection, now_s: float) -> bool:

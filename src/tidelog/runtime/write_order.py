@@ -27,6 +27,10 @@ and return everything that they change.
 
 WRITES = frozenset(key for key, name in api_key_map.items() if name in _WRITES)
 PIPELINED = frozenset(key for key, name in api_key_map.items() if name in ("produce", "offset_commit"))
+CHANGES = WRITES - PIPELINED
+"""Writes that wait for earlier reads, too, whose responses are worked out late and may describe what they
+change: a topic must not be missing from a Metadata response because the next request deletes it.
+"""
 
 
 def kind_that_passes(api_key: int) -> int:

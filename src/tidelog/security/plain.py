@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tidelog.security.sasl import LoginRefused
 
 NAME = "PLAIN"
-PASSWORD_BYTES_MAX = 1024
+MESSAGE_BYTES_MAX = 1024
 
 
 class PlainLogin:
@@ -20,11 +20,13 @@ class PlainLogin:
         self.expires_ms: int | None = None
 
     def step(self, message: bytes) -> bytes:
+        if len(message) > MESSAGE_BYTES_MAX:
+            raise LoginRefused(f"a PLAIN message of {len(message)} bytes")
         try:
             acting_as, user, password = message.decode().split("\0")
         except ValueError:
             raise LoginRefused("an invalid PLAIN message") from None
-        if not user or not password or len(message) > PASSWORD_BYTES_MAX:
+        if not user or not password:
             raise LoginRefused("an invalid PLAIN message")
         if acting_as not in ("", user):
             raise LoginRefused("the client wants to act as another user", user)

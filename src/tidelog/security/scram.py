@@ -24,6 +24,8 @@ ITERATIONS_MAX = 16384
 # Of a user whose password was set here, and therefore of one who does not exist, too.
 ITERATIONS = 8192
 SALT_BYTES = 32  # as many as SHA-256 makes
+MESSAGE_BYTES_MAX = 4096  # Both messages are kept until the login ends, by a client that nobody knows.
+NAME_SHOWN_MAX = 100  # characters in a line of the log
 
 
 class ScramMechanism(IntEnum):
@@ -115,6 +117,8 @@ class ScramLogin:
         """The server's answer. Raises :class:`LoginRefused`."""
         if self.user is not None:
             raise LoginRefused("the login has ended already")
+        if len(message) > MESSAGE_BYTES_MAX:
+            raise LoginRefused(f"a SCRAM message of {len(message)} bytes")
         try:
             text = message.decode()
         except UnicodeDecodeError:
@@ -154,7 +158,8 @@ class ScramLogin:
         credential = self._credential
         proof = _decoded(last["proof"])
         if credential is None or not self._proves(credential, proof, signed):
-            raise LoginRefused(f"no user {self._name!r} with this password", self._name)
+            shown = self._name[:NAME_SHOWN_MAX]
+            raise LoginRefused(f"no user {shown!r} with this password", self._name)
         self.user = self._name
         return b"v=" + base64.b64encode(_mac(self._mechanism, credential.server_key, signed))
 

@@ -38,6 +38,16 @@ def test_a_frame_that_takes_long_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     assert target.slowest_s == 0.06
 
 
+def test_messages_of_logins_are_among_them() -> None:
+    """An expression that went back and forth once took half a minute for one of these."""
+    source, target = Frames(2), Target()
+    tokens = [source._login() for _ in range(300)]
+    assert max(map(len, tokens)) > 50_000
+    for token in tokens:
+        target.parse(memoryview(token))
+    assert target.findings == []
+
+
 def test_a_seed_repeats_its_frames() -> None:
     assert Frames(5).stream(20) == Frames(5).stream(20)
     assert Frames(5).stream(20) != Frames(6).stream(20)

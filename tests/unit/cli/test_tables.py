@@ -1,8 +1,11 @@
 """Tables for people."""
 
+import json
+
 import pytest
 
-from tidelog.cli.tables import as_cell, count, print_table
+from tidelog.cli.failure import complain
+from tidelog.cli.tables import as_cell, count, print_json, print_table
 
 
 def test_a_table_in_a_pipe_never_wraps(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +27,21 @@ def test_lines_in_a_pipe_end_with_their_text(capsys: pytest.CaptureFixture[str])
 def test_a_value_is_shown_as_it_is_and_not_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([{"name": "[bold]a[/bold]"}], {"name": "name"})
     assert "[bold]a[/bold]" in capsys.readouterr().out
+
+
+NAME = "a\x1b]0;title\x07\r\x9b2J\u202eb"
+
+
+def test_names_of_clients_do_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Any client may choose the id of its group, and an administrator lists them."""
+    print_table([{"name": NAME}], {"name": "name"})
+    print_json({"name": NAME})
+    complain(f"There is no group {NAME}.")
+    said = capsys.readouterr()
+    assert r"a\x1b]0;title\x07\x0d\x9b2J\x202eb" in said.out
+    assert json.loads(said.out[said.out.index("{") :]) == {"name": NAME}
+    for text in (said.out, said.err):
+        assert all(character.isprintable() or character == "\n" for character in text)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Which log is compacted next and how far: plan, map of keys, the clean mark and the order of the work."""
 
+from collections.abc import Callable
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from tidelog.log.cleaner_map import KeyOffsets, keys_that_fit
 from tidelog.log.cleaner_plan import Cleanable, find_cleanable
 from tidelog.log.compaction import Compaction
 from tidelog.log.log import Log
+from tidelog.log.producers import LastWritten
 from tidelog.sim.disk import SimulatedDisk, everything
 from tidelog.types import TopicPartition
 from unit.log.compaction_model import COMPACT, CompactSettings, all_records, run, short, write_each
@@ -261,6 +265,50 @@ class TestCleaner:
             chosen[1].read_keys()
         broker.cleaner.give_up(*chosen, caught.value)
         assert [broker.run_one() for _ in range(2)] == [T1, None]
+
+    def test_a_log_whose_age_cannot_be_read_does_not_stop_the_others(self, disk: SimulatedDisk) -> None:
+        broker = Broker(disk, ONE.but(min_compaction_lag_ms=1))
+        for log in broker.logs.values():
+            write_each(log, "a1 a2 roll b1")
+        damaged = broker.logs[T0]
+        path = damaged.segments[0].path
+        sync(damaged)
+        damaged.close()
+        disk.open(path + ".timeindex").truncate(0)
+        disk.open(path + ".log").write_at(8, b"\x7f")  # the length of its first batch
+        broker.logs[T0] = open_log(
+            disk, broker.settings, clean=True, recovery_point=3, directory=f"data/{T0}"
+        )
+        assert [broker.run_one() for _ in range(2)] == [T1, None]
+
+    def test_a_log_that_the_disk_does_not_give_does_not_stop_the_others(self, disk: SimulatedDisk) -> None:
+        broker = Broker(disk, ONE.but(max_compaction_lag_ms=5_000))
+        for log in broker.logs.values():
+            write_each(log, "a1 a2 roll b1")
+
+        class Unreadable:
+            closed, failure, cuts, segments = False, None, 0, property(lambda _: [Unreadable()])
+
+            def header_at(self, position: int) -> None:
+                raise OSError("input/output error")
+
+        unreadable = Candidate(T0, cast(Log, Unreadable()), broker.settings, 0)
+        candidates = [unreadable, *broker.candidates()[1:]]
+        chosen = broker.cleaner.pick(candidates, 10_000, buffer_bytes=BUFFER)
+        assert chosen is not None
+        assert chosen[0] == T1
+
+    def test_only_the_producers_of_the_chosen_log_are_listed(self, disk: SimulatedDisk) -> None:
+        broker = Broker(disk)
+        write_each(broker.logs[T1], "a1 a2 roll")
+        asked: list[tuple[TopicPartition, int]] = []
+
+        def of(name: TopicPartition) -> Callable[[int], dict[int, LastWritten]]:
+            return lambda end_offset: asked.append((name, end_offset)) or {}  # type: ignore[func-returns-value]
+
+        candidates = [each._replace(last_written=of(each.name)) for each in broker.candidates()]
+        assert broker.cleaner.pick(candidates, 10_000, buffer_bytes=BUFFER) is not None
+        assert asked == [(T1, 2)]
 
     def test_an_abandoned_pass_gets_another_turn(self, disk: SimulatedDisk) -> None:
         broker = Broker(disk)

@@ -73,7 +73,7 @@ class Life:
         self.step(f"z{self.now_ms}")
         self.log.roll(self.now_ms)
         sync(self.log)
-        last_written = self.log.producers.last_written(self.log.end_offset)
+        last_written = self.log.producers.last_written
         candidate = Candidate(NAME, self.log, SETTINGS, self.log.end_offset, last_written)
         chosen = self.cleaner.pick([candidate], self.now_ms, buffer_bytes=1 << 12)
         if chosen is None:

@@ -73,7 +73,7 @@ class Walk(Life):
         self.committed_end = self.watermark(self.log.end_offset - int(behind))
         candidate = Candidate(
             NAME, self.log, self.settings, self.committed_end,
-            self.log.producers.last_written(self.committed_end),
+            self.log.producers.last_written,
         )  # fmt: skip
         chosen = self.cleaner.pick([candidate], self.now_ms, buffer_bytes=self.buffer_bytes)
         if chosen is None:

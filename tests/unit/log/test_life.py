@@ -132,7 +132,7 @@ class Life:
         self.put(f"z{self.now_ms}")
         self.roll()
         sync(self.log)
-        last_written = self.log.producers.last_written(self.log.end_offset)
+        last_written = self.log.producers.last_written
         candidate = Candidate(NAME, self.log, self.settings, self.log.end_offset, last_written)
         chosen = self.cleaner.pick([candidate], self.now_ms, buffer_bytes=1 << 12)
         if chosen is not None:

@@ -5,7 +5,7 @@ import json
 from contextlib import aclosing
 from typing import Any
 
-from tidelog.page.events import BACKLOG_MAX, Hub, encode
+from tidelog.page.events import BACKLOG_MAX, BROWSERS_MAX, Hub, encode
 
 
 def message(data: bytes) -> Any:
@@ -31,16 +31,44 @@ def test_everything_first_and_then_changes() -> None:
     assert asyncio.run(run()) == [{"all": {"a": 1}}, {"changes": {"a": 2}}, 1, 0]
 
 
-def test_a_browser_that_does_not_keep_up_gets_everything_again() -> None:
-    async def run() -> Any:
-        hub = Hub(lambda: {"all": {}})
+def test_a_browser_that_does_not_keep_up_gets_everything_once_it_reads() -> None:
+    """As it is then, and without the changes before that: they would bring old values back."""
+
+    async def run() -> tuple[list[Any], int]:
+        state = {"a": 0}
+        asked = 0
+
+        def everything() -> dict[str, Any]:
+            nonlocal asked
+            asked += 1
+            return {"all": dict(state)}
+
+        hub = Hub(everything)
         async with aclosing(hub.stream()) as stream:  # type: ignore[type-var]
             await anext(stream)
-            for number in range(BACKLOG_MAX + 1):
-                hub.send({"point": number})
-            return message(await anext(stream))
+            for number in range(10 * BACKLOG_MAX + 7):
+                state["a"] = number
+                hub.send({"changes": {"a": number}})
+            found = [message(await anext(stream))]
+            hub.send({"changes": {"a": -1}})
+            return [*found, message(await anext(stream))], asked
 
-    assert asyncio.run(run()) == {"all": {}}
+    last = 10 * BACKLOG_MAX + 6
+    assert asyncio.run(run()) == ([{"all": {"a": last}}, {"changes": {"a": -1}}], 2)
+
+
+def test_there_are_only_so_many_streams() -> None:
+    async def run() -> list[bool]:
+        hub = Hub(lambda: {"all": {}})
+        streams = [hub.stream() for _ in range(BROWSERS_MAX)]
+        found = [hub.is_full]
+        for stream in streams:
+            await anext(stream)
+        found.append(hub.is_full)
+        await streams[0].aclose()  # type: ignore[attr-defined]
+        return [*found, hub.is_full]
+
+    assert asyncio.run(run()) == [False, True, False]
 
 
 def test_streams_end_with_the_page() -> None:

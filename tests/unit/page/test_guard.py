@@ -23,8 +23,9 @@ def test_scripts_of_other_pages(origin: str) -> None:
     assert "Other sites" in refusal("GET", {"host": "127.0.0.1:8080", "origin": origin})
 
 
-def test_parts_that_other_pages_load() -> None:
-    cross = {"host": "127.0.0.1:8080", "sec-fetch-site": "cross-site"}
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_parts_that_other_pages_load(site: str) -> None:
+    cross = {"host": "127.0.0.1:8080", "sec-fetch-site": site}
     assert refusal("GET", cross | {"sec-fetch-mode": "no-cors"})
     assert not refusal("GET", cross | {"sec-fetch-mode": "navigate"})
 

@@ -80,3 +80,13 @@ def test_before_a_broker_has_answered() -> None:
     found: dict[str, Any] = Builder().build(facts(None, silent=frozenset({1})))["cluster"]
     assert not found["seen"]
     assert found["sentences"] == ["No broker answers: it is gone."]
+
+
+def test_a_user_who_may_not_describe_the_cluster_is_not_told_that_all_is_well() -> None:
+    seen = facts(cluster(partition(1, ALL)))
+    seen.replicas = {1: Replicas(refused=True)}
+    state = Builder().build(seen)
+    first, second = state["cluster"]["sentences"]
+    assert first.startswith("Every replica that this user may see")
+    assert "not all topics" in second
+    assert (state["cluster"]["limited"], state["b/1"]["bytes"]) == (True, -1)

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
 from tidelog.page import watcher as watching
 from tidelog.page.asking import cluster as cluster_questions
-from tidelog.page.asking.link import Address
+from tidelog.page.asking.link import Address, Link
 from tidelog.page.facts import NO_LEADER, ClusterSeen, Quorum
 from tidelog.page.watcher import Watcher
 from unit.page.seen import cluster, partition
@@ -77,6 +78,31 @@ class TestABrokerThatIsCutOff:
         assert seen is not None
         assert seen.asked == ("127.0.0.1", 9093)
         assert seen.topics["orders"].partitions[0].leader == 2
+
+    def test_it_is_left_if_it_accepts_connections_and_answers_nothing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It waits for a controller; the page asked it again and again, and showed what it knew before."""
+
+        async def play() -> ClusterSeen | None:
+            answers = {each: (each, Quorum(each, 3 + each, (1, 2, 3))) for each in (1, 2)}
+            page, asked = told_by(monkeypatch, answers)
+            monkeypatch.setattr(watching, "BrokerWatch", QuietWatch)
+            await seen_by(page, asked, 1)
+            answered = cluster_questions.look
+
+            def look(link: FakeLink, before: Quorum) -> ClusterSeen:
+                found = answered(cast(Link, link), before)
+                if link.address[1] == 9092:
+                    raise TimeoutError
+                return found
+
+            monkeypatch.setattr(cluster_questions, "look", look)
+            return await seen_by(page, asked, len(asked) + 3)
+
+        seen = asyncio.run(play())
+        assert seen is not None
+        assert seen.asked == ("127.0.0.1", 9093)
 
     def test_it_is_asked_if_none_knows_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def play() -> ClusterSeen | None:

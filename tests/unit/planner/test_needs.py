@@ -1,14 +1,16 @@
 """Search over settings: what satisfies needs, why others do not, and what could be given up."""
 
 from itertools import combinations
+from random import Random
 
 import pytest
 
 from tidelog.planner.faults import Faults, Placement
-from tidelog.planner.model import moment
+from tidelog.planner.model import moment, outcome
 from tidelog.planner.needs import ANY, Needs, _tolerated_by_moving, in_words, metadata_lost, search
 from tidelog.planner.outages import writes_go_on
 from tidelog.planner.promises import Terms
+from tidelog.types import majority
 
 
 def found(needs: Needs) -> list[str]:
@@ -170,3 +172,79 @@ def test_one_more_voter_is_one_more_reader() -> None:
     assert [each.terms.replicas for each in search(needs).candidates] == [4]
     usual = search(Needs(5, writes=1, mode="quorum")).candidates
     assert [each.terms.replicas for each in usual] == [3, 5]
+
+
+def _promised_by_trying(terms: Terms, where: Placement, needs: Needs) -> list[str]:
+    """Which needs the model breaks, with every set of faults."""
+    brokers = range(1, needs.brokers + 1)
+
+    def lost(*brokers: int, power: bool = False) -> Faults:
+        hit = frozenset(brokers)
+        late = frozenset(where.replicas[1:]) - hit
+        return Faults(slow=late, power_lost=hit) if power else Faults(slow=late, disk_lost=hit)
+
+    rows = (
+        (
+            "writes",
+            needs.writes,
+            lambda dead: outcome(terms, where, Faults(dead=frozenset(dead))).writes,
+        ),
+        ("reads", needs.reads, lambda dead: outcome(terms, where, Faults(dead=frozenset(dead))).reads),
+        ("data", needs.data, lambda disks: not outcome(terms, where, lost(*disks)).loss),
+    )
+    broken = [
+        name
+        for name, number, holds in rows
+        for size in range(number + 1)
+        if not all(map(holds, combinations(brokers, size)))
+    ]
+    controllers = where.controllers
+    if controllers and needs.data >= majority(len(controllers)):
+        broken.append("metadata")
+    if needs.power and outcome(terms, where, Faults(power_lost=frozenset(brokers))).loss:
+        broken.append("power")
+    for racks in combinations(where.rack_names, needs.racks_lost):
+        off = frozenset(each for rack in racks for each in where.in_rack(rack))
+        for leader in where.replicas:
+            led = where._replace(replicas=(leader, *(each for each in where.replicas if each != leader)))
+            late = frozenset(led.replicas[1:]) - off
+            if not outcome(terms, led, Faults(power_lost=off)).writes:
+                broken.append("writes without racks")
+            if outcome(terms, led, Faults(slow=late, power_lost=off)).loss:
+                broken.append("data without racks")
+    return broken
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_offered_satisfies_the_needs_in_every_set_of_faults(seed: int) -> None:
+    chance = Random(f"needs {seed}")
+    brokers = chance.randint(1, 6)
+    writes, reads, data = (chance.randint(0, min(2, brokers - 1)) for _ in range(3))
+    racks = chance.choice((0, 0, chance.randint(1, brokers)))
+    needs = Needs(
+        brokers,
+        writes,
+        reads,
+        data,
+        power=chance.random() < 0.3,
+        separate_controllers=chance.random() < 0.4,
+        racks=racks,
+        racks_lost=chance.randint(0, racks - 1) if racks else 0,
+    )
+    offered = search(needs)
+    for each in offered.candidates[:6]:
+        assert not _promised_by_trying(each.terms, each.where, needs), (needs, in_words(each.terms))
+    assert offered.candidates or offered.give_up, needs
+
+
+def test_needs_of_a_thousand_brokers_are_answered() -> None:
+    """Every smaller number was tried for every need: it did not end."""
+    result = search(Needs(1000, writes=900, reads=900, data=900))
+    assert not result.candidates
+    assert result.give_up
+
+
+def test_the_reason_is_no_single_partition_where_producers_move() -> None:
+    result = search(Needs(5, writes=4, order=ANY, data=1, separate_controllers=True, mode="primary-backup"))
+    [double] = [each.reason for each in result.rejected if "double" in each.family]
+    assert "there may be no partition that takes writes" in double

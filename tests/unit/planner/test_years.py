@@ -15,6 +15,8 @@ from tidelog.planner.years import (
     Chain,
     Rates,
     State,
+    by_elimination,
+    by_sweeps,
     stationary,
     years,
 )
@@ -140,3 +142,43 @@ def test_what_is_lost_without_any_fault_is_lost_for_certain() -> None:
     found = years(Terms("isr", 3, acks="0"), Placement((1, 2, 3)), Rates())
     assert found.loss_probability == 1
     assert found.write_minutes < 60
+
+
+@pytest.mark.parametrize(
+    "rates", [Rates(), Rates(300.0, 8.0, 40.0, 20.0, 50.0, 10.0), NONE._replace(disk_losses=0.001)], ids=str
+)
+def test_sweeps_and_elimination_agree_in_all_digits(rates: Rates) -> None:
+    terms = Terms("quorum", 5, synced=True)
+    matrix = Chain(terms, Placement((1, 2, 3, 4, 5), (1, 2, 3, 4, 5), spread(5, 3)), rates).matrix()
+    swept = by_sweeps(matrix)
+    assert swept is not None
+    assert swept == pytest.approx(by_elimination(matrix), rel=1e-9, abs=0)
+
+
+def test_seven_replicas_in_racks_do_not_take_minutes() -> None:
+    """2,187 states: an elimination takes minutes."""
+    where = Placement(tuple(range(1, 8)), (1, 2, 3, 4, 5), spread(7, 4))
+    found = years(Terms("quorum", 7, synced=True), where, Rates())
+    assert 0 < found.losses < 1e-6
+    assert found.write_minutes > 0
+
+
+def test_lost_disks_by_hand() -> None:
+    """Two of three disks within the six hours that one is away; both disks of a double write; the leader's
+    disk while the other broker is down.
+    """
+    rates = NONE._replace(disk_losses=0.1, disk_repair_h=6.0)
+    away = 6.0 / HOURS_PER_YEAR
+
+    def losses(terms: Terms, rates: Rates) -> float:
+        return years(terms, Placement(tuple(range(1, terms.replicas + 1))), rates).losses
+
+    quorum = losses(Terms("quorum", 3, synced=True), rates)
+    assert quorum == pytest.approx(3 * 0.1 * away * 2 * 0.1, rel=1e-2)
+    double = losses(Terms("primary-backup", 2, synced=True), rates)
+    assert double == pytest.approx(2 * 0.1 * away * 0.1, rel=1e-2)
+    # A disk is lost while the other broker is down, or that one goes down within the six hours.
+    down = NONE._replace(disk_losses=1e-6, disk_repair_h=6.0, broker_failures=1.0, broker_repair_h=10.0)
+    share = 10.0 / HOURS_PER_YEAR
+    alone = losses(Terms("isr", 2, min_in_sync=1, synced=True), down)
+    assert alone == pytest.approx(2 * 1e-6 * (share + 6.0 / HOURS_PER_YEAR), rel=1e-2)

@@ -22,6 +22,7 @@ from unit.broker.fakes import FakeBroker
 from unit.runtime.no_logins import NO_LOGINS
 
 METADATA, VERSION = 3, 4
+DELETE_TOPICS, DELETE_VERSION = 20, 1
 ALL_TOPICS = b"\xff\xff\xff\xff\x00"
 PARTITIONS = 50
 WAIT_MS = LOOK_ROUND_MS + SUCCESSOR_WITHIN_MS
@@ -37,6 +38,7 @@ class Pipeline:
         self.broker.submit(BrokerRegistered(2, UUID(int=2), "other", 9093))
         self.services = self.broker.services
         self.answered: list[int] = []
+        self.responses: list[bytes] = []
         self.closed = 0
         server = SimpleNamespace(
             logins=NO_LOGINS,
@@ -47,6 +49,7 @@ class Pipeline:
             admit=lambda connection: "", forget=lambda connection: None, client_memory=None,
         )  # fmt: skip
         messages.load(METADATA, VERSION)
+        messages.load(DELETE_TOPICS, DELETE_VERSION)
         self.connection = Connection(cast(Any, server))
         transport = SimpleNamespace(
             get_extra_info=lambda name: ("client", 1) if name == "peername" else ours,
@@ -64,14 +67,21 @@ class Pipeline:
 
     def _send(self, parts: list[bytes]) -> None:
         self.answered += [unpack_from(">i", part, 4)[0] for part in parts]
+        self.responses += map(bytes, parts)
 
     def ask(self, count: int) -> None:
-        body = ALL_TOPICS
         for number in range(count):
-            frame = pack(">ihhih", 10 + len(body), METADATA, VERSION, number, -1) + body
-            buffer = self.connection.get_buffer(-1)
-            buffer[: len(frame)] = frame
-            self.connection.buffer_updated(len(frame))
+            self._take(pack(">hhih", METADATA, VERSION, number, -1) + ALL_TOPICS)
+
+    def delete_topic(self, name: str, number: int) -> None:
+        body = pack(">ih", 1, len(name)) + name.encode() + pack(">i", 1000)
+        self._take(pack(">hhih", DELETE_TOPICS, DELETE_VERSION, number, -1) + body)
+
+    def _take(self, request: bytes) -> None:
+        frame = pack(">i", len(request)) + request
+        buffer = self.connection.get_buffer(-1)
+        buffer[: len(frame)] = frame
+        self.connection.buffer_updated(len(frame))
 
 
 @pytest.fixture
@@ -112,6 +122,26 @@ def test_small_ones_wait_together_during_a_failover(pipeline: Pipeline) -> None:
     assert len(pipeline.connection.slots) == 10
     pipeline.services.advance(WAIT_MS + 30)
     assert pipeline.answered == [*range(10)]
+
+
+def test_a_write_waits_until_earlier_reads_are_described(pipeline: Pipeline) -> None:
+    pipeline.ask(2)
+    pipeline.delete_topic("t", number=2)
+    pipeline.ask(1)
+    assert "t" in pipeline.broker.store.image.topics
+    assert len(pipeline.connection.slots) == 2
+    pipeline.services.advance(LOOK_ROUND_MS + 2)
+    assert pipeline.answered[:3] == [0, 1, 2]
+    assert "t" not in pipeline.broker.store.image.topics
+    assert [b"\x00\x01t" in response for response in pipeline.responses[:2]] == [True, True]
+    pipeline.services.advance(LOOK_ROUND_MS + 2)
+    assert len(pipeline.answered) == 4
+    assert b"\x00\x01t" not in pipeline.responses[3]
+
+
+def test_a_write_without_reads_before_it_starts_at_once(pipeline: Pipeline) -> None:
+    pipeline.delete_topic("t", number=0)
+    assert "t" not in pipeline.broker.store.image.topics
 
 
 @pytest.mark.parametrize("broken", ["_response", "_awaits_successors"])

@@ -4,7 +4,13 @@ import pytest
 
 from tidelog.config import BrokerConfig
 from tidelog.runtime import connection_limits
-from tidelog.runtime.connection_limits import RESERVED, ConnectionLimits, ConnectionPlace
+from tidelog.runtime.connection_limits import (
+    RESERVED,
+    STRANGERS_LEAST,
+    STRANGERS_MAX,
+    ConnectionLimits,
+    ConnectionPlace,
+)
 
 
 def limits(room: int = 1000, **settings: int) -> ConnectionLimits:
@@ -74,6 +80,20 @@ def test_nodes_are_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2 connections of nodes" in many.becomes_node(nodes[2])
     many.release(nodes[0])
     assert many.becomes_node(nodes[2]) == ""
+
+
+def test_strangers_at_listeners_for_nodes_take_no_descriptors_of_clients() -> None:
+    few = limits(room=100)
+    strangers: list[ConnectionPlace | str] = []
+    while len(strangers) < few.strangers_max:
+        strangers.append(few.admit("10.0.0.9", 0.0, for_nodes=True))
+    assert 50 < len(strangers) < 150
+    clients = 0
+    while not place(few).refusal:
+        clients += 1
+    assert clients + len(strangers) == 150  # What is left for clients, and for 50 nodes.
+    assert limits(room=1).strangers_max == STRANGERS_LEAST
+    assert limits(room=1 << 30).strangers_max == STRANGERS_MAX
 
 
 def test_a_place_is_given_back_once() -> None:

@@ -92,12 +92,33 @@ def test_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "CONNECTIONS_MAX", 2)
 
     async def test(server: MetricsServer, scraped: Scraped, port: int) -> None:
-        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-        await eventually(lambda: server._connections == 2)
+        readers = [await asyncio.open_connection("127.0.0.1", port, limit=1) for _ in range(2)]
+        for _, writer in readers:
+            writer.write(SCRAPE)
+        await eventually(lambda: server._connections == 2 and not server._silent)
         assert await ask(port, LIVE) == b""
-        for _, writer in silent:
-            writer.close()
+        for _, writer in readers:
+            writer.transport.abort()
         await eventually(lambda: server._connections == 0)
         assert (await ask(port, LIVE)).startswith(b"HTTP/1.1 200 OK")
+
+    serve(test)
+
+
+def test_silent_connections_keep_no_probe_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process would be killed for it, again and again."""
+    monkeypatch.setattr(metrics, "CONNECTIONS_MAX", 2)
+
+    async def test(server: MetricsServer, scraped: Scraped, port: int) -> None:
+        silent = [await asyncio.open_connection("127.0.0.1", port)]
+        await eventually(lambda: server._connections == 1)
+        silent.append(await asyncio.open_connection("127.0.0.1", port))
+        await eventually(lambda: server._connections == 2)
+        assert (await ask(port, LIVE)).startswith(b"HTTP/1.1 200 OK")
+        assert await silent[0][0].read() == b""
+        assert list(server._silent)  # The younger one has its time.
+        for _, writer in silent:
+            writer.close()
+        await eventually(lambda: not server._silent)
 
     serve(test)

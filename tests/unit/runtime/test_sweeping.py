@@ -99,6 +99,30 @@ def test_no_more_bytes() -> None:
     assert "got no bytes" in reason[0]
 
 
+def test_no_more_bytes_because_the_broker_takes_none() -> None:
+    """For instance, because of a quota. The rest of a request may be in the kernel's buffers."""
+    client = Client()
+    client.send(pack(">i", 1000))
+    client.connection._stopped_reading = True
+    for _ in range(10):
+        client.now += LOOK_S
+        assert sweeping.why_close(client.connection, CONFIG, client.now) is None
+    client.connection._stopped_reading = False
+    client.now += STALLED_S
+    assert sweeping.why_close(client.connection, CONFIG, client.now) is None
+    assert sweeping.why_close(client.connection, CONFIG, client.now + 1) is not None
+
+
+def test_a_client_that_is_kept_waiting_for_long_may_have_ended() -> None:
+    client = Client()
+    client.send(pack(">i", 1000))
+    client.connection._stopped_reading = True
+    client.now = CONFIG.connections_max_idle_ms / 1000 + 1
+    reason = sweeping.why_close(client.connection, CONFIG, client.now)
+    assert reason is not None
+    assert "connections.max.idle.ms" in reason[0]
+
+
 def test_idle() -> None:
     client = Client()
     idle_s = CONFIG.connections_max_idle_ms / 1000

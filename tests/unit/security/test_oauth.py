@@ -1,11 +1,14 @@
 """Tokens: which are accepted, whatever they say of themselves."""
 
 import base64
+import contextlib
 import json
+import time
 from typing import Any
 
 import pytest
 
+from tidelog.security import oauth
 from tidelog.security.oauth import INVALID, Key, OAuthLogin, TokenRules, check_token
 from tidelog.security.sasl import LoginRefused
 
@@ -103,6 +106,23 @@ def test_what_is_no_token(text: bytes) -> None:
         check_token(text, KEYS, RULES, NOW)
 
 
+def test_nothing_but_the_header_is_parsed_before_the_signature_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[bytes] = []
+
+    def note(part: bytes) -> Any:
+        parsed.append(part)
+        return original(part)
+
+    original = oauth._object
+    monkeypatch.setattr(oauth, "_object", note)
+    given = token(signature=b"x")
+    with pytest.raises(LoginRefused, match="wrong signature"):
+        check_token(given, KEYS, RULES, NOW)
+    assert parsed == [given.split(b".")[0]]
+
+
 def test_a_changed_token_has_a_wrong_signature() -> None:
     header, _, signature = token().split(b".")
     _, body, _ = token(sub="admin").split(b".")
@@ -140,6 +160,31 @@ class TestLogin:
         with pytest.raises(LoginRefused):
             login.step(b"\x01")
         assert login.user is None
+
+    @pytest.mark.parametrize(
+        "message",
+        [b"", b"n,,", b"n,,\x01", b"n,,\x01\x01", b"n,,\x01auth=Bearer %s\x01", b"n,,\x01auth=Bearer %s",
+         b"n,,\x01auth=Basic %s\x01\x01", b"n,,\x01auth=Bearer\x01\x01", b"n,,auth=Bearer %s\x01\x01",
+         b"n,,\x01auth=Bearer %s\x01x\x01\x01", b"n,,\x01auth=Bearer %s\x01auth=Bearer %s\x01\x01",
+         b"n,,\x01\x01auth=Bearer %s\x01\x01", b"p=x,,\x01auth=Bearer %s\x01\x01",
+         b"n,,\x01auth=Bearer %s\x01" + b"a=b\x01" * 100 + b"\x01"],
+    )  # fmt: skip
+    def test_an_invalid_message(self, message: bytes) -> None:
+        with pytest.raises(LoginRefused, match="OAUTHBEARER"):
+            self.login().step(message.replace(b"%s", token()))
+
+    @pytest.mark.parametrize(
+        "message",
+        [b"n,,\x01" + b"auth=Bearer x\x01" * 37_000, b"n,,\x01" + b"a=b\x01" * 120_000,
+         b"n,,\x01auth=Bearer " + b"a." * 250_000 + b"\x01\x01",
+         b"n,,\x01auth=Bearer " + encoded(b"[" + b"{}," * 120_000) + b".a.b\x01\x01"],
+    )  # fmt: skip
+    def test_a_long_message_of_a_stranger_takes_no_time(self, message: bytes) -> None:
+        """Half a megabyte, which anybody can send, held the event loop for half a minute."""
+        began = time.thread_time()
+        with contextlib.suppress(LoginRefused):
+            self.login().step(message)
+        assert time.thread_time() - began < 0.2
 
     def test_after_a_refusal_no_better_token_is_taken(self) -> None:
         login = self.login()

@@ -123,6 +123,7 @@ def test_a_login_of_one_mechanism_is_not_one_of_another() -> None:
         b"\xff\xfe",
         b"n,a=bob,n=alice,r=x",
         b"n,," + b"n" * 100_000,
+        b"n,,n=alice,r=" + b"x" * 100_000,  # It would be kept until the login ends.
     ],
 )
 def test_invalid_first_messages(message: bytes) -> None:
@@ -151,6 +152,13 @@ def test_invalid_last_messages(change: object) -> None:
     with pytest.raises(LoginRefused):
         server.step(change(last))
     assert server.user is None
+
+
+def test_a_long_name_makes_no_long_line_of_the_log() -> None:
+    server, client = login({}), Scram("sha256", "a" * 2000, "guess")
+    with pytest.raises(LoginRefused) as refused:
+        server.step(client.last(server.step(client.first())))
+    assert len(refused.value.reason) < 200
 
 
 def test_a_login_ends_with_its_last_message() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import Outcome, RequestContext, error_of
-from tidelog.broker.requests.submission import Decide, refuse, submit_each
+from tidelog.broker.requests.submission import Decide, refuse, rows_in_slices, submit_each
 from tidelog.controller import security
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -15,22 +15,16 @@ from tidelog.security.quota_entities import check_limits, entity_of
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    def respond(refusals: list[TidelogError | None]) -> Fields:
-        return {
-            "entries": [
-                {
-                    **error_of(refusal),
-                    "entity": [
-                        {"entity_type": part.entity_type, "entity_name": part.entity_name}
-                        for part in entry.entity
-                    ],
-                }
-                for entry, refusal in zip(request.entries, refusals, strict=True)
-            ]
-        }
+    def respond(refusals: list[TidelogError | None]) -> Outcome:
+        return rows_in_slices(broker, map(_row, request.entries, refusals), lambda rows: {"entries": rows})
 
-    decisions = [_decision(entry) for entry in request.entries]
+    decisions = map(_decision, request.entries)
     return submit_each(broker, decisions, respond, validate_only=request.validate_only)
+
+
+def _row(entry: Any, refusal: TidelogError | None) -> Fields:
+    entity = [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity]
+    return {**error_of(refusal), "entity": entity}
 
 
 def _decision(entry: Any) -> Decide:

@@ -5,11 +5,13 @@ of them is.
 """
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import Outcome, RequestContext, error_of
-from tidelog.broker.requests.submission import Decide, submit_each
+from tidelog.broker.requests.submission import Decide, rows_in_slices, submit_each
 from tidelog.controller import security
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -24,19 +26,25 @@ from tidelog.security.scram import (
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    users = list(dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions)))
-    of_user: dict[str, list[Any]] = {user: [] for user in users}
-    for each in (*request.deletions, *request.upsertions):
-        of_user[each.name].append(each)
+    of_user: dict[str, list[Any]] = {}
 
-    def respond(refusals: list[TidelogError | None]) -> Fields:
-        return {
-            "results": [
-                {"user": user, **error_of(refusal)} for user, refusal in zip(users, refusals, strict=True)
-            ]
-        }
+    def group() -> Iterator[None]:
+        for each in chain(request.deletions, request.upsertions):
+            of_user.setdefault(each.name, []).append(each)
+            yield
 
-    return submit_each(broker, [_decision(user, of_user[user]) for user in users], respond)
+    def decisions() -> Iterator[Decide]:
+        for user, changes in of_user.items():
+            yield _decision(user, changes)
+
+    def respond(refusals: list[TidelogError | None]) -> Outcome:
+        return rows_in_slices(broker, map(_row, of_user, refusals), lambda rows: {"results": rows})
+
+    return submit_each(broker, decisions(), respond, before=group())
+
+
+def _row(user: str, refusal: TidelogError | None) -> Fields:
+    return {"user": user, **error_of(refusal)}
 
 
 def _decision(user: str, changes: list[Any]) -> Decide:

@@ -11,6 +11,7 @@ from tidelog.broker.requests.submission import (
     Decide,
     draft_if_large,
     refuse,
+    rows_in_slices,
     submit_each,
     too_many_partitions,
 )
@@ -25,10 +26,10 @@ STRICT_FROM = 3  # version in which clients understand THROTTLING_QUOTA_EXCEEDED
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    wanted = sum(_new_partitions(broker, topic) for topic in request.topics)
-    if wanted > PARTITIONS_MAX:
+    if (wanted := _wanted(broker, request)) > PARTITIONS_MAX:
         refusal = too_many_partitions(wanted)
-        return {"results": [_result(topic.name, refusal) for topic in request.topics]}
+        results = (_result(topic.name, refusal) for topic in request.topics)
+        return rows_in_slices(broker, results, lambda rows: {"results": rows})
     names = Counter(topic.name for topic in request.topics)
     unique = list({topic.name: topic for topic in request.topics}.values())
     drafts: list[Draft] = []
@@ -49,6 +50,13 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         }
 
     return submit_each(broker, decisions, respond, validate_only=request.validate_only, drafts=drafts)
+
+
+def _wanted(broker: Broker, request: Any) -> int:
+    """New partitions; where there are too many topics, as many as these."""
+    if len(request.topics) > PARTITIONS_MAX:
+        return len(request.topics)
+    return sum(_new_partitions(broker, topic) for topic in request.topics)
 
 
 def _new_partitions(broker: Broker, topic: Any) -> int:

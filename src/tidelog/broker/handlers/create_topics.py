@@ -15,6 +15,7 @@ from tidelog.broker.requests.submission import (
     Decide,
     draft_if_large,
     refuse,
+    rows_in_slices,
     submit_each,
     too_many_partitions,
 )
@@ -29,10 +30,10 @@ STRICT_FROM = 6  # version in which clients understand THROTTLING_QUOTA_EXCEEDED
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    wanted = sum(_partitions_of(broker, topic) for topic in request.topics)
-    if wanted > PARTITIONS_MAX:
+    if (wanted := _wanted(broker, request)) > PARTITIONS_MAX:
         refusal = too_many_partitions(wanted)
-        return {"topics": [_refused(topic.name, refusal) for topic in request.topics]}
+        refused = (_refused(topic.name, refusal) for topic in request.topics)
+        return rows_in_slices(broker, refused, lambda rows: {"topics": rows})
     names = Counter(topic.name for topic in request.topics)
     unique = list({topic.name: topic for topic in request.topics}.values())
     made: dict[str, TopicCreated] = {}
@@ -53,6 +54,13 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         return {"topics": results, "throttle_time": 0 if quota is None else quota.throttle_ms}
 
     return submit_each(broker, decisions, respond, validate_only=request.validate_only, drafts=drafts)
+
+
+def _wanted(broker: Broker, request: Any) -> int:
+    """Partitions; where there are too many topics, as many as these."""
+    if len(request.topics) > PARTITIONS_MAX:
+        return len(request.topics)
+    return sum(_partitions_of(broker, topic) for topic in request.topics)
 
 
 def _partitions_of(broker: Broker, topic: Any) -> int:

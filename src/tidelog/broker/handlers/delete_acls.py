@@ -6,7 +6,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import Outcome, RequestContext, error_of
 from tidelog.broker.requests.security import check_authorizer, filter_of
-from tidelog.broker.requests.submission import Decide, refuse, submit_each
+from tidelog.broker.requests.submission import Decide, refuse, rows_in_slices, submit_each
 from tidelog.controller import security
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -17,20 +17,19 @@ from tidelog.security.acls import Acl, AclFilter
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     removed: dict[int, list[Acl]] = {}
-    decisions = [_decision(broker, place, each, removed) for place, each in enumerate(request.filters)]
+    decisions = (_decision(broker, place, each, removed) for place, each in enumerate(request.filters))
 
-    def respond(refusals: list[TidelogError | None]) -> Fields:
-        return {
-            "filter_results": [
-                {
-                    **error_of(refusal),
-                    "matching_acls": [] if refusal else [_fields(acl) for acl in removed[place]],
-                }
-                for place, refusal in enumerate(refusals)
-            ]
-        }
+    def respond(refusals: list[TidelogError | None]) -> Outcome:
+        results = (
+            {
+                **error_of(refusal),
+                "matching_acls": [] if refusal else [_fields(acl) for acl in removed[place]],
+            }
+            for place, refusal in enumerate(refusals)
+        )
+        return rows_in_slices(broker, results, lambda rows: {"filter_results": rows})
 
-    return submit_each(broker, decisions, respond, per_slice=1)
+    return submit_each(broker, decisions, respond)
 
 
 def _decision(broker: Broker, place: int, asked: Any, removed: dict[int, list[Acl]]) -> Decide:

@@ -1,13 +1,14 @@
 """DeleteTopics, versions 1 to 6: by name, and from version 6 on by id. Ignored: the timeout."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.mutation_quota import MutationQuota
 from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.requests.submission import Decide, refuse, submit_each
+from tidelog.broker.requests.submission import Decide, refuse, rows_in_slices, submit_each
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -18,30 +19,42 @@ STRICT_FROM = 5  # version in which clients understand THROTTLING_QUOTA_EXCEEDED
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    if context.version >= 6:
-        items = [(topic.name, topic.topic_id) for topic in request.topics]
-    else:
-        items = [(name, None) for name in request.topic_names]
-    shown = [_show(broker.image, name, topic_id) for name, topic_id in items]
-    times_named = Counter((topic["name"], topic["topic_id"]) for topic in shown)
+    by_id = context.version >= 6
+    asked: list[tuple[str | None, UUID | None]] = []
+    shown: list[Fields] = []
+    times_named: Counter[tuple[str | None, UUID | None]] = Counter()
     quota = MutationQuota(broker, context, STRICT_FROM)
-    decisions = [
-        refuse(InvalidRequest("the topic is named twice in the request"))
-        if times_named[topic["name"], topic["topic_id"]] > 1
-        else _decide(broker, name, topic_id, quota)
-        for (name, topic_id), topic in zip(items, shown, strict=True)
-    ]
 
-    def respond(refusals: list[TidelogError | None]) -> Fields:
-        return {
-            "responses": [
-                {**topic, "error_code": refusal.code, "error_message": refusal.message} if refusal else topic
-                for topic, refusal in zip(shown, refusals, strict=True)
-            ],
-            "throttle_time": quota.throttle_ms,
-        }
+    def look_up() -> Iterator[None]:
+        for each in request.topics if by_id else request.topic_names:
+            name, topic_id = (each.name, each.topic_id) if by_id else (each, None)
+            topic = _show(broker.image, name, topic_id)
+            asked.append((name, topic_id))
+            shown.append(topic)
+            times_named[topic["name"], topic["topic_id"]] += 1
+            yield
 
-    return submit_each(broker, decisions, respond)
+    def decisions() -> Iterator[Decide]:
+        for (name, topic_id), topic in zip(asked, shown, strict=True):
+            if times_named[topic["name"], topic["topic_id"]] > 1:
+                yield refuse(InvalidRequest("the topic is named twice in the request"))
+            else:
+                yield _decide(broker, name, topic_id, quota)
+
+    def respond(refusals: list[TidelogError | None]) -> Outcome:
+        return rows_in_slices(
+            broker,
+            map(_row, shown, refusals),
+            lambda rows: {"responses": rows, "throttle_time": quota.throttle_ms},
+        )
+
+    return submit_each(broker, decisions(), respond, before=look_up())
+
+
+def _row(topic: Fields, refusal: TidelogError | None) -> Fields:
+    if refusal is None:
+        return topic
+    return {**topic, "error_code": refusal.code, "error_message": refusal.message}
 
 
 def _show(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Fields:

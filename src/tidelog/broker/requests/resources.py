@@ -6,7 +6,8 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.future import Future
-from tidelog.broker.requests.submission import Decide, submit_each
+from tidelog.broker.requests.request import Outcome, error_of
+from tidelog.broker.requests.submission import Decide, rows_in_slices, submit_each
 from tidelog.config import BrokerConfig, DescribedSetting, describe_topic
 from tidelog.config.modes import COPIES
 from tidelog.config.topic import mode_of
@@ -14,7 +15,7 @@ from tidelog.controller import configs, topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
-from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
+from tidelog.errors import InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -48,22 +49,21 @@ def settings_in_force(
 def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) -> Future[Fields]:
     """One decision per resource, with a common response."""
     rules = Rulebook(broker.config)
-    decisions = [_decide(broker, rules, resource, change_of(resource)) for resource in request.resources]
+    resources = request.resources
+    decisions = (_decide(broker, rules, resource, change_of(resource)) for resource in resources)
 
-    def respond(refusals: list[TidelogError | None]) -> Fields:
-        return {
-            "responses": [
-                {
-                    "error_code": refusal.code if refusal else ErrorCode.NONE,
-                    "error_message": refusal.message if refusal else None,
-                    "resource_type": resource.resource_type,
-                    "resource_name": resource.resource_name,
-                }
-                for resource, refusal in zip(request.resources, refusals, strict=True)
-            ]
-        }
+    def respond(refusals: list[TidelogError | None]) -> Outcome:
+        return rows_in_slices(broker, map(_row, resources, refusals), lambda rows: {"responses": rows})
 
     return submit_each(broker, decisions, respond, validate_only=request.validate_only)
+
+
+def _row(resource: Any, refusal: TidelogError | None) -> Fields:
+    return {
+        **error_of(refusal),
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+    }
 
 
 def _decide(broker: Broker, rules: Rulebook, resource: Any, change: Change) -> Decide:

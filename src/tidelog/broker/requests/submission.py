@@ -2,12 +2,13 @@
 common response.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.future import Future, Gather
-from tidelog.broker.slices import in_slices
+from tidelog.broker.future import Future
+from tidelog.broker.requests.request import Outcome
+from tidelog.broker.slices import describe_in_slices, in_slices
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.topics import Draft
@@ -20,6 +21,8 @@ PARTITIONS_MAX = 10_000
 """The limit of new partitions per request, as in Kafka."""
 PLACED_PER_SLICE = 300  # about 3 ms
 DECIDED_PER_SLICE = 20  # about 4 ms, for new topics
+ROWS_PER_SLICE = 1000
+_NO_STEPS: Iterator[object] = iter(())
 
 
 def too_many_partitions(wanted: int) -> TidelogError:
@@ -31,19 +34,23 @@ def too_many_partitions(wanted: int) -> TidelogError:
 
 def submit_each(
     broker: Broker,
-    decisions: Sequence[Decide],
-    respond: Callable[[list[TidelogError | None]], Fields],
+    decisions: Iterable[Decide],
+    respond: Callable[[list[TidelogError | None]], Outcome],
     *,
     validate_only: bool = False,
     drafts: Sequence[Draft] = (),
+    before: Iterator[object] = _NO_STEPS,
     per_slice: int = DECIDED_PER_SLICE,
 ) -> Future[Fields]:
     """Submit each decision, or only validate it. ``respond`` gets the error of each, or None, in order.
 
-    ``drafts``: placements that are computed first, in slices. ``per_slice``: decisions that take about 4 ms.
+    All of it is done in slices, because a request may have 100,000 elements: ``decisions`` are taken as they
+    are submitted, ``before`` are steps that come before the first of them, and ``drafts`` are placements that
+    are computed before. ``per_slice``: decisions that take about 4 ms. See :func:`rows_in_slices` for the
+    response.
     """
     future: Future[Fields] = Future()
-    steps = chain.from_iterable(draft.steps() for draft in drafts)
+    steps = chain(before, chain.from_iterable(draft.steps() for draft in drafts))
     in_slices(
         broker.services,
         steps,
@@ -56,28 +63,56 @@ def submit_each(
 
 def _submit_each(
     broker: Broker,
-    decisions: Sequence[Decide],
-    respond: Callable[[list[TidelogError | None]], Fields],
+    decisions: Iterable[Decide],
+    respond: Callable[[list[TidelogError | None]], Outcome],
     future: Future[Fields],
     per_slice: int,
     *,
     validate_only: bool,
 ) -> None:
-    refusals: list[TidelogError | None] = [None] * len(decisions)
-    gather = Gather(len(decisions))
-    # The response is sent when the partitions are open, so that the client can write immediately.
-    gather.future.then(lambda _: broker.partitions.when_open(lambda: future.complete(respond(refusals))))
+    refusals: list[TidelogError | None] = []
+    pending = 1  # that not all decisions are submitted
+
+    def one_done() -> None:
+        nonlocal pending
+        pending -= 1
+        if not pending:
+            # The response is sent when the partitions are open, so that the client can write immediately.
+            broker.partitions.when_open(finish)
+
+    def finish() -> None:
+        outcome = respond(refusals)
+        if isinstance(outcome, Future):
+            outcome.then(future.complete)
+        else:
+            future.complete(outcome)
+
+    def submit(decide: Decide, place: int) -> None:
+        def done(refusal: TidelogError | None) -> None:
+            refusals[place] = refusal
+            one_done()
+
+        broker.store.submit(decide, done)
 
     def decide_each() -> Iterator[None]:
+        nonlocal pending
         for place, decide in enumerate(decisions):
+            refusals.append(None)
             if validate_only:
                 refusals[place] = _try(broker, decide)
-                gather.one_done()
             else:
-                broker.store.submit(decide, _result_setter(refusals, place, gather))
+                pending += 1
+                submit(decide, place)
             yield
 
-    in_slices(broker.services, decide_each(), per_slice, lambda: None, future=future)
+    in_slices(broker.services, decide_each(), per_slice, one_done, future=future)
+
+
+def rows_in_slices(
+    broker: Broker, rows: Iterable[Fields], respond: Callable[[list[Fields]], Fields]
+) -> Outcome:
+    """A response with these rows, which are made as they are taken."""
+    return describe_in_slices(broker.services, rows, lambda row: row, ROWS_PER_SLICE, respond)
 
 
 def _try(broker: Broker, decide: Decide) -> TidelogError | None:
@@ -86,16 +121,6 @@ def _try(broker: Broker, decide: Decide) -> TidelogError | None:
     except TidelogError as refusal:
         return refusal
     return None
-
-
-def _result_setter(
-    refusals: list[TidelogError | None], place: int, gather: Gather
-) -> Callable[[TidelogError | None], None]:
-    def done(refusal: TidelogError | None) -> None:
-        refusals[place] = refusal
-        gather.one_done()
-
-    return done
 
 
 def draft_if_large(partitions: int, draft: Callable[[], Draft], drafts: list[Draft]) -> Draft | None:

@@ -211,12 +211,15 @@ class LocalCluster:
                 f"--brokers {max(known)} starts them again"
             )
 
-    def wait_ready(self) -> bool:
-        """True once every broker knows of all, False if asked to stop before; a dead one is a failure."""
+    def wait_ready(self, also: Callable[[], None] = lambda: None) -> bool:
+        """True once every broker knows of all, False if asked to stop before; a dead one is a failure.
+        ``also`` is called several times a second.
+        """
         patience_ends = time.monotonic() + STILL_STARTING_AFTER_S
         waiting = list(self.brokers)
         security = local_tls.client_security(self._directory)
         while waiting and not self.stopping:
+            also()
             for broker in self.brokers:
                 broker.check_started()
             count = len(self.brokers)

@@ -1,9 +1,7 @@
 """``tidelog up``: a cluster on this machine, in the foreground."""
 
-import os
 import signal
 import sys
-import webbrowser
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -11,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.failure import InvalidCommandLine
+from tidelog.cli.local.browser import forget_page, open_page
 from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, count_of, lock_directory
 from tidelog.cli.local.detached import CLIENT_LINE, detach, pid_file
 from tidelog.cli.local.page import PageProcess, http_ports
@@ -133,8 +132,9 @@ def _run(
         cluster.prepare(settings)
         if relay is not None:
             relay.start(cluster.brokers, settings)
+        watch_relay = relay.watch if relay is not None else lambda: None
         cluster.start()
-        if cluster.wait_ready():
+        if cluster.wait_ready(watch_relay):
             count = len(cluster.brokers)
             plural = "broker" if count == 1 else "brokers"
             print(
@@ -145,23 +145,17 @@ def _run(
             if page is not None and (address := page.start(cluster.bootstrap)):
                 print(f"page {address}", flush=True)
                 if relay is not None:
-                    _open_browser(address)
-            cluster.watch(relay.watch if relay is not None else lambda: None)
+                    open_page(directory.expanduser(), address)
+            cluster.watch(watch_relay)
         _report("stopping")
     finally:
         if page is not None:
             page.stop()
+            forget_page(directory.expanduser())
         cluster.stop()
         if relay is not None:
             relay.stop()
     _report("stopped; run the same command to continue with the same data")
-
-
-def _open_browser(address: str) -> None:
-    """Where there is a screen. Elsewhere a browser of the terminal might take our place."""
-    has_screen = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
-    if has_screen and sys.stdout.isatty():
-        webbrowser.open(address)
 
 
 def _report(sentence: str) -> None:

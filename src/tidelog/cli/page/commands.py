@@ -49,7 +49,9 @@ def page(
         typer.Option(
             "--schema-registry",
             metavar="URL",
-            help="Registry with the schemas of Avro values, for the messages; may have USER:PASSWORD@.",
+            help="Registry with the schemas of Avro values, for the messages; may have USER:PASSWORD@, "
+            "but then better in the variable: everybody may read command lines.",
+            envvar="TIDELOG_SCHEMA_REGISTRY",
             show_default="none",
         ),
     ] = None,

@@ -100,8 +100,14 @@ def print_archived(report: "ArchiveReport") -> None:
     }  # fmt: skip
     print_table(rows, columns, right=[name for name in columns if name != "what"])
     if report.lag:
-        lag = [{"topic": topic, "lag": behind} for topic, behind in sorted(report.lag.items())]
-        print_table(lag, {"topic": "topic", "lag": "not archived"}, right=["lag"])
+        lag = [
+            {"topic": topic, "lag": behind, "held": report.held_back.get(topic, 0)}
+            for topic, behind in sorted(report.lag.items())
+        ]
+        columns = {"topic": "topic", "lag": "not archived"}
+        if report.held_back:
+            columns["held"] = "behind open transactions"
+        print_table(lag, columns, right=["lag", "held"])
     if report.dead_letters:
         print(f"sent {count(report.dead_letters, 'undecodable record')} to the dead-letter topic")
     for note in report.notes:

@@ -209,8 +209,11 @@ def _print_verify(report: "VerifyReport") -> None:
     columns = {
         "topic": "topic", "partition": "partition", "start_offset": "start", "end_offset": "end",
         "records": "records", "compared": "compared", "uncompared": "not compared",
-        "missing_offsets": "gaps there", "behind": "not archived yet", "note": "note",
+        "missing_offsets": "gaps there", "behind": "not archived yet",
+        "held_back": "behind open transactions", "note": "note",
     }  # fmt: skip
+    if not any(one.held_back for one in report.places):
+        del columns["held_back"]
     numbers = [*columns][1:-1]
     print_table([asdict(one) for one in report.places], columns, right=numbers)
     if not report.covers_values:

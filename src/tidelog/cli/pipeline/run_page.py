@@ -101,7 +101,7 @@ def _run_of(began: float, report: Mapping[str, Any], failure: str) -> dict[str, 
     outcome = "failed" if failure or not report else "stopped" if report.get("stopped") else "done"
     kept = (
         "records", "undecodable", "dead_letters", "added_files", "added_bytes", "merged_files", "total",
-        "files", "total_bytes", "lag", "notes",
+        "files", "total_bytes", "lag", "held_back", "notes",
     )  # fmt: skip
     run = {name: report[name] for name in kept if name in report}
     run |= {
@@ -151,6 +151,8 @@ def drawn(runs: Sequence[Mapping[str, Any]], target: str, topics: str) -> str:
 def _row(run: Mapping[str, Any]) -> str:
     lag: Mapping[str, int] = run.get("lag", {})
     behind = [f"{topic}: {count:,}" for topic, count in sorted(lag.items()) if count]
+    held_back: Mapping[str, int] = run.get("held_back", {})
+    behind += [f"{topic}: {count:,} behind open transactions" for topic, count in sorted(held_back.items())]
     notes = [*([run["failure"]] if "failure" in run else []), *behind, *run.get("notes", [])]
     cells = dict(run) | {"behind": sum(lag.values()) if "lag" in run else None, "notes": " ".join(notes)}
     return "<tr>" + "".join(_cell(name, cells.get(name)) for name, _ in _COLUMNS) + "</tr>"

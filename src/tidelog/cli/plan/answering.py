@@ -1,6 +1,7 @@
 """The two ways to an answer: from needs, or from the settings of another system."""
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import NamedTuple
 
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
@@ -9,7 +10,7 @@ from tidelog.cli.plan.costing import HOW, Known
 from tidelog.config.modes import ISR
 from tidelog.planner.costs import predict
 from tidelog.planner.fault_sets import REPLICAS_MAX
-from tidelog.planner.needs import Candidate, Needs, assess, count, search
+from tidelog.planner.needs import BROKERS_MAX, Candidate, Needs, assess, count, search
 from tidelog.planner.promises import RULES, Terms
 from tidelog.planner.translation import Translated
 from tidelog.planner.translation.kafka import from_kafka
@@ -25,7 +26,7 @@ class Answer(NamedTuple):
     found: report.Report
     proved: tuple[Candidate, ...]  # what --prove runs
     brokers: int
-    chosen: Terms | None  # what --apply makes; none: nothing satisfies the needs
+    chosen: Candidate | None  # what --apply makes; none: nothing satisfies the needs
 
 
 class Context(NamedTuple):
@@ -37,12 +38,14 @@ class Context(NamedTuple):
 
 def from_needs(needs: Needs, wishes: Wishes, context: Context) -> Answer:
     check(needs)
+    if not all(map(isfinite, wishes)):
+        raise InvalidCommandLine("--p99-ms and --mb-per-s must be numbers.")
     found = search(needs)
     if any(wishes):
         found = fast_enough(found, wishes, _prediction(context.costs, needs.brokers))
     best = found.candidates[:1]
     told = report.of_needs(needs, found, context.rates, context.costs)
-    return Answer("Plan", told, best, needs.brokers, best[0].terms if best else None)
+    return Answer("Plan", told, best, needs.brokers, best[0] if best else None)
 
 
 def _prediction(known: Known, brokers: int) -> Prediction:
@@ -61,11 +64,12 @@ def from_system(
     translated = translated._replace(notes=(*translated.notes, *_gained(mine)))
     told = report.of_translation(translated, mine, same, context.rates, there, context.costs)
     proved = (mine,) if same is None else (mine, same)
-    return Answer(f"Plan: from {system}", told, proved, there, (same or mine).terms)
+    return Answer(f"Plan: from {system}", told, proved, there, same or mine)
 
 
 def check(needs: Needs) -> None:
     """Needs that no cluster of this size can have."""
+    check_size(needs.brokers)
     for name, words in (
         ("writes", "--survive-writes"),
         ("reads", "--survive-reads"),
@@ -89,6 +93,11 @@ def check(needs: Needs) -> None:
             f"--survive-racks {needs.racks_lost} with {count(needs.racks, 'rack')}: at least one has to be "
             "left."
         )
+
+
+def check_size(brokers: int) -> None:
+    if brokers > BROKERS_MAX:
+        raise InvalidCommandLine(f"--brokers {brokers} is more than {BROKERS_MAX}.")
 
 
 def _translate(system: str, options: dict[str, str]) -> Translated:
@@ -121,14 +130,15 @@ def _gained(there: Candidate) -> Iterator[str]:
 def _compare(translated: Translated, brokers: int, separate: bool) -> tuple[Candidate, Candidate | None]:
     """The settings, and the isr settings with the same promises, if they are not isr themselves."""
     terms = translated.terms
+    if terms.replicas > REPLICAS_MAX:
+        raise InvalidCommandLine(
+            f"{terms.replicas} replicas: fault sets are computed for up to {REPLICAS_MAX}."
+        )
+    check_size(brokers)
     if terms.replicas > brokers:
         raise InvalidCommandLine(
             f"{terms.replicas} replicas need {terms.replicas} brokers, and there are {brokers}: each holds "
             "one replica at most."
-        )
-    if terms.replicas > REPLICAS_MAX:
-        raise InvalidCommandLine(
-            f"{terms.replicas} replicas: fault sets are computed for up to {REPLICAS_MAX}."
         )
     if terms.acks not in ("0", "1", "all"):
         raise InvalidCommandLine(f"acks is {terms.acks!r}; it is 0, 1 or all.")

@@ -5,31 +5,42 @@ from collections.abc import Mapping
 import typer
 
 from tidelog.cli.client import connect_admin
+from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.plan import live
 from tidelog.cli.plan.settings import create_command, topic_settings
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.topic.mode_changes import MODE_TIMEOUT_S, follow_change, unset_for
+from tidelog.planner.needs import Candidate, assess
 from tidelog.planner.promises import SYNC_EVERY_MESSAGE, Terms
+from tidelog.planner.what_if import Live
 
 FLUSHED = str(SYNC_EVERY_MESSAGE)
 
 
-def apply(bootstrap: str, topic: str, terms: Terms, partitions: int, *, ask: bool) -> None:
+def apply(bootstrap: str, topic: str, plan: Candidate, partitions: int, *, ask: bool) -> None:
     """Create the topic, or change the settings of one that has as many replicas."""
+    terms = plan.terms
     admin = connect_admin(bootstrap)
     rows = [each for each in topic_admin.list_topics(admin, internal=False) if each["name"] == topic]
     settings = topic_settings(terms)
+    if rows and rows[0]["replicas"] != terms.replicas:
+        raise CommandFailed(
+            f"Topic {topic} has {rows[0]['replicas']} replicas, and the plan has {terms.replicas}; `tidelog "
+            "topic reassign` adds or removes replicas first."
+        )
+    with ClusterClient(bootstrap) as client:
+        found = live.look(client, admin)
+    shortfalls = weaker_here(found, topic, plan)
+    if shortfalls:
+        print("\nOn this cluster, the settings tolerate less than in the plan:")
+        print("\n".join(f"- {each}" for each in shortfalls))
     if not rows:
         _consent(f"\nCreate topic {topic}: {create_command(topic, terms, partitions)}", ask)
         topic_admin.create(admin, topic, partitions or topic_admin.BROKER_DEFAULT, terms.replicas, settings)
         print(f"Created topic {topic}.")
         return
-    if rows[0]["replicas"] != terms.replicas:
-        raise CommandFailed(
-            f"Topic {topic} has {rows[0]['replicas']} replicas, and the plan has {terms.replicas}; `tidelog "
-            "topic reassign` adds or removes replicas first."
-        )
     mode = terms.mode
     # What has no meaning in the new mode is in the question: to agree once is enough.
     unset = unset_for(admin, topic, mode, settings, [], yes=True) if rows[0]["mode"] != mode else []
@@ -40,6 +51,26 @@ def apply(bootstrap: str, topic: str, terms: Terms, partitions: int, *, ask: boo
     if rows[0]["mode"] != mode:
         follow_change(admin, topic, mode, MODE_TIMEOUT_S)
     print(f"Changed topic {topic}.")
+
+
+def weaker_here(found: Live, topic: str, plan: Candidate) -> list[str]:
+    """What the settings promise less on the brokers of this cluster than on those of the plan."""
+    there = [each for each in found.places if each.topic == topic]
+    planned = assess(plan.terms, plan.where)
+    if there:
+        _, here = live.weakest(
+            [each._replace(terms=plan.terms._replace(replicas=each.terms.replicas)) for each in there]
+        )
+    else:
+        here = assess(plan.terms, live.usual_place(found, plan.terms.replicas))
+    rows = [
+        ("dead brokers for writes", planned.writes, here.writes),
+        ("dead brokers for reads", planned.reads, here.reads),
+        ("lost disks", planned.disks, here.disks),
+    ]
+    if plan.where.racks:
+        rows.append(("racks without power", planned.racks, here.racks))
+    return [f"{what}: {now} instead of {wanted}" for what, wanted, now in rows if now < wanted]
 
 
 def weakening(own: Mapping[str, str], terms: Terms) -> list[str]:

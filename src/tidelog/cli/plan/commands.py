@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,8 @@ from tidelog.cli.plan.proving import NOT_PROVED, Proof, prove
 from tidelog.cli.plan.questions import ask_all
 from tidelog.cli.plan.reading import brokers_in, options_of, rates_with, read_properties
 from tidelog.cli.tables import print_json, print_table
-from tidelog.planner.faults import Faults, Placement
-from tidelog.planner.needs import STRICT, Needs, assess, controllers_disks, in_words
+from tidelog.planner.faults import Faults, Placement, listed
+from tidelog.planner.needs import STRICT, Needs, controllers_disks, in_words
 from tidelog.planner.what_if import Live, changes, summary, worst
 from tidelog.planner.wishes import Wishes
 
@@ -67,6 +68,7 @@ def plan(
     Example: tidelog plan --brokers 5 --survive-writes 2 --survive-data 2
     """
     if context.invoked_subcommand is not None:
+        _refuse_before(context, context.invoked_subcommand)
         return
     known = Context(rates_with(rates), costing.read())
     named = {
@@ -93,7 +95,20 @@ def plan(
     proof = prove(answer.proved, answer.brokers, jars) if proves and answer.proved else NOT_PROVED
     _finish(answer, proof, json=json, to=to)
     if apply_to is not None and answer.chosen is not None:
-        apply(bootstrap, apply_to, answer.chosen, queues or 0, ask=not yes)
+        # With --json, nothing but JSON goes to stdout.
+        with redirect_stdout(sys.stderr if json else sys.stdout):
+            apply(bootstrap, apply_to, answer.chosen, queues or 0, ask=not yes)
+
+
+def _refuse_before(context: typer.Context, command: str) -> None:
+    """Options of another cluster, say, must not be ignored."""
+    given = [
+        each.opts[0]
+        for each in context.command.params
+        if each.name and getattr(context.get_parameter_source(each.name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise InvalidCommandLine(f"{listed(given)}: give options after `{command}`, not before it.")
 
 
 def _refuse_needs(*given: object) -> None:
@@ -153,8 +168,7 @@ def topic(
     found = every._replace(places=tuple(each for each in every.places if each.topic == topic))
     if not found.places:
         raise CommandFailed(f"Topic '{topic}' does not exist; `tidelog topic list` shows the existing ones.")
-    place = min(found.places, key=lambda each: (each.terms.replicas, each.partition))
-    mine = assess(place.terms, place.where)
+    place, mine = live.weakest(found.places)
     away = [each for each in changes(found, Faults()) if not each.after.writes or each.below_minimum]
     result = {
         "topic": topic,

@@ -106,14 +106,17 @@ def _equivalent(report: Report) -> Iterable[str]:
 def _promise(answer: Report) -> Iterable[str]:
     found = answer["tolerates"]
     power = "nothing is lost" if found["power_failure_of_all"] else "the newest records may be lost"
-    writes = count(found["dead_brokers_for_writes"], "dead broker")
+    writes, reads = found["dead_brokers_for_writes"], found["dead_brokers_for_reads"]
+    # Below none: they stop without any fault.
+    stopped = "" if writes >= 0 else "No write with acks=all is acknowledged, even without a fault. "
+    counted = [f"{count(writes, 'dead broker')} for writes", f"{reads} for reads"]
+    dead = ", ".join(counted if not stopped else [f"{count(reads, 'dead broker')} for reads"])
     disks = count(found["lost_disks"], "lost disk")
     copies = answer["copies_when_acknowledged"]
     holders = _holders(copies, answer["replicas"])
     yield (
-        f"{holders} {'has' if copies == 1 else 'have'} a record before it is acknowledged. "
-        f"Tolerated: {writes} for writes, {found['dead_brokers_for_reads']} for reads, {disks}. In a power "
-        f"failure of all brokers, {power}."
+        f"{holders} {'has' if copies == 1 else 'have'} a record before it is acknowledged. {stopped}"
+        f"Tolerated: {dead}, {disks}. In a power failure of all brokers, {power}."
     )
     if answer["producers_move"]:
         yield ""
@@ -136,7 +139,7 @@ def _holders(copies: int, replicas: int) -> str:
     if not copies:
         return f"None of {count(replicas, 'replica')}"
     if copies == replicas:
-        return "The only replica" if replicas == 1 else f"All {replicas} replicas"
+        return {1: "The only replica", 2: "Both replicas"}.get(replicas, f"All {replicas} replicas")
     return f"At least {copies} of {replicas} replicas"
 
 
@@ -339,7 +342,7 @@ def _topic_lines(result: Report) -> Iterable[str]:
     promise = result["promise"]
     yield f"## Topic {result['topic']}: {promise['settings_in_words']}"
     yield ""
-    yield f"As partition {result['partition']} has it, which has the fewest replicas."
+    yield f"As partition {result['partition']} has it; no other partition promises less."
     yield ""
     yield from _promise(promise)
     yield ""

@@ -1,5 +1,6 @@
 """A running cluster: where the replicas of its topics are now, for questions about faults."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.cluster import admin as cluster_admin
@@ -10,6 +11,7 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import refused
 from tidelog.cli.topic.promised import terms_of
 from tidelog.planner.faults import Faults, Placement, brokers_named, listed
+from tidelog.planner.needs import Candidate, assess
 from tidelog.planner.promises import Terms
 from tidelog.planner.what_if import Live, Place, leader_first
 
@@ -39,7 +41,7 @@ def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False)
     down = {broker for broker, address in addresses.items() if address in failures or address in silent}
     found_controllers = find_controllers(client)
     away = frozenset(cluster.fenced | down | (found_controllers.down & frozenset(controllers)))
-    return Live(tuple(cluster.brokers), away, controllers, places, found_controllers.decide)
+    return Live(tuple(cluster.brokers), away, controllers, places, found_controllers.decide, racks)
 
 
 def _terms(settings: list[dict[str, Any]], partitions: list[cluster_admin.Partition]) -> Terms:
@@ -62,6 +64,48 @@ def _place(
         partition.leader,
         frozenset(partition.in_sync),
     )
+
+
+def weakest(places: Sequence[Place]) -> tuple[Place, Candidate]:
+    """The partition with the weakest promise, and what it is. Partitions whose brokers are alike are assessed
+    once.
+    """
+    known: dict[tuple[Terms, object], Candidate] = {}
+
+    def promised(place: Place) -> Candidate:
+        key = place.terms, _alike(place.where)
+        if key not in known:
+            known[key] = assess(place.terms, place.where)
+        return known[key]
+
+    def weakness(place: Place) -> tuple[int, ...]:
+        found = promised(place)
+        return found.writes, found.reads, found.disks, found.racks, place.terms.replicas, place.partition
+
+    least = min(places, key=weakness)
+    return least, promised(least)
+
+
+def _alike(where: Placement) -> object:
+    """The same for placements that differ in the numbers of brokers only."""
+    brokers = (*where.replicas, *where.separate_controllers)
+    racks = [where.rack_of(each) for each in brokers]
+    inside = [(each in where.replicas, each in where.controllers) for each in brokers]
+    return tuple(inside), tuple(racks.index(each) if each else -1 for each in racks)
+
+
+def usual_place(live: Live, replicas: int) -> Placement:
+    """Where a new topic's replicas may be: on brokers of different racks, as far as there are enough."""
+    racks = live.racks
+    turns: dict[str, int] = {}
+
+    def turn(broker: int) -> tuple[int, int]:
+        rack = dict(racks).get(broker, "")
+        turns[rack] = turns.get(rack, 0) + 1
+        return turns[rack], broker
+
+    order = sorted(sorted(live.brokers), key=turn) if racks else sorted(live.brokers)
+    return Placement(tuple(order[:replicas]), live.controllers, racks)
 
 
 def check_known(live: Live, faults: Faults) -> None:

@@ -189,8 +189,8 @@ def of_translation(
         "isr_command": create_command("NAME", same_in_isr.terms, translated.partitions)
         if same_in_isr
         else None,
-        "same": _same(mine, same_in_isr) if same_in_isr else [],
-        "different": _different(mine.terms, same_in_isr.terms) if same_in_isr else [],
+        "same": equalities(mine, same_in_isr) if same_in_isr else [],
+        "different": differences(mine, same_in_isr) if same_in_isr else [],
         "partitions": translated.partitions,
         "years": years_of(compared, rates),
         "rates": rates_of(rates),
@@ -199,26 +199,36 @@ def of_translation(
     }
 
 
-def _same(mine: Candidate, other: Candidate) -> list[str]:
+def equalities(mine: Candidate, other: Candidate) -> list[str]:
     said = []
     if mine.terms.copies == other.terms.copies:
         said.append(f"An acknowledgement means at least {mine.terms.copies} copies.")
     if mine.writes == other.writes:
         said.append(f"Any {mine.writes} dead: writes go on. One more: writes may be refused.")
-    if mine.data == other.data:
-        said.append(f"Any {mine.data} lost disks: no acknowledged record is lost, and the order is kept.")
+    if mine.disks == other.disks:
+        said.append(f"Any {mine.disks} lost disks: no acknowledged record is lost, and the order is kept.")
     return said
 
 
-def _different(mine: Terms, isr: Terms) -> list[str]:
-    if not RULES[mine.mode].elects_itself:
-        return ["isr appoints another leader when the leader is down; a primary is waited for."]
+def differences(mine: Candidate, isr: Candidate) -> list[str]:
+    """Of settings whose replicas elect their leader, and the isr settings beside them."""
+    rows = (
+        ("dead brokers for writes", mine.writes, isr.writes),
+        ("dead brokers for reads", mine.reads, isr.reads),
+        ("lost disks", mine.disks, isr.disks),
+    )
+    counted = [
+        f"{mine.terms.mode} tolerates {ours} {what}, isr {theirs}."
+        for what, ours, theirs in rows
+        if ours != theirs
+    ]
     return [
-        f"isr waits for every member of the in-sync set: a slow one costs latency until it is left out. "
-        f"quorum waits "
-        f"for the fastest {mine.copies} of {mine.replicas}.",
-        f"isr holds every committed record on every member: the last one of {isr.replicas} still has all of "
-        f"them, and "
-        "with min.insync.replicas=1 it could go on. quorum needs a majority (n of n+1 against n of 2n+1).",
+        *counted,
+        "isr waits for every member of the in-sync set: a slow one costs latency until it is left out. "
+        f"quorum waits for the fastest {mine.terms.copies} of {mine.terms.replicas}.",
+        "isr holds every committed record on every member: the last one of "
+        f"{isr.terms.replicas} still has all of them, and with min.insync.replicas=1 it could go on while "
+        "the controllers have a majority. quorum needs a majority of the replicas (n of n+1 against n of "
+        "2n+1).",
         "isr needs the controllers to appoint a leader; the replicas of quorum elect one themselves.",
     ]

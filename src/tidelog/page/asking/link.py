@@ -9,7 +9,7 @@ from typing import Any, Self
 from tidelog.client.connection import BrokerConnection
 from tidelog.client.errors import ClientError
 from tidelog.client.settings import ClientSettings
-from tidelog.errors import TidelogError
+from tidelog.errors import ErrorCode, TidelogError
 from tidelog.page.asking import connecting
 from tidelog.protocol import requests
 from tidelog.protocol.messages import Fields, known_versions
@@ -19,6 +19,14 @@ Address = tuple[str, int]
 
 class NotServed(ConnectionError):
     """The broker does not know the request, or only versions of it that are too old."""
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
 
 
 class Link:

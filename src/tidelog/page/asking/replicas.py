@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidelog.errors import ErrorCode
 from tidelog.page.asking.link import Link
 from tidelog.page.facts import Replicas
 
@@ -10,6 +11,9 @@ DESCRIBE_LOG_DIRS = 35
 
 def replicas(link: Link) -> Replicas:
     response = link.ask(DESCRIBE_LOG_DIRS, {"topics": None})
+    codes = {getattr(response, "error_code", 0), *(each.error_code for each in response.results)}
+    if ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes:
+        return Replicas(refused=True)
     topics: dict[str, dict[int, tuple[int, int]]] = {}
     for directory in response.results:
         for topic in directory.topics:

@@ -30,8 +30,8 @@ class Changes:
         wish = wish_of(said)
         facts = self._watcher.facts
         if isinstance(wish, ResetOffsets):
-            _, group = await self._watcher.in_thread(offsets.find, facts, wish.group)
-            planned = await self._watcher.in_thread(offsets.plan, facts, wish, group)
+            _, group = await self._watcher.for_view(offsets.find, facts, wish.group)
+            planned = await self._watcher.for_view(offsets.plan, facts, wish, group)
             return offsets.preview(group, planned).row()
         found = preview(facts, wish)
         await self._ask(partial(requests.send, change=wish, is_check=True))
@@ -43,13 +43,13 @@ class Changes:
         facts = self._watcher.facts
         logger.warning("asked for on the page: %s", _without_payload(wish))
         if isinstance(wish, ResetOffsets):
-            address, group = await self._watcher.in_thread(offsets.find, facts, wish.group)
-            planned = await self._watcher.in_thread(offsets.plan, facts, wish, group)
-            await self._watcher.in_thread(offsets.commit, address, wish.group, planned)
+            address, group = await self._watcher.for_view(offsets.find, facts, wish.group)
+            planned = await self._watcher.for_view(offsets.plan, facts, wish, group)
+            await self._watcher.for_view(offsets.commit, address, wish.group, planned)
             return f"The offsets of {len(planned)} partitions were reset."
         preview(facts, wish)  # What makes no sense is not sent.
         if isinstance(wish, Produce):
-            return await self._watcher.in_thread(producing.produce, self._addresses(), wish)
+            return await self._watcher.for_view(producing.produce, self._addresses(), wish)
         if isinstance(wish, Promote):
             await self._ask(self._promotion(wish))
             return f"Broker {wish.to} takes over {wish.name}-{wish.partition}."
@@ -69,12 +69,12 @@ class Changes:
         for address in self._addresses():
             link = Link(address, TIMEOUT_S)
             try:
-                await self._watcher.in_thread(link.serves, 0, 0)
+                await self._watcher.for_view(link.serves, 0, 0)
             except OSError:
                 link.close()
                 continue
             try:
-                return await self._watcher.in_thread(question, link)
+                return await self._watcher.for_view(question, link)
             except OSError as error:
                 raise ChangeRefused(
                     f"There was no answer ({str(error).rstrip('.')}): the change may have been made all the "

@@ -10,13 +10,13 @@ from tidelog.client.messages import EARLIEST as EARLIEST_TIME
 from tidelog.client.messages import LATEST as LATEST_TIME
 from tidelog.client.messages import TopicPartition
 from tidelog.page.asking import offsets
-from tidelog.page.asking.link import Address, Link
+from tidelog.page.asking.link import Address, Link, name_of
 from tidelog.page.changes.preview import Preview
-from tidelog.page.changes.requests import ChangeRefused, name_of
+from tidelog.page.changes.requests import ChangeRefused
 from tidelog.page.changes.wishes import EARLIEST, LATEST, ResetOffsets, Unclear
 from tidelog.page.facts import Facts
 from tidelog.page.views import groups
-from tidelog.page.views.groups import GroupSeen
+from tidelog.page.views.groups import GroupSeen, GroupsRefused
 from tidelog.page.views.payload import visible
 
 COMMIT_NEWEST = 9  # Later versions have ids of topics.
@@ -33,7 +33,7 @@ def find(facts: Facts, group: str) -> tuple[Address, GroupSeen]:
             continue
         try:
             found = groups.of_broker(each.address, each.broker)
-        except OSError:
+        except (OSError, GroupsRefused):
             continue
         for one in found:
             if one.listed.group == group:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.errors import ErrorCode
-from tidelog.page.asking.link import Link
+from tidelog.page.asking.link import Link, name_of
 from tidelog.page.changes.wishes import AlterTopic, Change, CreateTopic, DeleteTopic, Drain, Move, Promote
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS = 19, 20, 37, 44
@@ -110,11 +110,3 @@ def _refuse(code: int, words: str | None) -> None:
     if code:
         name = name_of(code)
         raise ChangeRefused(f"{words.rstrip('.')} ({name})." if words else f"The cluster refuses it: {name}.")
-
-
-def name_of(code: int) -> str:
-    """Kafka's name of an error."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 from tidelog.client.apis import Api
 from tidelog.client.messages import TopicPartition
 from tidelog.client.reader import Reader
-from tidelog.page.asking.link import Link, NotServed
+from tidelog.errors import ErrorCode
+from tidelog.page.asking.link import Link, NotServed, name_of
 from tidelog.page.facts import Facts
 from tidelog.page.views.payload import visible
 
 LIST_GROUPS, DESCRIBE_GROUPS, DESCRIBE_CONSUMER_GROUPS = 16, 15, 69
 CLASSIC, CONSUMER = "classic", "consumer"
 LINK_TIMEOUT_S = 2.0
+NOT_READY = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 class Listed(NamedTuple):
@@ -40,8 +42,12 @@ class GroupSeen(NamedTuple):
     committed: Mapping[TopicPartition, int] = {}
 
 
+class GroupsRefused(Exception):
+    """The broker does not tell its groups; one sentence."""
+
+
 def of_broker(address: tuple[str, int], broker: int) -> list[GroupSeen]:
-    """The groups that this broker coordinates."""
+    """The groups that this broker coordinates. Raises GroupsRefused, and OSError."""
     with Link(address, LINK_TIMEOUT_S) as link:
         listed = _listed(link)
         members = _classic_members(link, [each.group for each in listed if each.kind == CLASSIC])
@@ -54,6 +60,10 @@ def of_broker(address: tuple[str, int], broker: int) -> list[GroupSeen]:
 
 def _listed(link: Link) -> list[Listed]:
     response = link.ask(LIST_GROUPS, {"states_filter": [], "types_filter": []})
+    if response.error_code in NOT_READY:
+        raise ConnectionError("its groups are being loaded")
+    if response.error_code:
+        raise GroupsRefused(f"Groups are not told: {name_of(response.error_code)}.")
     return [
         Listed(
             each.group_id,

@@ -1,5 +1,8 @@
 """The message browser: a window of a partition's records, decoded and filtered.
 
+The newest records are looked for backwards, window by window: what is asked for is there, however much a
+filter, compaction or the markers of transactions leave out. Everything is bounded: strangers write records.
+
 Reads as any consumer does, from the leader or, while a primary is down, from the backup that serves readers.
 """
 
@@ -26,7 +29,13 @@ LIMIT_MAX = 200
 SCAN_S = 2.0  # How long one request may look for records that match.
 SCAN_BYTES = 64 << 20
 FETCH_BYTES = 1 << 20
+# Windows of offsets, from the end backwards: they grow while they are cheap.
+WINDOW_FIRST, WINDOW_MAX = 16, 8192
+WINDOW_BYTES = 16 << 20
 HEADERS_SHOWN = 50
+HEADER_CHARS = 10_000  # of a name or a value
+LISTED_CHARS = 400  # of everything, in the list
+INT64_MAX = (1 << 63) - 1
 PATIENCE_MS = 3000
 
 RECORD, CONTROL, ABORTED = "record", "control", "aborted"
@@ -35,7 +44,7 @@ RECORD, CONTROL, ABORTED = "record", "control", "aborted"
 class Query(NamedTuple):
     topic: str
     partition: int
-    begin: str  # newest, oldest, an offset, or @ and a time in milliseconds
+    begin: str  # newest, oldest, an offset, @ and a time in milliseconds, or < and the offset to end before
     limit: int = 50
     match: str = ""  # a text that key or value contain, or a field of JSON: ``customer.id=42``
     hidden: bool = False  # also control records, and records of aborted transactions
@@ -71,12 +80,16 @@ def browse(bootstrap: tuple[Address, ...], query: Query, plain: Plain = without_
         place = (query.topic, query.partition)
         begin = cluster.list_offsets({place: EARLIEST})[place]
         end = cluster.list_offsets({place: LATEST}, read_committed=True)[place]
-        start = min(max(_start(cluster, query, begin, end), begin), end)
         fetcher = PartitionFetcher(
             cluster, *place, FetchSettings(max_bytes=FETCH_BYTES, max_wait_ms=0, read_committed=True),
             cluster.patience(),
         )  # fmt: skip
-        rows, following = _scan(fetcher, query, start, end, plain)
+        if query.begin == "newest" or query.begin.startswith("<"):
+            following = end if query.begin == "newest" else min(max(int(query.begin[1:]), begin), end)
+            rows, start = scan_back(fetcher, query, begin, following, plain)
+        else:
+            start = min(max(_start(cluster, query, begin, end), begin), end)
+            rows, following = _scan(fetcher, query, start, end, plain)
     return {
         "begin": begin,
         "end": end,
@@ -90,11 +103,9 @@ def browse(bootstrap: tuple[Address, ...], query: Query, plain: Plain = without_
 def _start(cluster: Cluster, query: Query, begin: int, end: int) -> int:
     if query.begin == "oldest":
         return begin
-    if query.begin == "newest":
-        return end - query.limit
     if query.begin.startswith("@"):
         place = (query.topic, query.partition)
-        found = cluster.list_offsets({place: int(query.begin[1:])})[place]
+        found = cluster.list_offsets({place: min(max(int(query.begin[1:]), 0), INT64_MAX)})[place]
         return end if found < 0 else found
     return int(query.begin)
 
@@ -104,26 +115,74 @@ def _scan(
 ) -> tuple[list[dict[str, Any]], int]:
     """Records from ``start`` on, until there are enough, all were looked at, or it took too long."""
     rows: list[dict[str, Any]] = []
+    until_s, bytes_left = time.monotonic() + SCAN_S, SCAN_BYTES
+    following = start
+    for row, following, size in _records(fetcher, query, start, end, plain):
+        bytes_left -= size
+        if row is not None:
+            rows.append(row)
+        if len(rows) >= query.limit or time.monotonic() > until_s or bytes_left < 0:
+            return rows, following
+    return rows, end
+
+
+def scan_back(
+    fetcher: PartitionFetcher, query: Query, begin: int, end: int, plain: Plain
+) -> tuple[list[dict[str, Any]], int]:
+    """The last records before ``end``, and from which offset on all were looked at."""
+    rows: list[dict[str, Any]] = []
+    until_s, window, start = time.monotonic() + SCAN_S, WINDOW_FIRST, end
+    while start > begin and len(rows) < query.limit and time.monotonic() < until_s:
+        first = max(start - window, begin)
+        found = _window(fetcher, query, first, start, plain)
+        if found is None:  # Large records: fewer of them at once.
+            window = max(window // 8, 1)
+            continue
+        rows = found + rows
+        start, window = first, min(window * 2, WINDOW_MAX)
+    if len(rows) > query.limit:
+        rows = rows[-query.limit :]
+        start = int(rows[0]["offset"])
+    return rows, start
+
+
+def _window(
+    fetcher: PartitionFetcher, query: Query, start: int, end: int, plain: Plain
+) -> list[dict[str, Any]] | None:
+    """All records of a window that are to be shown; None: too many bytes, and more than one record."""
+    rows = []
+    bytes_left = WINDOW_BYTES
+    for row, _, size in _records(fetcher, query, start, end, plain):
+        bytes_left -= size
+        if bytes_left < 0 and end - start > 1:
+            return None
+        if row is not None:
+            rows.append(row)
+    return rows
+
+
+def _records(
+    fetcher: PartitionFetcher, query: Query, start: int, end: int, plain: Plain
+) -> Iterator[tuple[dict[str, Any] | None, int, int]]:
+    """Each record from ``start`` to ``end`` (None: it is not shown), the offset behind it, and how many bytes
+    were read for it.
+    """
     matches = matcher(query.match, plain)
     cursor = Cursor()
-    position, scanned, until_s = start, 0, time.monotonic() + SCAN_S
-    while position < end and len(rows) < query.limit:
-        if time.monotonic() > until_s or scanned > SCAN_BYTES:
-            break
+    position = start
+    while position < end:
         fetcher.ask(position)
         fetched = fetcher.take()
-        scanned += len(fetched.records)
         cursor.told(fetched.aborted)
-        before = position
+        before, size = position, len(fetched.records)
         for row, following in rows_of(fetched, position, cursor, query, matches, plain):
             position = following
-            if row is not None:
-                rows.append(row)
-                if len(rows) >= query.limit:
-                    break
+            yield (row if row is None or row["offset"] < end else None), min(following, end), size
+            size = 0
+            if position >= end:
+                return
         if position == before:
-            break  # Nothing is left below the end: a gap that compaction made.
-    return rows, max(position, start) if len(rows) >= query.limit or position < end else end
+            return  # Nothing is left below the end: a gap that compaction made.
 
 
 def rows_of(
@@ -166,7 +225,7 @@ def _row(
     *,
     whole: bool,
 ) -> dict[str, Any]:
-    chars = FULL_CHARS if whole else 400
+    chars = FULL_CHARS if whole else LISTED_CHARS
     row: dict[str, Any] = {
         "offset": record.offset,
         "time": record.timestamp,
@@ -176,8 +235,8 @@ def _row(
         "producer": header.producer_id,
         "transactional": header.is_transactional,
         "headers": [
-            [visible(key.encode("utf-8", "surrogateescape").decode(errors="replace")), decoded(value, chars)]
-            for key, value in record.headers[:HEADERS_SHOWN]
+            [_header_name(name, min(chars, HEADER_CHARS)), decoded(value, min(chars, HEADER_CHARS))]
+            for name, value in record.headers[:HEADERS_SHOWN]
         ],
         "headers_cut": max(len(record.headers) - HEADERS_SHOWN, 0),
     }
@@ -188,6 +247,11 @@ def _row(
         "key": with_schema(record.key, plain, chars),
         "value": with_schema(record.value, plain, chars),
     }
+
+
+def _header_name(name: str, chars: int) -> str:
+    text = name.encode("utf-8", "surrogateescape").decode(errors="replace")
+    return visible(text[:chars]) + ("…" if len(text) > chars else "")
 
 
 def _damaged(header: BatchHeader, reason: str) -> dict[str, Any]:

@@ -33,8 +33,19 @@ def explained(values: Settings) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["source"] != SOURCES[1])
 
 
-def read_settings(link: Link, topic: str) -> list[dict[str, Any]]:
-    return explained(settings.of_topics(link, [topic], None).get(topic, {}))
+def settings_of(facts: Facts, topic: str) -> list[dict[str, Any]] | str:
+    """Of the first broker that answers; a sentence if there is none, or it refuses."""
+    brokers, away = facts.cluster.brokers.values() if facts.cluster is not None else (), facts.away()
+    for each in brokers:
+        if each.broker in away:
+            continue
+        try:
+            with Link(each.address, LINK_TIMEOUT_S) as link:
+                found = settings.of_topics(link, [topic], None)
+        except OSError:
+            continue
+        return explained(found[topic]) if topic in found else "The cluster does not tell these settings."
+    return "No broker answers."
 
 
 def positions(facts: Facts, topic: str) -> dict[str, Any]:

@@ -63,11 +63,14 @@ _HARMLESS = (
         "max.message",
         "message.",
     ),
-    *("metric", "num.", "offsets.", "preallocate", "queued.", "quota", "request.", "retention.", "sasl."),
+    *("log.flush.scheduler.", "log.flush.offset.", "log.flush.start.offset."),
+    *("num.io.threads", "num.network.threads", "num.recovery.threads", "num.replica."),
+    *("metric", "offsets.", "preallocate", "queued.", "quota", "request.", "retention.", "sasl."),
     *("security.", "segment.", "socket.", "ssl.", "super.users", "transaction.", "value."),
 )
 # Known, and of influence on how long something takes, not on whether it happens.
 _TIMES = ("replica.", "leader.", "broker.session.", "broker.heartbeat.", "zookeeper.session.")
+_SOMETIMES = "a sync now and then: a power failure of all loses less, and still may lose records"
 _ELSEWHERE = {
     "broker.rack": "placement over racks",
     "broker.id": "identity of the broker",
@@ -75,8 +78,8 @@ _ELSEWHERE = {
     "process.roles": "whether the brokers are the controllers; see --separate-controllers",
     "controller.": "the controllers; see --separate-controllers",
     "zookeeper.": "ZooKeeper appoints the leaders there, the controllers do so here",
-    "log.flush.": "a sync now and then: a power failure of all loses less, and still may lose records",
-    "flush.ms": "a sync now and then: a power failure of all loses less, and still may lose records",
+    "log.flush.interval.ms": _SOMETIMES,
+    "flush.ms": _SOMETIMES,
     "offsets.topic.replication": "replicas of the topic with the positions of groups, not of this topic",
     "transaction.state.log.": "replicas of the topic with transactions, not of this topic",
     "remote.": "tiered storage, which Tidelog does not have",
@@ -109,6 +112,11 @@ def _notes(terms: Terms, known: Mapping[str, str]) -> Iterator[str]:
         yield "No min.insync.replicas was given: Kafka's default is 1."
     if terms.acks == "1":
         yield f"acks=1: {RULES[ISR].acks_1}."
+    if terms.acks != "all":
+        yield (
+            f"What is said about writes is for acks=all. With acks={terms.acks}, a leader also takes records "
+            "while fewer replicas than min.insync.replicas are in sync."
+        )
     if terms.acks == "0":
         yield "acks=0: the producer does not learn whether a record was written."
     if terms.replicas > 1:
@@ -133,11 +141,13 @@ def _others(settings: Mapping[str, str]) -> Iterator[str]:
         if name in _DECIDING:
             continue
         where = next((words for begin, words in _ELSEWHERE.items() if name.startswith(begin)), "")
-        if name.startswith(_TIMES):
-            yield f"{name}: changes how long a failover takes, not what is lost."
-        elif where:
+        if where:
             yield f"{name}: not translated ({where})."
-        elif not name.startswith(_HARMLESS):
+        elif name.startswith(_HARMLESS):
+            continue
+        elif name.startswith(_TIMES):
+            yield f"{name}: changes how long a failover takes, not what is lost."
+        else:
             yield f"{name}: not known. It is not taken into account, and may matter."
 
 

@@ -49,6 +49,7 @@ FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # the purposes 
 
 # before each check whether a process still listens at the address of a lost node
 DEATH_CHECK_PAUSES_S = (0.0, 0.003, 0.01, 0.03)
+STALE_MS = 500  # A check that took longer says nothing about now.
 
 NO_LOGIN = "it has a cluster secret, and this one has logged in with none (cluster.secret.file)"
 
@@ -141,7 +142,11 @@ class WirePeers:
             await asyncio.sleep(pause_s)
             if self.presence.is_there(peer):
                 return
-            if await self._is_nowhere(peer):
+            asked_ms = self._services.uptime_ms()
+            is_nowhere = await self._is_nowhere(peer)
+            if self._services.uptime_ms() - asked_ms > STALE_MS:
+                continue  # This process was frozen. Another process of the peer may have registered since.
+            if is_nowhere:
                 if not self.presence.is_there(peer):
                     self._peer_dead(peer)
                 return

@@ -1,8 +1,9 @@
 """Which connections are those of nodes, and which requests only nodes may send.
 
 A client id says that its connection is a node's; that alone is a claim. It counts if the connection has
-logged in with the cluster's secret, or if its listener has authenticated it as the principal that belongs to
-the node. In a cluster without either, a claim is all there is, and any client can make it.
+logged in with the cluster's secret, or if it has shown the certificate of the principal that belongs to the
+node. A user with a password or a token is never a node, whatever the user's name is. In a cluster without
+either, a claim is all there is, and any client can make it.
 """
 
 import logging
@@ -38,14 +39,17 @@ class NodeTrust:
         principals: str = NODE_PRINCIPALS,
         listeners: frozenset[str] | None = None,
         *,
+        by_certificate: frozenset[str] = frozenset(),
         is_required: bool = False,
     ) -> None:
         """``principals``: that of each node, with ``{node}`` for its id. ``listeners``: names of those that
-        nodes use; by default all. ``is_required``: a claim alone does not count.
+        nodes use; by default all. ``by_certificate``: names of those whose principals are of certificates.
+        ``is_required``: a claim alone does not count.
         """
         self.secret = secret
         self._principals = principals
         self._listeners = listeners
+        self._by_certificate = by_certificate
         self._is_required = is_required
         self._logged: set[str] = set()
 
@@ -61,9 +65,10 @@ class NodeTrust:
             return False
         if not self._is_required and principal == ANONYMOUS:
             return True
-        # A user who happens to have such a name is no node if there is a secret.
+        # Who happens to have such a name is no node if there is a secret, and no node without a certificate:
+        # whoever gives out passwords and tokens need not know how nodes are called.
         counts = self.secret is None or not self._is_required
-        return counts and principal == self.principal_of(node)
+        return counts and listener in self._by_certificate and principal == self.principal_of(node)
 
     def principal_of(self, node: int) -> Principal:
         kind, _, name = self._principals.replace("{node}", str(node)).partition(":")

@@ -7,6 +7,10 @@ the transport has to encrypt: otherwise there would be plain text in the middle 
 
 While a step of the handshake runs in the thread, the layer reads nothing and touches neither the TLS object
 nor its buffers.
+
+Nor may decryption hold the loop: a peer can announce new keys with every 27 bytes, before it has
+authenticated. So OpenSSL gets what has arrived in pieces, other connections have their turn in between, and a
+peer that sends next to nothing else is closed.
 """
 
 import asyncio
@@ -15,6 +19,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any, Protocol, cast
 
 from tidelog.runtime.tls.handshakes import Handshakes, HandshakeThread
@@ -22,6 +27,10 @@ from tidelog.runtime.tls.handshakes import Handshakes, HandshakeThread
 logger = logging.getLogger(__name__)
 
 SCRATCH_BYTES = 256 * 1024
+PIECE_BYTES = 24 * 1024  # more than one record
+SLICE_S = 0.005  # for decrypting and handling what was read at once
+EMPTY_BYTES_MAX = 64 * 1024  # encrypted bytes with next to nothing in them
+EMPTY_FROM = 64  # encrypted bytes for each byte inside. Records of one byte have 23 or 30.
 CONTEXT = "sslcontext"  # Name of the extra information by which a transport of TLS is known.
 
 # Of encrypted bytes, for the call in progress: what was read is passed on before the next read.
@@ -52,6 +61,7 @@ class Hooks(Protocol):
 class TlsLayer(asyncio.BufferedProtocol):
     __slots__ = (
         "_closed",
+        "_empty",
         "_failed",
         "_handshakes",
         "_hooks",
@@ -61,6 +71,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         "_paused",
         "_raw",
         "_reading",
+        "_rest",
         "_secured",
         "_socket",
         "_stepping",
@@ -96,6 +107,8 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._secured = False
         self._paused = False  # by the protocol inside
         self._reading = False  # decrypted bytes are being passed on
+        self._rest = b""  # of what was read, for the next turn of the loop
+        self._empty = 0  # encrypted bytes that had next to nothing in them
         self._closed = False
         self._failed = False
         self.began = not self.is_server  # The other side has sent something.
@@ -150,12 +163,15 @@ class TlsLayer(asyncio.BufferedProtocol):
         return _scratch
 
     def buffer_updated(self, count: int) -> None:
-        self._incoming.write(_scratch[:count])
         self.began = True
-        if self._secured:
+        if not self._secured:
+            self._incoming.write(_scratch[:count])
+            self._step()
+        elif count <= PIECE_BYTES:
+            self._incoming.write(_scratch[:count])
             self._pass_on()
         else:
-            self._step()
+            self._take(_scratch[:count])
 
     def eof_received(self) -> bool:
         if self._secured:
@@ -235,6 +251,32 @@ class TlsLayer(asyncio.BufferedProtocol):
 
     # --- bytes in -------------------------------------------------------------------------------------------
 
+    def _take(self, data: memoryview) -> None:
+        """Many bytes, in pieces."""
+        began = monotonic()
+        for at in range(0, len(data), PIECE_BYTES):
+            if at and monotonic() - began > SLICE_S:
+                self._take_later(bytes(data[at:]))
+                return
+            self._incoming.write(data[at : at + PIECE_BYTES])
+            self._pass_on()
+            if self._closed:
+                return
+
+    def _take_later(self, rest: bytes) -> None:
+        if self._raw is not None:
+            self._raw.pause_reading()
+            self._rest = rest
+            asyncio.get_running_loop().call_soon(self._take_rest)
+
+    def _take_rest(self) -> None:
+        rest, self._rest = self._rest, b""
+        if self._raw is None or self._closed:
+            return
+        if not self._paused:
+            self._raw.resume_reading()
+        self._take(memoryview(rest))
+
     def _pass_on(self) -> None:
         """Decrypt what has arrived into the buffers of the protocol inside, until it pauses."""
         if self._reading:
@@ -243,6 +285,9 @@ class TlsLayer(asyncio.BufferedProtocol):
         try:
             while self._decrypt():
                 pass
+            if self._empty > EMPTY_BYTES_MAX and not self._closed:
+                logger.info("closed a TLS connection: it sent %s bytes with nothing in them", self._empty)
+                self.abort()
         except ssl.SSLError as error:
             # As in Kafka, the reason is no warning: anybody can send bytes that are not valid.
             logger.info("closed a TLS connection: %s", reason_of(error))
@@ -258,6 +303,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         tls, incoming = self._object, self._incoming
         buffer = memoryview(self.inner.get_buffer(-1))
         size, filled, ended = len(buffer), 0, False
+        unread = incoming.pending
         # Without the look, the last read would raise an exception, which takes longer.
         while filled < size and (incoming.pending or tls.pending()):
             try:
@@ -268,6 +314,7 @@ class TlsLayer(asyncio.BufferedProtocol):
                 ended = True
                 break
             filled += cast(int, count)
+        self._empty = max(self._empty + unread - incoming.pending - filled * EMPTY_FROM, 0)
         self._send_own()  # The other side may want new keys.
         if filled:
             self.inner.buffer_updated(filled)
@@ -284,7 +331,8 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._paused = False
         if self._raw is None or self._closed or not self._secured:
             return
-        self._raw.resume_reading()
+        if not self._rest:
+            self._raw.resume_reading()
         self._pass_on()
 
     # --- bytes out ------------------------------------------------------------------------------------------

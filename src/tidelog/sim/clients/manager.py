@@ -208,7 +208,7 @@ class Manager:
         has not heard of an added replica, which may be the one that is forced.
         """
         places = [place for place in self._leaderless() if not self._cluster.is_led_unawares(place)]
-        self._force([place for place in places if MODES[place.partition.mode].successors.may_be])
+        self._force([place for place in places if MODES[place.partition.mode].successors.are_appointed])
 
     def _leaderless(self) -> list[Place]:
         return [place for place in self._cluster.checker.places() if place.partition.leader < 0]

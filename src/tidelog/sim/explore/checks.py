@@ -93,7 +93,7 @@ def _look_at_members(world: "World") -> None:
             missing = lacks(world, member, losses.get(member, 0))
             if missing:
                 raise Violation(f"node {member} counts as a voter that forgot nothing and lacks {missing}")
-    elif MODES[partition.mode].successors.may_be:
+    elif MODES[partition.mode].successors.are_appointed:
         for member in members:
             missing = lacks(world, member, len(world.seen.committed))
             if missing:

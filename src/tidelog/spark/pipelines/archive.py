@@ -128,6 +128,7 @@ class ArchiveReport:
     steps: int = 0
     duration_s: float = 0.0
     lag: dict[str, int] = field(default_factory=dict)  # by topic: offsets that are not archived
+    held_back: dict[str, int] = field(default_factory=dict)  # by topic, if any: behind open transactions
     notes: list[str] = field(default_factory=list)  # what the run had to decide, and what is lost
     dead_letters: int = 0  # sent to their topic
 
@@ -173,6 +174,7 @@ def _report(
         steps=outcome.steps,
         duration_s=round(duration_s, 3),
         lag=outcome.lag,
+        held_back=outcome.held_back,
         notes=outcome.notes,
         dead_letters=outcome.dead_letters,
     )

@@ -29,6 +29,7 @@ class Asked:
     archived_topics: Sequence[str]  # That the archive has records of already.
     from_ms: int | None = None
     to_ms: int | None = None
+    counts_open: bool = False  # Whether ``held_back`` is needed, which is one more request.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Seen:
     start: int  # Where a first run begins, by the options.
     from_offset: int | None = None  # Of the first record that is not older than the requested time.
     to_offset: int | None = None
+    held_back: int = 0  # Offsets behind ``latest``: of open transactions, and of what was written later.
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ def _existing(cluster: Cluster, settings: ReadSettings) -> tuple[ReadSettings | 
 
 def _partitions(cluster: Cluster, planner: Planner, found: list[TopicPartition], asked: Asked) -> list[Seen]:
     topics = cluster.known_topics([*dict.fromkeys(topic for topic, _ in found)])
+    # First, so that what is written meanwhile does not seem to be held back.
+    written = planner.written(found) if asked.counts_open else {}
     earliest, latest = planner.earliest(found), planner.latest(found)
     is_first = not any(topic in asked.archived_topics for topic, _ in found)
     # Partitions and topics that appear later are read from their beginning, as in a stream.
@@ -119,6 +123,7 @@ def _partitions(cluster: Cluster, planner: Planner, found: list[TopicPartition],
             start[one],
             since.get(one),
             until.get(one),
+            max(written.get(one, 0) - latest[one], 0),
         )
         for one in found
         if one[0] in topics

@@ -68,7 +68,7 @@ _OWN_OPTIONS = frozenset(
 )  # fmt: skip
 # Options with which a user says how a read is divided into tasks.
 _SPLITTING = frozenset({"minpartitions", "maxpartitions", "maxrecordsperpartition"})
-_LOST_IN_TASK = ("DataLoss", "TopicReplaced", "UnknownTopic")
+_OUTDATED = (DataLoss, TopicReplaced, UnknownTopic)
 _INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|[a-z]+?)s?(?:\s+|$)")
 _UNITS_S = {
     "ms": 0.001, "millisecond": 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60,
@@ -104,6 +104,7 @@ class Outcome:
     merged_files: int = 0
     notes: list[str] = field(default_factory=list)  # Sentences.
     lag: dict[str, int] = field(default_factory=dict)  # By topic: offsets that are not archived.
+    held_back: dict[str, int] = field(default_factory=dict)  # By topic, if any: behind open transactions.
     dead_letters: int = 0
 
 
@@ -164,6 +165,11 @@ def _cores(spark: "SparkSession") -> int:
 def _shared_options(topics: Topics) -> dict[str, str]:
     given = topics.stream_options()
     return {name: value for name, value in given.items() if name.lower() not in _OWN_OPTIONS}
+
+
+def is_outdated(failure: Exception) -> bool:
+    """Whether topics changed after their offsets were looked up, as far as an error of Spark's tells."""
+    return isinstance(failure, _OUTDATED) or any(kind.__name__ in str(failure) for kind in _OUTDATED)
 
 
 class Stepper:
@@ -243,10 +249,10 @@ class Stepper:
                     return self._table.append(rows, step)
             except PositionMoved as moved:
                 raise _PlanOutdated(moved) from None
-            except (DataLoss, TopicReplaced, UnknownTopic) as failure:
+            except _OUTDATED as failure:
                 raise _PlanOutdated(failure) from None
             except (PySparkException, Py4JError) as failure:
-                if any(word in str(failure) for word in _LOST_IN_TASK):
+                if is_outdated(failure):
                     raise _PlanOutdated(failure) from None
                 self._restarts.allow_after(failure)
         return None
@@ -318,27 +324,31 @@ class Stepper:
             self._note(f"Lost: {loss}.")
         return made
 
-    def _look(self, position: Position) -> View:
+    def _look(self, position: Position, *, counts_open: bool = False) -> View:
         archived = sorted({place.topic for place in position.spans})
         options = {
             name: value
             for name, value in self._topics.stream_options().items()
             if name.lower() not in ("failondataloss", "topicids")
         }
-        return look(self._spark, Asked(options, archived, self._from_ms, self._to_ms))
+        return look(self._spark, Asked(options, archived, self._from_ms, self._to_ms, counts_open))
 
     def _count_lag(self) -> None:
         position = self._table.position()
         try:
-            view = self._look(position)
+            view = self._look(position, counts_open=True)
         except ClientError:
             return  # the records are safe, and a cluster that is down has no lag to report
         lag: dict[str, int] = {}
+        held_back: dict[str, int] = {}
         for seen in view.partitions:
             span = position.spans.get(seen.place)
             end = seen.earliest if span is None else span.end
-            lag[seen.place.topic] = lag.get(seen.place.topic, 0) + max(seen.latest - end, 0)
+            topic = seen.place.topic
+            lag[topic] = lag.get(topic, 0) + max(seen.latest - end, 0)
+            held_back[topic] = held_back.get(topic, 0) + seen.held_back
         self.outcome.lag = lag
+        self.outcome.held_back = {topic: offsets for topic, offsets in held_back.items() if offsets}
 
     # -- small files -----------------------------------------------------------------------
 

@@ -78,6 +78,32 @@ def test_a_properties_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert found["not_translated"][0].startswith("turbo: not known")
 
 
+def test_a_properties_file_as_java_has_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    lines = (
+        "\ufeff! a comment",
+        "default.replication.factor: 3",
+        "min.insync.\\",
+        "   replicas=\\",
+        " 2",
+        "listeners=PLAINTEXT://:9092,\\",
+        "    SSL://:9093",
+        "unclean.leader.election.enable true",
+        "turb\\u006f=1",
+        "",
+        "log.dirs=C:\\\\data\\\\",
+    )
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = as_json(capsys, "--from", "kafka", "--file", str(file))
+    assert (found["today"]["replicas"], found["today"]["copies"]) == (3, 2)
+    assert found["today"]["topic_settings"]["unclean.leader.election.enable"] == "true"
+    assert [each.partition(":")[0] for each in found["not_translated"]] == ["turbo"]
+    file.write_text("a=1\n\n  nonsense\n")
+    assert "line 3: 'nonsense' is not NAME=VALUE." in said(
+        capsys, "--from", "kafka", "--file", str(file), code=1
+    )
+
+
 def test_a_report_in_markdown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     said(capsys, "--brokers", "3", "--survive-writes", "1", "--to", str(tmp_path / "plan.md"))
     text = (tmp_path / "plan.md").read_text(encoding="utf-8")
@@ -116,6 +142,16 @@ BAD = [
     (("--from", "kafka", "--replicas", "3", "--power"), "Give one or the other"),
     (("--from", "dledger", "--order", "any"), "Give one or the other"),
     (("what-if", "--dead", "one"), "is not a list of broker numbers"),
+    (("--brokers", "1000000000"), "--brokers 1000000000 is more than 1000"),
+    (("--from", "kafka", "--brokers", "1000000000"), "is more than 1000"),
+    (("--brokers", "3", "--p99-ms", "inf"), "must be numbers"),
+    (("--brokers", "3", "--mb-per-s", "inf"), "must be numbers"),
+    # The cluster of the option was ignored, and the default one was asked.
+    (
+        ("--bootstrap", "elsewhere:9092", "topic", "orders"),
+        "--bootstrap: give options after `topic`, not before it",
+    ),
+    (("--survive-writes", "1", "what-if", "--dead", "1"), "--survive-writes: give options after `what-if`"),
 ]
 
 
@@ -129,7 +165,7 @@ def test_bad_input(words: tuple[str, ...], expected: str, capsys: pytest.Capture
 def test_without_needs_it_asks_five_questions(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replies = iter(["3", "many", "1", "1", "yes", "yes"])
+    replies = iter(["3", "many", "3", "1", "1", "yes", "yes"])
     asked: list[str] = []
 
     def prompt(text: str, default: str) -> str:
@@ -139,8 +175,38 @@ def test_without_needs_it_asks_five_questions(
     monkeypatch.setattr("typer.prompt", prompt)
     text = said(capsys)
     assert len(dict.fromkeys(asked)) == 5
-    assert "Please answer with a number." in text
+    # One broker has to be left.
+    assert text.count("Please answer with a number from 0 to 2.") == 2
     assert "Use quorum with 3 replicas, flushed" in text
+    for answer in (
+        "brokers 1, 2 and 3 are the controllers: their majority survives 1 failure.",
+        "isr needs at least 2 replicas for that, and quorum 3.",
+        "2 copies have to exist before a write is acknowledged: together with the answer before, isr needs 3",
+        "Every write waits until the disks of all replicas that count have it",
+        "it needs another leader while its leader is down.",
+    ):
+        assert answer in text
+
+
+def test_the_default_answers_fit_a_single_broker(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One dead broker of one was the default, and was refused after the fifth answer."""
+    replies = iter(["1"])
+    monkeypatch.setattr("typer.prompt", lambda text, default: next(replies, default))
+    assert "Use isr with 1 replica" in said(capsys)
+
+
+def test_answers_that_contradict_each_other_are_explained(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = iter(["3", "2", "2", "no", "no"])
+    monkeypatch.setattr("typer.prompt", lambda text, default: next(replies))
+    text = said(capsys, code=1)
+    assert "so many failures can take the majority of the controllers" in text
+    assert "so many lost disks can take the metadata of the cluster" in text
+    assert "Producers may use the partitions of another primary" in text
+    assert "What could be given up" in text
 
 
 def test_rates_change_the_years(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.plan.live import check_known
+from tidelog.cli.plan.applying import weaker_here
+from tidelog.cli.plan.live import check_known, usual_place, weakest
 from tidelog.planner.faults import Faults, Placement
+from tidelog.planner.needs import Needs, assess
 from tidelog.planner.promises import Terms
 from tidelog.planner.what_if import Live, Place, changes, summary, warning, with_more, worst
 
@@ -144,3 +146,52 @@ def test_the_worst_pair_of_a_large_cluster_is_found() -> None:
     pair = worst(Live(brokers, frozenset(), (1, 2, 3), places), 2)
     assert pair is not None
     assert (len(pair.brokers), pair.writes > 1) == (2, True)
+
+
+RACKS = ((1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "b"), (6, "c"))
+
+
+def test_the_weakest_partition_is_shown() -> None:
+    """Both have three replicas; one has them all in one rack."""
+    terms = Terms("isr", 3, min_in_sync=2)
+    spread_out = Place("t", 0, terms, Placement((1, 4, 6), (7, 8, 9), RACKS), 1, ALL)
+    together = spread_out._replace(partition=1, where=Placement((1, 2, 3), (7, 8, 9), RACKS))
+    place, promised = weakest([spread_out, together])
+    assert (place.partition, promised.racks) == (1, 0)
+    fewer = spread_out._replace(partition=2, terms=terms._replace(replicas=2), where=Placement((1, 4), (7,)))
+    assert weakest([spread_out, together, fewer])[0].partition == 2
+
+
+def test_ten_thousand_partitions_are_a_few_different_ones() -> None:
+    brokers = range(1, 51)
+    racks = tuple((each, str(each % 3)) for each in brokers)
+    terms = Terms("isr", 3, min_in_sync=2)
+    places = [
+        Place(
+            "t", n, terms, Placement(tuple((n * 7 + k) % 50 + 1 for k in range(3)), (1, 2, 3), racks), 1, ALL
+        )
+        for n in range(10_000)
+    ]
+    assert weakest(places)[0].topic == "t"
+
+
+def test_a_new_topic_is_expected_in_different_racks() -> None:
+    live = Live((1, 2, 3, 4, 5, 6), frozenset(), (1, 2, 3), (), racks=RACKS)
+    assert usual_place(live, 3).replicas == (1, 4, 6)
+    assert usual_place(live._replace(racks=()), 3).replicas == (1, 2, 3)
+
+
+def test_apply_says_what_a_smaller_cluster_does_not_keep() -> None:
+    """Two dead brokers of three take the controllers with them, two of five do not."""
+    needs = Needs(5, writes=2)
+    plan = assess(Terms("isr", 3, min_in_sync=1), needs.placement(3))
+    small = Live((1, 2, 3), frozenset(), (1, 2, 3), ())
+    assert weaker_here(small, "t", plan) == ["dead brokers for writes: 1 instead of 2"]
+    large = Live((1, 2, 3, 4, 5), frozenset(), (1, 2, 3, 4, 5), ())
+    assert weaker_here(large, "t", plan) == []
+    # Of a topic that exists, its own placement counts.
+    racked = assess(plan.terms._replace(min_in_sync=2), Needs(6, racks=3).placement(3))
+    there = Place("t", 0, Terms("isr", 3), Placement((1, 2, 3), (1, 4, 6), RACKS), 1, ALL)
+    assert weaker_here(large._replace(places=(there,)), "t", racked) == [
+        "racks without power: 0 instead of 1"
+    ]

@@ -30,10 +30,18 @@ class TestKafka:
 
     def test_other_settings_are_named_with_whether_they_matter(self) -> None:
         matters = ("replica.lag.time.max.ms", "broker.rack", "turbo", "log.flush.interval.ms")
-        harmless = ("log.retention.hours", "auto.leader.rebalance.enable", "offsets.retention.minutes")
-        given = dict.fromkeys((*matters, *harmless), "1")
+        misspelt = ("num.partitons", "log.flush.interval.message", "unclean.leader.election.enabled")
+        harmless = (
+            "log.retention.hours",
+            "auto.leader.rebalance.enable",
+            "leader.imbalance.check.interval.seconds",
+            "offsets.retention.minutes",
+            "num.io.threads",
+        )
+        given = dict.fromkeys((*matters, *misspelt, *harmless), "1")
         said = {each.partition(":")[0]: each for each in from_kafka(given).unknown}
-        assert said.keys() == {*matters}
+        assert said.keys() == {*matters, *misspelt}
+        assert all("not known" in said[each] for each in misspelt)
         assert "still may lose records" in said["log.flush.interval.ms"]
         assert "not what is lost" in said["replica.lag.time.max.ms"]
         assert "may matter" in said["turbo"]

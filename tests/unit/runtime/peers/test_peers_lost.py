@@ -125,6 +125,27 @@ class TestLosingANode:
             assert probed == 3
 
     @on_loop
+    async def test_is_not_dead_for_a_refusal_from_long_ago(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The process was frozen while it asked: the node may have been started again."""
+        probed = 0
+
+        async def at_last(host: str, port: int) -> bool:
+            nonlocal probed
+            probed += 1
+            await asyncio.sleep(0.1 if probed == 1 else 0)
+            return probed != 2
+
+        monkeypatch.setattr(peers, "refuses_connections", at_last)
+        monkeypatch.setattr(peers, "STALE_MS", 50)
+        async with LoopbackCluster(2) as (one, two):
+            beating(two)
+            await ask_until_answered(one)
+            await two.die()
+            await until(lambda: probed == 2)
+            assert one.dead == []
+            await until(lambda: one.dead == [2])
+
+    @on_loop
     async def test_is_told_when_nobody_listens(self) -> None:
         async with LoopbackCluster(2) as (one, two):
             await two.die()

@@ -17,6 +17,8 @@ from tidelog.log.storage import Region
 from tidelog.runtime.disk import Disk
 from tidelog.runtime.sender import Sender
 from tidelog.runtime.services import LoopServices
+from tidelog.runtime.tls import layer
+from tidelog.runtime.tls.layer import TlsTransport
 from tidelog.runtime.tls.sender import TlsSender
 from tidelog.runtime.traffic import Reads
 from tidelog.security.principal import ANONYMOUS, Principal
@@ -151,6 +153,75 @@ def test_closing_sends_what_waits_and_ends_the_stream(made: Made) -> None:
             assert await reading == data
 
     run(main())
+
+
+@pytest.mark.parametrize("buffer_bytes", [100, 1 << 20])
+def test_others_have_their_turn_while_much_is_decrypted(
+    made: Made, monkeypatch: pytest.MonkeyPatch, buffer_bytes: int
+) -> None:
+    """Each piece is followed by a turn of the loop. Nothing is lost, and the order stays."""
+    monkeypatch.setattr(layer, "SLICE_S", 0.0)
+    data = os.urandom(2 * MIB)
+
+    async def main() -> None:
+        async with Server(made.config(), echoes=False, buffer_bytes=buffer_bytes) as server:
+            link = await server.link()
+            while not server.protocols[0].transport:
+                await asyncio.sleep(0)
+            protocol = server.protocols[0]
+            protocol.pauses_at = MIB
+            assert link.sender is not None
+            link.sender.send((data,))
+            await protocol.until(MIB)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            protocol.pauses_at = -1
+            assert protocol.transport is not None
+            protocol.transport.resume_reading()
+            assert await protocol.until(len(data)) == data
+
+    run(main())
+
+
+class Hollow:
+    """OpenSSL at a server, for a peer that does nothing but announce new keys."""
+
+    server_side = True
+
+    def __init__(self, incoming: ssl.MemoryBIO) -> None:
+        self._incoming = incoming
+        self.given: list[int] = []
+
+    def pending(self) -> int:
+        return 0
+
+    def read(self, size: int, buffer: memoryview) -> int:
+        self.given.append(len(self._incoming.read()))
+        raise ssl.SSLWantReadError
+
+
+def test_a_peer_that_sends_nothing_but_new_keys_is_closed(
+    made: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They take a hundred times as long as data. A megabyte of them held the loop for half a second."""
+    caplog.set_level("INFO")
+
+    async def main() -> None:
+        async with Server(made.config()) as server:
+            reader, writer = await server.connect(client_context(made))
+            writer.write(b"x")
+            assert await reader.readexactly(1) == b"x"
+            protocol = server.protocols[0]
+            assert isinstance(protocol.transport, TlsTransport)
+            ours = protocol.transport.layer
+            ours._object = hollow = Hollow(ours._incoming)  # type: ignore[assignment]
+            writer.write(os.urandom(4 * MIB))
+            await protocol.lost
+            assert max(hollow.given) <= layer.PIECE_BYTES
+            assert sum(hollow.given) <= layer.EMPTY_BYTES_MAX + layer.PIECE_BYTES
+
+    run(main())
+    assert "with nothing in them" in caplog.text
 
 
 def test_damaged_bytes_close_the_connection_and_no_other(made: Made) -> None:

@@ -93,6 +93,9 @@ class MemoryTable:
     def totals(self) -> Totals:
         return Totals(records=len(self.rows))
 
+    def added(self) -> int:
+        return len(self.rows)
+
 
 @dataclass
 class MemoryCluster:

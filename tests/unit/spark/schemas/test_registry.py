@@ -194,7 +194,7 @@ def test_a_real_registry() -> None:
     user = asked.by_id(other)
     assert user is not None and [one.id for _, one in asked.referenced(user)] == [number]
     for kind, text in (
-        ("JSON", '{"type":"object"}'),
+        ("JSON", '{"type":"object","properties":{"x":{"type":"integer"}}}'),
         ("PROTOBUF", 'syntax = "proto3"; message A { int32 x = 1; }'),
     ):
         made = asked.by_id(asked.register(f"{subject}-{kind}", text, kind))

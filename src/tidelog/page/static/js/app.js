@@ -35,6 +35,7 @@ function show(isFirst) {
     if (link.getAttribute("href") === tab) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  showTab();
   const element = document.createElement("div");
   element.className = "view";
   main.replaceChildren(element);
@@ -46,12 +47,26 @@ function show(isFirst) {
   }
 }
 
+/** On a narrow screen the views do not fit side by side. */
+function showTab() {
+  document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+}
+
 function match() {
   for (const [pattern, make, name, tab] of ROUTES) {
     const found = pattern.exec(location.pathname);
-    if (found) return [pattern, make, name, tab, found.slice(1).map(decodeURIComponent)];
+    if (found) return [pattern, make, name, tab, found.slice(1).map(decoded)];
   }
   return [null, cluster, "Cluster", "/", []];
+}
+
+/** A part of the address; as it stands there if it is no encoded text, which a person may have typed. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 export function go(path) {
@@ -124,7 +139,10 @@ const groundTab = document.querySelector(".bar nav a[href='/playground']");
 
 subscribe((keys) => {
   showStatus();
-  groundTab.hidden = !store.may.playground;
+  if (groundTab.hidden === Boolean(store.may.playground)) {
+    groundTab.hidden = !store.may.playground;
+    showTab();
+  }
   view?.update?.(keys);
 });
 show(true);

@@ -212,7 +212,8 @@ export const produceMessage = (topic, partition) => ({
     ["partition", "Partition", { kind: "number", value: partition === null ? "" : String(partition), hint: "empty: by the key" }],
     ["key", "Key", { hint: "empty: none" }],
     ["value", "Value", { kind: "lines" }],
+    ["form", "Value is", { kind: "choice", options: [["text", "the text above"], ["null", "null, which deletes the key from a compacted topic"]] }],
     ["headers", "Headers", { kind: "lines", hint: "name=value, one per line" }],
   ],
-  body: (each) => ({ kind: "produce", name: topic.name, partition: whole(each.partition), key: each.key || null, value: each.value, headers: Object.entries(settingsOf(each.headers)).map(([name, value]) => [name, value ?? ""]) }),
+  body: (each) => ({ kind: "produce", name: topic.name, partition: whole(each.partition), key: each.key || null, value: each.form === "null" ? null : each.value, headers: Object.entries(settingsOf(each.headers)).map(([name, value]) => [name, value ?? ""]) }),
 });

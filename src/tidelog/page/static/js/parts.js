@@ -18,7 +18,7 @@ export function pill(level, text) {
 }
 
 export function topicLink(name) {
-  return h("a", { href: `/topic/${encodeURIComponent(name)}`, class: "name" }, name);
+  return h("a", { href: `/topic/${encodeURIComponent(name)}`, class: "name", title: name.length > 60 ? name : null }, name);
 }
 
 /** Whether a broker serves anyone now. */
@@ -76,6 +76,13 @@ export function drawSparkline(picture, values, width = 160, height = 32) {
 /** A heading that receives the focus when the view changes, for screen readers. */
 export function title(text, ...more) {
   return h("h1", { tabindex: "-1" }, text, ...more);
+}
+
+/** Why a list is empty: there is nothing, nothing may be seen, or no broker says so. */
+export function whyNone(nothing) {
+  const seen = get("cluster");
+  if (!seen) return "Looking for brokers …";
+  return !seen.seen ? "No broker answers." : seen.limited ? "Nothing that the page's user may see." : nothing;
 }
 
 export function empty(...words) {

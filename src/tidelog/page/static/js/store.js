@@ -82,8 +82,10 @@ function take(message) {
     }
     changed("playground");
   }
-  if (message.events?.length) {
-    store.events.push(...message.events);
+  // One that happened while this browser connected comes twice.
+  const fresh = (message.events ?? []).filter((event) => event.id > (store.events.at(-1)?.id ?? -Infinity));
+  if (fresh.length) {
+    store.events.push(...fresh);
     if (store.events.length > EVENTS_MAX) store.events.splice(0, store.events.length - EVENTS_MAX);
     changed("events");
   }

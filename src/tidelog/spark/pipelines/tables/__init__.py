@@ -201,3 +201,8 @@ class Table(Protocol):
         """None if there are none."""
 
     def totals(self) -> Totals: ...
+
+    def added(self) -> int | None:
+        """The rows that all steps have added to both tables, whatever other programs did to these since. None
+        if that was not counted yet: an earlier version added them.
+        """

@@ -83,7 +83,7 @@ def _earlier_position(target: str, records: "DeltaCommits", undecodable: "DeltaC
     one of the undecodable records, then the one of the records.
     """
     tables = {one: table for one in (records, undecodable) if (table := one.load())}
-    if not any(one.totals()[0] for one in tables):
+    if not any(one.totals()[0] for one in tables) or any(one.mark().attempt for one in tables):
         return None
     batches = [
         tables[one].transaction_version(f"tidelog-archive-{target}/checkpoint-{one.path}") for one in tables
@@ -115,6 +115,9 @@ class DeltaCommits:
 
     def usable(self) -> None:
         self.load()
+
+    def exists(self) -> bool:
+        return self.load() is not None
 
     def mark(self) -> Mark:
         found = self.load()

@@ -7,6 +7,7 @@ each name:
 ==================================  =======================================================================
 ``tidelog/attempt``                 names the files of the commit; two commits that set it conflict
 ``tidelog/undecodable-files``       see :mod:`tidelog.spark.pipelines.tables.two_tables`
+``tidelog/rows``                    all rows that steps have added, of both tables
 ``tidelog/start/TOPIC/ID/N``        the first offset of partition N that the table has
 ``tidelog/end/TOPIC/ID/N``          the next offset to add
 ==================================  =======================================================================
@@ -23,10 +24,10 @@ import pyarrow as pa
 from deltalake import DeltaTable as Delta
 
 from tidelog.spark.pipelines.tables import Place, Position, Span, TableError
-from tidelog.spark.pipelines.tables.two_tables import Mark
+from tidelog.spark.pipelines.tables.two_tables import UNKNOWN, Mark
 
 TOPICS = "tidelog.topics"
-ATTEMPT, APART = "tidelog/attempt", "tidelog/undecodable-files"
+ATTEMPT, APART, ROWS = "tidelog/attempt", "tidelog/undecodable-files", "tidelog/rows"
 REMOVED = -1  # As the end of a place that a position does not have any more: an action stays forever.
 
 
@@ -40,13 +41,17 @@ def read_mark(table: Delta) -> Mark:
             end = table.transaction_version(_name("end", place))
             if end is not None and end != REMOVED:
                 spans[place] = Span(table.transaction_version(_name("start", place)) or 0, end)
-    return Mark(Position(spans), attempt, table.transaction_version(APART) or 0)
+    rows = table.transaction_version(ROWS)
+    apart = table.transaction_version(APART) or 0
+    return Mark(Position(spans), attempt, apart, UNKNOWN if rows is None else rows)
 
 
 def said(mark: Mark, before: Mark) -> Iterator[tuple[str, int]]:
     """The transaction actions that change one mark into the other."""
     yield ATTEMPT, mark.attempt
     yield APART, mark.apart
+    if mark.rows != UNKNOWN:
+        yield ROWS, mark.rows
     for place, span in mark.position.spans.items():
         known = before.position.spans.get(place)
         if known is None or known.start != span.start:

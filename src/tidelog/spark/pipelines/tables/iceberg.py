@@ -62,12 +62,19 @@ from tidelog.spark.pipelines.tables.staging import (
     read_parquet,
     write_parquet,
 )
-from tidelog.spark.pipelines.tables.two_tables import Mark, TwoTables, incomplete, removed_before_the_commit
+from tidelog.spark.pipelines.tables.two_tables import (
+    UNKNOWN,
+    Mark,
+    TwoTables,
+    incomplete,
+    removed_before_the_commit,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POSITION, ATTEMPT, APART = "tidelog.position", "tidelog.attempt", "tidelog.undecodable-files"
+ROWS = "tidelog.rows"
 SEQUENCE = "tidelog.sequence-number"  # Of the commit that set the properties.
 POSITION_MAX_CHARS = 4096  # In the summary of each snapshot; a longer position is only in the properties.
 
@@ -139,6 +146,9 @@ class IcebergCommits:
     def usable(self) -> None:
         """Raised by :func:`open_catalog` if the catalog cannot be opened, and by :meth:`load` otherwise."""
         self.load()
+
+    def exists(self) -> bool:
+        return self.load() is not None
 
     def mark(self) -> Mark:
         found = self.load()
@@ -368,11 +378,17 @@ def read_mark(metadata: TableMetadata) -> Mark:
 
 
 def _mark(told: Mapping[str, str]) -> Mark:
-    return Mark(Position.from_json(told[POSITION]), int(told[ATTEMPT]), int(told[APART]))
+    rows = int(told.get(ROWS, UNKNOWN))
+    return Mark(Position.from_json(told[POSITION]), int(told[ATTEMPT]), int(told[APART]), rows)
 
 
 def _said(mark: Mark) -> dict[str, str]:
-    return {POSITION: mark.position.to_json(), ATTEMPT: str(mark.attempt), APART: str(mark.apart)}
+    return {
+        POSITION: mark.position.to_json(),
+        ATTEMPT: str(mark.attempt),
+        APART: str(mark.apart),
+        ROWS: str(mark.rows),
+    }
 
 
 def _rolled_back(metadata: TableMetadata) -> TableError:

@@ -102,6 +102,10 @@ class ParquetTable:
     def totals(self) -> Totals:
         return self.log.last().totals
 
+    def added(self) -> int | None:
+        counted = self.totals()
+        return counted.records + counted.undecodable
+
     # -- adding ----------------------------------------------------------------------------
 
     def append(self, rows: Rows, step: Step) -> Added:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+UNKNOWN = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """What a commit of an archive says besides its files."""
@@ -44,6 +47,9 @@ class Mark:
     position: Position = field(default_factory=Position)
     attempt: int = 0  # Names the files of the commit; 0: nothing was ever added.
     apart: int = 0  # Files of the same attempt that belong to the table of undecodable records.
+    # Of both tables, that all steps have added: what another program deletes is missing. UNKNOWN if an
+    # earlier version made the commit.
+    rows: int = UNKNOWN
 
 
 class Commits(Protocol):
@@ -54,6 +60,8 @@ class Commits(Protocol):
 
     def usable(self) -> None:
         """Raise :class:`TableError` if the format cannot be used here."""
+
+    def exists(self) -> bool: ...
 
     def mark(self) -> Mark:
         """Of the latest commit that has one; an empty one if there is no table."""
@@ -122,6 +130,7 @@ class TwoTables:
         if before.attempt == 0:
             self._check_begins()
         self._complete(before)
+        rows_before = self._rows(before)
         attempt = new_attempt()
         try:
             files, apart = self._write(rows, attempt)
@@ -134,11 +143,13 @@ class TwoTables:
             # error, when the answer of a catalog was lost.
             self._discard(attempt)
             raise
-        self._records.commit(files, Mark(step.after, attempt, len(apart)), expected=before)
+        records, undecodable = sum(one.rows for one in files), sum(one.rows for one in apart)
+        mark = Mark(step.after, attempt, len(apart), rows_before + records + undecodable)
+        self._records.commit(files, mark, expected=before)
         self._add_apart(apart, Mark(step.after, attempt))
         return Added(
-            records=sum(one.rows for one in files),
-            undecodable=sum(one.rows for one in apart),
+            records=records,
+            undecodable=undecodable,
             files=len(files) + len(apart),
             bytes=sum(one.bytes for one in (*files, *apart)),
         )
@@ -209,6 +220,17 @@ class TwoTables:
             size + more_size + sum(one.bytes for one in more),
         )
 
+    def added(self) -> int | None:
+        rows = self._records.mark().rows
+        return None if rows == UNKNOWN else rows
+
+    def _rows(self, mark: Mark) -> int:
+        """That steps have added so far. What was not counted is taken from the tables once."""
+        if mark.rows != UNKNOWN:
+            return mark.rows
+        totals = self.totals()
+        return totals.records + totals.undecodable
+
     def _take_over(self, before: Mark, found_before: Earlier, say: Say) -> Mark:
         position = found_before()
         if position is None:
@@ -225,8 +247,11 @@ class TwoTables:
             self._add_apart(self._written_apart(mark), Mark(mark.position, mark.attempt))
 
     def _lacks(self, mark: Mark) -> bool:
-        """Whether the second commit of a step is missing."""
-        return bool(mark.apart) and self._undecodable.mark().attempt != mark.attempt
+        """Whether the second commit of a step is missing. Not if the whole table was deleted: its records are
+        gone, which verification tells, and the archive goes on.
+        """
+        found = self._undecodable
+        return bool(mark.apart) and found.mark().attempt != mark.attempt and found.exists()
 
     def _written_apart(self, mark: Mark) -> list[Written]:
         files = self._undecodable.written(mark.attempt)

@@ -15,7 +15,8 @@ from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines.archive_view import Asked, look
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
 from tidelog.spark.pipelines.source import Topics
-from tidelog.spark.pipelines.tables import Place, Position, Span, Table, TableError, Totals
+from tidelog.spark.pipelines.stepping import is_outdated
+from tidelog.spark.pipelines.tables import Place, Position, Span, Table, TableError
 from tidelog.spark.pipelines.tables.opening import open_existing
 from tidelog.spark.pipelines.verify import facts
 from tidelog.spark.pipelines.verify.judging import (
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 FINDINGS_SHOWN = 100
 _LOOKS_MAX = 10
+_TRIES = 5
+_FILE_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"  # One of Spark's error conditions.
 _DETAILS = {
     "missing": "the topic has this record, and the archive does not",
     "differs": "the archive and the topic have different records",
@@ -75,9 +78,26 @@ class VerifyReport:
 
 
 def verify(spark: "SparkSession", job: Verify, *, tell: Tell = tell_nobody) -> VerifyReport:
-    """Compare; findings are in the report, nothing is raised."""
+    """Compare; findings are in the report, nothing is raised. Begun again if something was removed while it
+    was read: the topic's oldest records by retention, or small files by a merge.
+    """
+    for _ in range(_TRIES):
+        try:
+            return _verified(spark, job, tell)
+        except Exception as failure:
+            if not is_outdated(failure) and _FILE_GONE not in str(failure):
+                raise
+            last = failure
+    what = "files of the archive were" if _FILE_GONE in str(last) else "records of its topics were"
+    raise TableError(
+        f"{job.target} could not be verified, because {what} removed while they were read, {_TRIES} times: "
+        "do so while no archive run adds to it and no topic is deleted, or one topic at a time (--topic)."
+    ) from last
+
+
+def _verified(spark: "SparkSession", job: Verify, tell: Tell) -> VerifyReport:
     table = open_existing(spark, job.target, job.table_options)
-    position, totals, (archived, has_value) = _state(table)
+    position, added, (archived, has_value) = _state(table)
     if job.topics:
         archived = archived.where(archived.topic.isin(job.topics))
     spans = dict(position.spans) or facts.spans_of_rows(archived)
@@ -92,32 +112,31 @@ def verify(spark: "SparkSession", job: Verify, *, tell: Tell = tell_nobody) -> V
     parted = facts.parted(spark, archived, facts.ranges_table(spark, judged)).persist()
     try:
         report = _report(spark, job, judged, parted, has_value)
-        return report if job.topics else _with_removed(report, totals)
+        return report if job.topics else _with_removed(report, added)
     finally:
         parted.unpersist()
         tell(Progress(len(spans), 0.0, 0, f"of {len(spans)} partitions"))
 
 
-def _state(table: Table) -> "tuple[Position, Totals, tuple[DataFrame, bool]]":
-    """Of one moment: an archive run may add records meanwhile, and a position that is ahead of the rows would
-    make them seem to be missing.
+def _state(table: Table) -> "tuple[Position, int, tuple[DataFrame, bool]]":
+    """Its position, the number of rows that it should have, and its rows. Of one moment: an archive run may
+    add records meanwhile, and a position that is ahead of the rows would make them seem to be missing.
     """
     for _ in range(_LOOKS_MAX):
-        before = table.position(), table.totals()
+        position, totals = table.position(), table.totals()
+        added = table.added()
         rows = facts.archived_rows(table)
-        if (table.position(), table.totals()) == before:
-            return *before, rows
+        if (table.position(), table.totals()) == (position, totals):
+            return position, totals.records + totals.undecodable if added is None else added, rows
     raise TableError(
         f"{table.target} changes too often to be verified: do so while no archive run adds to it."
     )
 
 
-def _with_removed(report: VerifyReport, totals: Totals) -> VerifyReport:
-    """With rows that the table's metadata counts and that are not there, as far as the topics did not tell
-    already.
-    """
+def _with_removed(report: VerifyReport, added: int) -> VerifyReport:
+    """With rows that archive runs have added and that are gone, as far as the topics did not tell already."""
     rows = sum(one.records - one.duplicates for one in report.places)
-    removed = totals.records + totals.undecodable - rows - report.counts.get("missing", 0)
+    removed = added - rows - report.counts.get("missing", 0)
     if removed <= 0:
         return report
     place = next((one for one in report.places if one.missing_offsets), report.places[0])
@@ -259,12 +278,16 @@ def _is_allowed(one: Judged, kind: str) -> bool:
 def _topics_now(spark: "SparkSession", job: Verify, names: set[str]) -> dict[tuple[str, int], TopicNow]:
     """The partitions of the topics that still exist."""
     topics = job.source(names)
-    view = look(spark, Asked(topics.stream_options(), ()))
+    view = look(spark, Asked(topics.stream_options(), (), counts_open=True))
     there = sorted({seen.place.topic for seen in view.partitions})
     policies = _policies(spark, job, there) if there else {}
     return {
         (seen.place.topic, seen.place.partition): TopicNow(
-            seen.place.topic_id, seen.earliest, seen.latest, "compact" in policies[seen.place.topic]
+            seen.place.topic_id,
+            seen.earliest,
+            seen.latest,
+            "compact" in policies[seen.place.topic],
+            seen.held_back,
         )
         for seen in view.partitions
     }

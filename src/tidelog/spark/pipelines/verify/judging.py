@@ -39,6 +39,7 @@ class TopicNow(NamedTuple):
     start: int
     end: int  # exclusive: the last stable offset
     is_compacted: bool = False
+    held_back: int = 0  # offsets from the end on: open transactions, and what was written after these
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class PlaceState:
     duplicates: int  # rows too many
     exists: bool = True  # False: this topic id is gone
     note: str = ""
+    held_back: int = 0  # offsets of the topic that no run can archive before a transaction ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ def state_of(judged: Judged) -> PlaceState:
         sum(part.duplicates for part in judged.parts.values()),
         now is not None,
         _note(judged),
+        now.held_back if now is not None else 0,
     )
 
 

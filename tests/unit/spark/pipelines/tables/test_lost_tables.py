@@ -18,7 +18,16 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
 
-from tidelog.spark.pipelines.tables import Position, PositionMoved, Rows, Step, TableError
+from tidelog.spark.pipelines.tables import (
+    Position,
+    PositionMoved,
+    Rows,
+    Step,
+    TableError,
+    delta,
+    delta_log,
+    iceberg,
+)
 from tidelog.spark.pipelines.tables.delta import DeltaCommits
 from tidelog.spark.pipelines.tables.iceberg import IcebergCommits
 from tidelog.spark.pipelines.tables.staging import attempt_name, new_attempt
@@ -63,6 +72,7 @@ def test_a_table_whose_metadata_was_deleted_is_not_begun_anew(
 def test_undecodable_records_of_an_archive_that_is_gone_are_not_added_again(opened: Open) -> None:
     add(opened(), 0, 4, records(0, 2, 3), undecodable(1))
     drop(opened()._records)
+    opened().prepare(lambda text: None)  # It is not taken for an archive of an earlier version.
     with pytest.raises(TableError, match="has undecodable records, and its table of records is gone"):
         add(opened(), 0, 4, records(0, 2, 3), undecodable(1))
     assert offsets(opened(), "undecodable") == Counter([1])
@@ -205,3 +215,46 @@ def test_steps_and_killed_runs_leave_no_directories(opened: Open, tmp_path: Path
     assert not home.parent.exists() and used == {*entries()}
     assert is_delta == (not used)
     assert offsets(opened()) + offsets(opened(), "undecodable") == Counter(range(9))
+
+
+def test_rows_that_another_program_removed_stay_counted(opened: Open) -> None:
+    """The table's own figures say nothing of them, and the topics may have deleted them since."""
+    add(opened(), 0, 3, records(0, 2), undecodable(1))
+    add(opened(), 3, 4)
+    cast(Any, opened()._records).load().delete("offset < 3")
+    assert offsets(opened()) == Counter([3])
+    drop(opened()._undecodable)
+    totals = opened().totals()
+    assert (totals.records, totals.undecodable, opened().added()) == (1, 0, 4)
+    add(opened(), 4, 6, records(4, 5))
+    assert opened().added() == 6
+
+
+def test_an_archive_goes_on_after_its_undecodable_records_were_deleted(opened: Open) -> None:
+    """Also right behind a step that had some, which a run that was killed might not have completed."""
+    add(opened(), 0, 4, records(0, 2, 3), undecodable(1))
+    drop(opened()._undecodable)
+    assert opened().read_undecodable() is None
+    assert (opened().totals().undecodable, opened().added()) == (0, 4)
+    opened().prepare(lambda text: None)
+    add(opened(), 4, 6, records(4), undecodable(5))
+    assert (offsets(opened()), offsets(opened(), "undecodable")) == (Counter([0, 2, 3, 4]), Counter([5]))
+    assert (opened().totals().undecodable, opened().added()) == (1, 6)
+
+
+def test_rows_of_an_earlier_version_are_counted_by_the_next_step(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert opened().added() is None  # There is no table yet.
+    of_iceberg, of_delta = iceberg._said, delta_log.said
+    with monkeypatch.context() as earlier:
+        earlier.setattr(iceberg, "_said", lambda mark: _without_rows(of_iceberg(mark)))
+        earlier.setattr(delta, "said", lambda *marks: _without_rows(dict(of_delta(*marks))).items())
+        add(opened(), 0, 3)
+    assert opened().added() is None
+    add(opened(), 3, 5)
+    assert opened().added() == 5
+
+
+def _without_rows(said: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in said.items() if key not in (iceberg.ROWS, delta_log.ROWS)}

@@ -138,6 +138,7 @@ class Drawn:
         return (name, one), {f"member{n}": row if o is chosen else None for n, o in enumerate(others)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_random_schemas(seed: int) -> None:
     drawn = Drawn(seed)

@@ -1,9 +1,9 @@
 // Brokers as columns, topics as rows, replicas as cells.
 
 import { changeButton, drainBroker } from "../change.js";
-import { attribute, h, keyed, say } from "../dom.js";
+import { attribute, fill, h, keyed, say } from "../dom.js";
 import { bytes, count, percent, plural, short } from "../format.js";
-import { badge, drawSparkline, isLeaderless, modeClass, replicaState, replicaWords, sparkline, title, topicLink } from "../parts.js";
+import { badge, drawSparkline, isLeaderless, modeClass, replicaState, replicaWords, sparkline, title, topicLink, whyNone } from "../parts.js";
 import { brokers, get, store, topics } from "../store.js";
 
 const DENSE_FROM = 40; // partitions of a topic; their cells are smaller and without letters
@@ -80,7 +80,7 @@ export function cluster(root) {
     body.states = new Map(columns.map((each) => [`b/${each.id}`, each.state]));
     const shown = topics().filter((topic) => showInternal || !topic.internal);
     if (!shown.length) {
-      keyed(body, ["none"], () => h("tr", { class: "none" }, h("td", { colspan: 99 }, "No topics yet. ", h("code", {}, "tidelog topic create orders --partitions 3"), " makes one.")));
+      keyed(body, ["none"], () => h("tr", { class: "none" }, h("td", { colspan: 99 })), (row) => fill(row.firstChild, whyNone(["No topics yet. ", h("code", {}, "tidelog topic create orders --partitions 3"), " makes one."])));
       return;
     }
     keyed(body, shown.map((topic) => topic.name), (name) => topicRow(name), (row, name) => {

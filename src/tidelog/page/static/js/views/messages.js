@@ -11,6 +11,7 @@ const ROWS_MAX = 500;
 
 export function messages(root, topic) {
   let position = null; // where to go on
+  let oldest = null; // from where on everything was looked at, if the newest come first
   let tailing = false;
   let isOpen = true;
   let timer = null;
@@ -26,11 +27,12 @@ export function messages(root, topic) {
   const note = h("p", { class: "lead", role: "status" });
   const body = h("tbody");
   const more = h("button", { type: "button", hidden: true, on: { click: () => load(String(position), true) } }, "Show more");
+  const older = h("button", { type: "button", hidden: true, on: { click: () => load(`<${oldest}`, true) } }, "Show older");
   const form = h("form", { class: "tools messages-tools", on: { submit: (event) => { event.preventDefault(); look(); } } },
     partition, from, offset, time, match,
     h("label", { class: "check" }, hidden, "aborted and control records"), h("label", { class: "check" }, tail, "live"), h("button", { type: "submit", class: "primary" }, "Look"), changeButton("Write a message", () => ({ ...produceMessage(topic, Number(partition.value || 0)), done: look })));
   root.append(form, note, h("div", { class: "frame" }, h("table", { class: "list messages" }, h("caption", { class: "unseen" }, "Messages"), h("thead", {}, h("tr", {},
-    h("th", { scope: "col", class: "number" }, "Offset"), h("th", { scope: "col" }, "Time"), h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"))), body)), h("p", { class: "rest" }, more));
+    h("th", { scope: "col", class: "number" }, "Offset"), h("th", { scope: "col" }, "Time"), h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"))), body)), h("p", { class: "rest" }, more, older));
   topicChanged(topic);
 
   function topicChanged(seen) {
@@ -60,25 +62,27 @@ export function messages(root, topic) {
     try {
       const found = await ask("/api/messages", { name: topic.name, partition: partition.value || 0, from: start, match: match.value, ...(hidden.checked ? { hidden: 1 } : {}) });
       if (!isOpen || number !== asked) return;
-      show(found, append);
+      show(found, append, start.startsWith("<"));
     } catch (error) {
       if (isOpen && number === asked) say(note, error.message);
     }
     if (isOpen && tailing && number === asked) timer = setTimeout(() => load(position === null ? "newest" : String(position), true), TAIL_MS);
   }
 
-  function show(found, append) {
-    position = found.next;
+  function show(found, append, isOlder) {
+    if (!isOlder) position = found.next;
+    if (isOlder || !append) oldest = found.start;
     const rows = found.rows.map((row) => messageRow(topic.name, partition.value || 0, row));
     const newestFirst = tailing || from.value === "newest";
-    if (newestFirst) body.prepend(...rows.reverse());
-    else body.append(...rows);
-    while (body.children.length > ROWS_MAX) (newestFirst ? body.lastChild : body.firstChild).remove();
+    if (newestFirst && !isOlder) body.prepend(...rows.reverse());
+    else body.append(...(isOlder ? rows.reverse() : rows));
+    while (body.children.length > ROWS_MAX) (newestFirst && !isOlder ? body.lastChild : body.firstChild).remove();
     const where = `Offsets ${count(found.begin)} to ${count(found.end)}`;
-    const looked = match.value && !append ? `; looked at ${plural(found.looked_at, "offset")} from ${count(found.start)} on` : "";
+    const looked = match.value && (isOlder || !append) ? `; looked at ${plural(found.looked_at, "offset")} from ${count(found.start)} on` : "";
     say(note, found.end === found.begin ? "This partition is empty." : `${where}${looked}.`);
     if (!body.children.length && found.end > found.begin && found.next >= found.end) say(note, `${where}${looked}. Nothing there matches.`);
     more.hidden = tailing || newestFirst || found.next >= found.end;
+    older.hidden = tailing || !newestFirst || oldest <= found.begin;
   }
 
   function setTail(on) {

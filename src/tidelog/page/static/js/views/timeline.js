@@ -2,7 +2,7 @@
 
 import { attribute, fill, h, keyed, say, svg } from "../dom.js";
 import { clock, milliseconds, plural } from "../format.js";
-import { empty, title } from "../parts.js";
+import { empty, title, whyNone } from "../parts.js";
 import { brokers, get, store, topics } from "../store.js";
 
 const LANES = [["broker", "brokers"], ["controller", "controllers"], ["leader", "leaders"], ["sync", "in-sync sets"], ["topic", "topics"]];
@@ -47,7 +47,7 @@ export function timeline(root) {
     const shown = within.slice(-SHOWN_MAX).reverse();
     keyed(list, shown.map((event) => event.id), (id) => eventRow(shown.find((event) => event.id === id)));
     rest.replaceChildren();
-    if (!within.length) rest.append(empty(store.events.length ? "Nothing happened in this span." : "Nothing has happened yet. Events appear here as they happen."));
+    if (!within.length) rest.append(empty(store.events.length ? "Nothing happened in this span." : whyNone("Nothing has happened yet. Events appear here as they happen.")));
     else if (within.length > SHOWN_MAX) rest.append(`${within.length - SHOWN_MAX} older events are not listed.`);
   }
 
@@ -152,7 +152,7 @@ function showFailover(root) {
   }
   const stages = [["noticed", 0, `broker ${last.broker} stopped answering`]];
   if (last.decided_ms >= 0) stages.push(["decided", last.decided_ms, "the first partition has another leader"]);
-  if (last.complete_ms > last.decided_ms) stages.push(["applied", last.complete_ms, `${last.moved} of ${last.led} partitions have another leader`]);
+  if (last.complete_ms >= 0) stages.push(["applied", last.complete_ms, `${last.moved} of ${last.led} partitions have another leader`]);
   if (last.written_ms >= 0) stages.push(["first write", last.written_ms, "a new leader commits records"]);
   const most = Math.max(...stages.map((each) => each[1]), 100);
   fill(root,

@@ -3,7 +3,7 @@
 import { alterTopic, changeButton, deleteTopic, movePartition, promoteReplica } from "../change.js";
 import { attribute, fill, h, keyed, say } from "../dom.js";
 import { bytes, count, dateAndClock, plural, short } from "../format.js";
-import { badge, drawSparkline, empty, isLeaderless, modeClass, pill, replicaState, replicaWords, sparkline, title } from "../parts.js";
+import { badge, drawSparkline, empty, isLeaderless, modeClass, pill, replicaState, replicaWords, sparkline, title, whyNone } from "../parts.js";
 import { ask, get, store } from "../store.js";
 import { messages } from "./messages.js";
 
@@ -74,7 +74,7 @@ export function topic(root, [name]) {
   function update(keys) {
     const seen = get(`t/${name}`);
     if (!seen) {
-      fill(head, title(name), get("cluster") ? pill("bad", "There is no such topic.") : null);
+      fill(head, title(name), get("cluster") ? pill("bad", whyNone("There is no such topic.")) : null);
       return;
     }
     if (!keys || keys.has(`t/${name}`)) {
@@ -84,7 +84,7 @@ export function topic(root, [name]) {
         fill(head, h("a", { href: "/topics", class: "back" }, "Topics"), h("div", { class: "topic-title" }, badge(seen), title(name), h("span", { class: "mode-words" }, seen.words),
           store.may.admin ? h("span", { class: "tools changes" }, changeButton("Change", () => alterTopic(get(`t/${name}`))), changeButton("Delete", () => deleteTopic(name))) : null));
       }
-      fill(level, pill(seen.level, { ok: "as configured", warn: "weakened", bad: "stopped" }[seen.level]));
+      fill(level, seen.mode ? pill(seen.level, { ok: "as configured", warn: "weakened", bad: "stopped" }[seen.level]) : pill("none", "not known: its settings are not told"));
       keyed(sentences, seen.promise, (text) => h("li", {}, text));
       say(figures.partitions, count(seen.partitions.length));
       if (!content.firstChild) open();
@@ -110,7 +110,7 @@ export function topic(root, [name]) {
     drawSparkline(spark, details.history, 220, 40);
     const ends = Object.entries(details.ends);
     say(figures.records, count(ends.reduce((sum, [index, end]) => sum + end - (details.begins[index] ?? 0), 0)));
-    say(figures.size, bytes(Object.values(details.sizes).flatMap((each) => Object.values(each)).reduce((sum, each) => sum + each, 0)));
+    say(figures.size, Object.keys(details.sizes).length === 0 ? "–" : bytes(Object.values(details.sizes).flatMap((each) => Object.values(each)).reduce((sum, each) => sum + each, 0)));
     if (tab !== "messages") panel?.update?.();
   }
   let ticks = 0;
@@ -196,6 +196,10 @@ function settingsTable(root, settings) {
       const key = JSON.stringify(found);
       if (shown === key) return;
       shown = key;
+      if (typeof found === "string") {
+        fill(root, empty(found));
+        return;
+      }
       const own = found.filter((each) => each.set);
       const rest = found.filter((each) => !each.set);
       fill(root, own.length ? settingList("Set", own) : null, settingList(own.length ? "Defaults" : "Everything has its default", rest));

@@ -3,7 +3,7 @@
 import { changeButton, createTopic } from "../change.js";
 import { attribute, h, keyed, say } from "../dom.js";
 import { count, plural, short } from "../format.js";
-import { badge, empty, title, topicLink } from "../parts.js";
+import { badge, empty, title, topicLink, whyNone } from "../parts.js";
 import { get, store, topics as allTopics } from "../store.js";
 
 const SHOWN_MAX = 300;
@@ -29,7 +29,7 @@ export function topics(root) {
     const rates = get("rates")?.topics ?? {};
     keyed(body, found.slice(0, SHOWN_MAX).map((topic) => topic.name), makeRow, (row, name) => row.show(get(`t/${name}`), rates[name] ?? 0));
     rest.replaceChildren();
-    if (!found.length) rest.append(empty(text ? "No topic has that in its name." : "There are no topics yet."));
+    if (!found.length) rest.append(empty(text ? "No topic has that in its name." : whyNone("There are no topics yet.")));
     else if (found.length > SHOWN_MAX) rest.append(`${count(found.length - SHOWN_MAX)} more; narrow the search to see them.`);
   }
   return { update };

@@ -16,6 +16,7 @@ export function whatIf(root) {
   const racks = h("div", { class: "tools racks" });
   const summary = h("p", { class: "status", role: "status", "aria-live": "polite" });
   const body = h("tbody");
+  const unknown = h("p", { class: "rest" });
   const worst = h("div", { class: "worst" });
   const reset = h("button", { type: "button", on: { click: () => { chosen.clear(); sync(); } } }, "All work again");
   root.append(
@@ -23,7 +24,7 @@ export function whatIf(root) {
     h("p", { class: "lead" }, "Choose faults and see what every topic would promise. Nothing happens to the cluster. What is wrong already counts."),
     panel, racks, summary,
     h("div", { class: "frame" }, h("table", { class: "list what-if" }, h("caption", { class: "unseen" }, "What the faults would do to each topic"), h("thead", {}, h("tr", {}, ["Topic", "Writes", "Reads", "Acknowledged records"].map((each) => h("th", { scope: "col" }, each)))), body)),
-    worst);
+    unknown, worst);
 
   function update(keys) {
     if (keys && ![...keys].some((key) => key.startsWith("b/"))) return;
@@ -90,6 +91,7 @@ export function whatIf(root) {
       verdict(row.children[2], each.reads_stop, each.reads_stopped, each.partitions);
       showOnce(row.children[3], each.may_lose ? ["bad", `may be lost${of(each.may_lose, each.partitions)}: ${each.losses.join("; ")}`] : ["ok", "kept"]);
     });
+    say(unknown, found.unknown ? `${plural(found.unknown, "topic")} whose settings are not known ${found.unknown === 1 ? "is" : "are"} not counted.` : "");
     fill(worst, worstOf("The worst single death", found.worst_single), worstOf("The worst pair of deaths", found.worst_pair));
   }
 
