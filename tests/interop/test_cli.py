@@ -122,6 +122,9 @@ def test_the_mode_is_a_setting(tidelog: Run, name: str) -> None:
         (("topic", "delete", "no-such-topic"), "'no-such-topic' does not exist"),
         (("topic", "alter", "no-such-topic", "--set", "retention.ms=1"), "'no-such-topic' does not exist"),
         (("topic", "alter", "no-such-topic", "--partitions", "9"), "'no-such-topic' does not exist"),
+        (("topic", "alter", "no-such-topic", "--mode", "quorum", "--yes"), "'no-such-topic' does not exist"),
+        (("topic", "alter", "no-such-topic", "--copies", "1"), "'no-such-topic' does not exist"),
+        (("topic", "describe", "no-such-topic"), "'no-such-topic' does not exist"),  # still
         (("consume", "no-such-topic"), "'no-such-topic' does not exist"),
     ],
 )

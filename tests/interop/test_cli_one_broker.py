@@ -72,6 +72,9 @@ def test_without_a_majority_of_the_controllers_it_says_which_to_start(start_up: 
     said = broker(up, "start", "3")
     assert "Broker 3 runs, and waits for a majority of the controllers: brokers 1 and 2 are down." in said
     assert f"`tidelog broker start 1 --dir {up.directory}`" in said
+    assert "Broker 3 of" in (again := broker(up, "start", "3", fails=True)) and "runs already" in again
+    assert f"`tidelog broker start 3 --dir {up.directory}`" in broker(up, "stop", "3", "--yes")
+    assert "waits for a majority" in broker(up, "start", "3")
     assert "Broker 2 is back" in broker(up, "start", "2")
     # Those that ran before the controllers died count as there until a session has passed without them.
     wait_until(lambda: sorted(view_cluster("127.0.0.1", up.port + 1).brokers) == [2, 3])

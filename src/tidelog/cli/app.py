@@ -80,9 +80,8 @@ class _Commands(TyperGroup):
             sys.stdout.flush()
             return result
         except BrokenPipeError:
-            # The reader has closed the pipe (`| head`), which is no failure. Nothing may be left for
-            # Python to write as it closes stdout: it would complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader has closed the pipe (`| head`), which is no failure.
+            _drop_output()
             return 0
 
 
@@ -196,6 +195,11 @@ app.command("sim")(sim)
 
 def run(words: Sequence[str]) -> int:
     """Parse and run; the exit code."""
+    _open_streams()
+    for word in words:
+        if not _is_text(word):
+            complain(f"{os.fsencode(word)!r} is not UTF-8 text.")
+            return 2
     client_config.choose(None)  # An earlier command of this process may have chosen one.
     try:
         code = command_line().main(list(words), prog_name="tidelog", standalone_mode=False)
@@ -209,9 +213,47 @@ def run(words: Sequence[str]) -> int:
     except TidelogError as error:
         complain(str(error))
         return 1
+    except OSError as error:
+        _keep_output_whole()
+        complain(_in_words(error))
+        return 1
     except (KeyboardInterrupt, typer.Abort):
         return 130
     return code if isinstance(code, int) else 0
+
+
+def _keep_output_whole() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Nothing may be left for Python to write as it closes stdout: it would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _in_words(error: OSError) -> str:
+    """Most often of a full disk. Where the output goes to a file on it, no name is known."""
+    where = "Reading or writing failed" if error.filename is None else error.filename
+    return f"{where}: {error.strerror or error}."
+
+
+def _is_text(word: str) -> bool:
+    """Bytes of the command line that are not: the client library would not survive them."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _open_streams() -> None:
+    """A service manager may start us without some of them; Python then has None in their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 — as long as the process
 
 
 def command_line() -> Any:

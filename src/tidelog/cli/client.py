@@ -11,7 +11,7 @@ from tidelog.cli.client_config import client_config
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import REQUEST_TIMEOUT_S as REQUEST_TIMEOUT_S
-from tidelog.cli.reach import joined
+from tidelog.cli.reach import Address, joined
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException
@@ -38,7 +38,25 @@ def client_settings(bootstrap: str, **more: Any) -> dict[str, Any]:
 def connect_admin(bootstrap: str) -> "AdminClient":
     from confluent_kafka.admin import AdminClient
 
+    _check_controller(bootstrap)
     return AdminClient(client_settings(bootstrap))
+
+
+def _check_controller(bootstrap: str) -> None:
+    """The library asks the broker that metadata name as controller, and waits for it until its timeout. While
+    nobody can replace it, it is named although it is frozen.
+    """
+    with ClusterClient(bootstrap) as client:
+        found = client.metadata()
+        address = next(
+            (Address(each.host, each.port) for each in found.brokers if each.node_id == found.controller_id),
+            None,
+        )
+        if address is not None and client.silent([address]):
+            raise CommandFailed(
+                f"Broker {found.controller_id} would have to answer this. It accepts connections, but does "
+                "not answer; `tidelog cluster status` says more."
+            )
 
 
 def admin_library() -> Any:

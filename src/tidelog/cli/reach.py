@@ -24,7 +24,7 @@ from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.profile.store import active_bootstrap
 from tidelog.cli.settings import read_broker_settings
 from tidelog.client.errors import ClientError
-from tidelog.client.settings import TlsSettings, parse_bootstrap
+from tidelog.client.settings import Security, TlsSettings, parse_bootstrap
 from tidelog.config import BrokerConfig
 from tidelog.errors import TidelogError
 
@@ -43,6 +43,10 @@ _QUESTION = struct.pack(">ihhih", 10, 18, 0, _CORRELATION, -1)
 
 class Silent(TimeoutError):
     """It accepts connections and does not answer."""
+
+
+class Closed(ConnectionError):
+    """It accepts connections and closes them without an answer, as a broker that does not serve yet."""
 
 
 class NotTrusted(ConnectionError):
@@ -81,14 +85,19 @@ def _of_config(bootstrap: str) -> list[Address]:
 
 
 def _of_directory(directory: Path) -> list[Address]:
-    found = []
-    for path in sorted(directory.glob("broker-*/broker.toml")):
-        try:
-            listener = BrokerConfig.parse(read_broker_settings(path)).listeners[0]
-        except (CommandFailed, TidelogError):
-            continue  # `tidelog broker` says what is wrong with it.
-        found.append(Address("127.0.0.1" if listener.every_interface else listener.host, listener.port))
-    return found
+    found = map(address_in, sorted(directory.glob("broker-*/broker.toml")))
+    return [each for each in found if each is not None]
+
+
+def address_in(config: Path) -> Address | None:
+    """Where a broker of this machine listens, by its file. None: there is none, or `tidelog broker` says what
+    is wrong with it.
+    """
+    try:
+        listener = BrokerConfig.parse(read_broker_settings(config)).listeners[0]
+    except (CommandFailed, TidelogError):
+        return None
+    return Address("127.0.0.1" if listener.every_interface else listener.host, listener.port)
 
 
 def reachable(bootstrap: str) -> list[Address]:
@@ -109,16 +118,26 @@ def reachable(bootstrap: str) -> list[Address]:
             )
         if isinstance(error, NotTrusted):
             raise CommandFailed(str(error))
+        if isinstance(error, Closed):
+            raise CommandFailed(
+                f"{address} closes connections: the broker still starts, or waits for a majority of the "
+                "controllers (its broker.log says so), or it expects another security protocol than "
+                f"{_protocol(security)}; --config names a client.properties."
+            )
         if isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError):
             raise CommandFailed(
                 f"{address} does not respond like a Kafka broker, or expects another security protocol than "
-                f"{'PLAINTEXT' if security.tls is None else 'SSL'}; --config names a client.properties."
+                f"{_protocol(security)}; --config names a client.properties."
             )
     error = failures[addresses[0]]
     reason = (error.strerror or str(error)).lower()
     raise CommandFailed(
         f"No broker answers at {shown} ({reason}); start one with `tidelog up`, or pass --bootstrap."
     )
+
+
+def _protocol(security: Security) -> str:
+    return "PLAINTEXT" if security.tls is None else "SSL"
 
 
 def refused(addresses: Sequence[Address], timeout_s: float = CONNECT_TIMEOUT_S) -> dict[Address, OSError]:
@@ -184,8 +203,10 @@ def _ask(address: Address, timeout_s: float, tls: TlsSettings | None = None) -> 
             while len(answer) < 8:
                 more = connection.recv(4096)
                 if not more:
-                    raise ConnectionError("no Kafka broker")
+                    raise Closed("no answer")
                 answer += more
+        except ConnectionResetError:
+            raise Closed("no answer") from None
         except TimeoutError:
             raise Silent("no answer") from None
         except ssl.SSLError as error:

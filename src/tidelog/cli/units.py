@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.cli.failure import InvalidCommandLine
+from tidelog.config.kinds import LONG_MAX
 
 _MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
@@ -37,7 +38,7 @@ class Size:
 
     def __call__(self, value: Any) -> int:
         text = str(value).strip()
-        return int(text) if text.isdecimal() else _parse(text, _BYTES, "a size", SIZES)
+        return _parse(f"{text}b" if text.isdecimal() else text, _BYTES, "a size", SIZES)
 
 
 def with_units(settings: Mapping[str, str]) -> dict[str, str]:
@@ -59,4 +60,7 @@ def _parse(text: str, units: Mapping[str, int], what: str, allowed: str) -> int:
     found = _QUANTITY.fullmatch(text.strip())
     if found is None or found[2].lower() not in units:
         raise InvalidCommandLine(f"'{text}' is not {what}; write a number with one of {allowed}.")
-    return round(float(found[1]) * units[found[2].lower()])
+    amount = float(found[1]) * units[found[2].lower()]
+    if amount > LONG_MAX:
+        raise InvalidCommandLine(f"'{text}' is too large for {what}.")
+    return round(amount)

@@ -131,6 +131,8 @@ class BrokerProcess:
             handles_max=self._room.logs,
             new_id=services.new_uuid,
         )
+        # No other process has the directory now. A broker that waits for the controllers can be stopped, too.
+        _write_pid(pid_file)
         # Bound and listening before registration, because the port must be known and other nodes must be able
         # to connect.
         tls = NodeTls(config, self._directory, loop)
@@ -172,7 +174,6 @@ class BrokerProcess:
         services.compute(load_exchanges, ignore)
         housekeeping = Housekeeping(broker, directory, node.host.syncer, disk, give_way=give_way)
         housekeeping.start()
-        _write_pid(pid_file)
         logger.info(
             "broker %s of cluster %s listens on %s with %s partitions",
             config.node_id, node.metadata.image.cluster_id, ", ".join(map(str, advertised)),

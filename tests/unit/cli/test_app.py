@@ -38,6 +38,8 @@ CLOSED_PORT = "127.0.0.1:1"
         (["cluster", "describe", "--bootstrap", "localhost"], 2, "'localhost' is not an address"),
         (["broker", "drain"], 2, "Missing argument 'ID'"),
         (["broker", "drain", "x"], 2, "Invalid value for 'ID'"),
+        (["broker", "unregister", "2147483648"], 2, "Invalid value for 'ID'"),
+        (["topic", "describe", "\udcff"], 2, "b'\\xff' is not UTF-8 text"),
         (["broker", "drain", "1", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["broker", "unregister", "1", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["consume", "x", "--from", "yesterday"], 2, "--from takes"),
@@ -48,6 +50,16 @@ CLOSED_PORT = "127.0.0.1:1"
         (["txn", "list", "--longer-than", "-5s"], 2, "'-5s' is not a time"),
         (["cluster", "health", "--wait", "--timeout", "never"], 2, "'never' is not a time"),
         (["produce", "x", "--timeout", "0"], 2, "--timeout must be longer than 0 s"),
+        (["produce", "x", "--timeout", "25d"], 2, "--timeout must be at most 24 days"),
+        (["produce", "x", "--partition", "2147483648"], 2, "Invalid value for '--partition'"),
+        (["topic", "create", "x", "--replicas", "32768"], 2, "Invalid value for '--replicas'"),
+        (
+            ["topic", "reassign", "x", "--yes", "--watch", "--throttle", "9" * 30],
+            2,
+            "is too large for a size",
+        ),
+        (["consume", "x", "--from", "9" * 30], 2, "--from takes"),
+        (["group", "reset-offsets", "x", "--to-timestamp", "@" + "9" * 30], 2, "--to-timestamp takes"),
         (["profile", "add", "", "--bootstrap", "a:1"], 2, "A profile needs a name"),
     ],
 )
@@ -153,3 +165,24 @@ def test_a_broker_imports_neither_the_help_system_nor_a_client(tmp_path: Path) -
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout == "1 []\n", done.stderr
     assert "no.such.setting" in done.stderr
+
+
+def test_output_that_cannot_be_written() -> None:
+    """As to a file on a full disk."""
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "tidelog", "version"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr == "tidelog: Reading or writing failed: No space left on device.\n"
+
+
+def test_streams_that_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert main(["version"]) == 0
+    assert not sys.stdin.isatty()
+
+
+def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--detach", "--dir", "/dev/null/somewhere", "--no-page"]) == 1
+    assert capsys.readouterr().err == "tidelog: /dev/null/somewhere: Not a directory.\n"

@@ -104,7 +104,16 @@ def test_only_frozen_ones(silent: Address, closed: Address, monkeypatch: pytest.
         reachable(f"{closed},{silent}")
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request"])
+def test_a_broker_that_waits_for_the_controllers(start: Callable[[bytes], Address]) -> None:
+    """It accepts connections, for other nodes, and closes those of clients."""
+    address = start(b"")
+    with pytest.raises(
+        CommandFailed, match=f"{address} closes connections: the broker still starts, or waits"
+    ):
+        reachable(str(address))
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request"])
 def test_something_else_listens_there(answer: bytes, start: Callable[[bytes], Address]) -> None:
     address = start(answer)
     with pytest.raises(CommandFailed, match=f"{address} does not respond like a Kafka broker"):

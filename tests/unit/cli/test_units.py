@@ -41,3 +41,14 @@ def test_settings_take_the_unit_of_their_name() -> None:
 def test_a_size_is_no_time() -> None:
     with pytest.raises(CommandFailed, match=r"'1MB' is not a value of retention\.ms"):
         with_units({"retention.ms": "1MB"})
+
+
+@pytest.mark.parametrize("text", ["9" * 30, "9" * 400 + "MB", "8388608TB"])
+def test_what_no_setting_can_hold(text: str) -> None:
+    with pytest.raises(CommandFailed, match="is too large"):
+        Size()(text)
+
+
+def test_a_time_that_no_setting_can_hold() -> None:
+    with pytest.raises(CommandFailed, match=r"is too large for a value of retention\.ms"):
+        with_units({"retention.ms": "9" * 400 + "h"})

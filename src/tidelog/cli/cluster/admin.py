@@ -59,6 +59,10 @@ class Moving(NamedTuple):
     adding: list[int]
     removing: list[int]
 
+    @property
+    def name(self) -> Name:
+        return self.topic, self.partition
+
 
 class Cluster(NamedTuple):
     cluster_id: str

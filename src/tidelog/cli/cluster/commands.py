@@ -1,5 +1,6 @@
 """``tidelog cluster``: the state of the cluster."""
 
+import sys
 import time
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 
 WAIT_S = 60.0
 POLL_S = 0.3
+TELL_AFTER_S = 2.0
 _NUMBERS = frozenset({"controller", "partition", "leader", "end_offset", "lag"})
 
 
@@ -72,16 +74,22 @@ def health_(
 
 
 def _await_health(bootstrap: str, timeout_s: float) -> Survey:
-    deadline = time.monotonic() + timeout_s
+    start_s = time.monotonic()
+    deadline, told = start_s + timeout_s, ""
     while True:
         try:
             with ClusterClient(bootstrap) as client:
                 found = survey(client)
             if found.level == HEALTHY or time.monotonic() >= deadline:
                 return found
-        except CommandFailed:
+            why = health_line(found)
+        except CommandFailed as failure:
             if time.monotonic() >= deadline:
                 raise
+            why = str(failure)
+        if why != told and time.monotonic() - start_s > TELL_AFTER_S:
+            told = why
+            print(f"tidelog: waiting. {why}", file=sys.stderr, flush=True)
         time.sleep(POLL_S)
 
 

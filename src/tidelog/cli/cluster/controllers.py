@@ -3,7 +3,7 @@
 A majority that is up need not have an active controller: they may be unable to write, or to reach each other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tidelog.cli.cluster import admin as cluster_admin
@@ -16,7 +16,7 @@ from tidelog.cli.cluster.admin import (
 )
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import USUAL_DIRECTORY, Address, refused
+from tidelog.cli.reach import USUAL_DIRECTORY, Address, address_in, refused
 from tidelog.client.settings import parse_bootstrap
 from tidelog.errors import ErrorCode
 from tidelog.planner.faults import listed
@@ -38,6 +38,7 @@ class Controllers(NamedTuple):
     down: frozenset[int]  # that accept no connection, or do not answer
     decide: bool  # whether a majority follows an active controller
     unwritable: frozenset[int] = frozenset()  # if none is active: those that cannot write to their disks
+    silent: frozenset[int] = frozenset()  # of those that are down: they accept connections
 
     @property
     def needed(self) -> int:
@@ -49,15 +50,16 @@ def find_controllers(client: ClusterClient) -> Controllers:
     voters = _voters(client)
     failures = refused([*voters.values()], PROBE_S)
     quiet = client.silent(address for address in voters.values() if address not in failures)
-    down = frozenset(voter for voter, address in voters.items() if address in failures or address in quiet)
+    silent = frozenset(voter for voter, address in voters.items() if address in quiet)
+    down = silent | {voter for voter, address in voters.items() if address in failures}
     enough = len(voters) - len(down) >= majority(len(voters))
     if _has_active(client, ELECTED_WITHIN_S if enough else ACTIVE_WITHIN_S):
-        return Controllers(voters, down, decide=True)
+        return Controllers(voters, down, decide=True, silent=silent)
     there = {voter: address for voter, address in voters.items() if enough and voter not in down}
     unwritable = frozenset(
         voter for voter, address in there.items() if has_failed_disk(client, address, VOTE_BYTES)
     )
-    return Controllers(voters, down, decide=False, unwritable=unwritable)
+    return Controllers(voters, down, decide=False, unwritable=unwritable, silent=silent)
 
 
 def _voters(client: ClusterClient) -> dict[int, Address]:
@@ -135,15 +137,26 @@ def has_failed_disk(client: ClusterClient, address: Address, least_bytes: int = 
 def without_controllers(found: Controllers) -> str:
     if len(found.voters) - len(found.down) >= majority(len(found.voters)):
         return _without_active(found)
-    do = "do" if len(found.down) > 1 else "does"
+    one = len(found.down) == 1
     if len(found.voters) == 1:
-        return f"the only controller, {min(found.down)}, does not answer. Start it: {start(found.down)}."
-    plural = "controllers" if len(found.down) > 1 else "controller"
+        return f"the only controller, {min(found.down)}, does not answer. {_way(found, 'it')}"
     some = {1: "one of them", len(found.down): "them"}.get(found.needed, f"{found.needed} of them")
     return (
-        f"{plural} {listed(sorted(found.down))} of {listed(sorted(found.voters))} {do} not answer, so no "
-        f"majority decides. Start {some}: {start(sorted(found.down)[: found.needed])}."
+        f"controller{'' if one else 's'} {listed(sorted(found.down))} of {listed(sorted(found.voters))} "
+        f"{'does' if one else 'do'} not answer, so no majority decides. {_way(found, some)}"
     )
+
+
+def _way(found: Controllers, some: str) -> str:
+    """What to do about those that are down. A process that runs cannot be started."""
+    startable = sorted(found.down - found.silent)
+    if startable:
+        some = some if len(startable) >= found.needed and not found.silent else listed(startable)
+        return f"Start {some}: {start(startable[: found.needed], found.voters)}."
+    them = (
+        "It accepts connections, so it is" if len(found.down) == 1 else "They accept connections, so they are"
+    )
+    return f"{them} starting, frozen or overloaded; see broker.log."
 
 
 def _without_active(found: Controllers) -> str:
@@ -171,9 +184,12 @@ def what_next(found: Controllers, verb: str) -> str:
     return f"Nothing was changed, and nothing can be now: {without_controllers(found)}"
 
 
-def start(brokers: Iterable[int]) -> str:
-    """How brokers are started again, if their files are in this directory; otherwise how the first one is."""
+def start(brokers: Iterable[int], addresses: Mapping[int, Address]) -> str:
+    """How brokers are started again, if their files are in this directory; otherwise how the first one is.
+    The cluster of this directory may be another one, so the addresses decide.
+    """
     wanted = sorted(brokers)
-    if all((USUAL_DIRECTORY / f"broker-{each}" / "broker.toml").exists() for each in wanted):
+    files = {each: USUAL_DIRECTORY / f"broker-{each}" / "broker.toml" for each in wanted}
+    if all(address_in(files[each]) == addresses[each] for each in wanted):
         return ", ".join(f"`tidelog broker start {each}`" for each in wanted)
     return f"`tidelog broker --config DIR/broker-{wanted[0]}/broker.toml`"

@@ -14,13 +14,17 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
 from tidelog.cli.plan import live
 from tidelog.cli.tables import count
+from tidelog.config.kinds import INT_MAX
 from tidelog.planner import what_if
 
 POLL_S = 0.05
 PATIENCE_S = 5.0
+STANDSTILL_S = 1.5  # Leaders move within milliseconds; what has not moved by then stays.
 SHOWN_MAX = 5
 
-BrokerId = Annotated[int, typer.Argument(metavar="ID", help="Id of the broker.", show_default=False)]
+BrokerId = Annotated[
+    int, typer.Argument(metavar="ID", min=0, max=INT_MAX, help="Id of the broker.", show_default=False)
+]
 
 
 def drain(
@@ -82,7 +86,12 @@ def _led_by(client: ClusterClient, broker: int) -> list[Partition]:
 def _wait_until_idle(client: ClusterClient, broker: int) -> list[Partition]:
     """The partitions that it still leads after a while."""
     deadline = time.monotonic() + PATIENCE_S
+    moved_s, fewest = time.monotonic(), None
     while (led := _led_by(client, broker)) and time.monotonic() < deadline:
+        if fewest is None or len(led) < fewest:
+            moved_s, fewest = time.monotonic(), len(led)
+        if time.monotonic() - moved_s > STANDSTILL_S:
+            break
         time.sleep(POLL_S)
     return led
 

@@ -18,6 +18,7 @@ from tidelog.cli.cluster.controllers import (
     without_controllers,
 )
 from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import refused
 from tidelog.cli.tables import count
 from tidelog.planner.faults import listed
@@ -59,7 +60,7 @@ def survey(client: ClusterClient) -> Survey:
     down = frozenset(each.broker for each in cluster.brokers.values() if each.address in failures)
     quiet = client.silent(each.address for each in cluster.brokers.values() if each.broker not in down)
     silent = frozenset(each.broker for each in cluster.brokers.values() if each.address in quiet)
-    offline = [each for each in cluster.partitions if _is_offline(each, down)]
+    offline = [each for each in cluster.partitions if _is_offline(each, down | silent)]
     weak = [each for each in cluster.partitions if len(set(each.in_sync) - down) < len(each.replicas)]
     settings = _settings(client, {each.topic for each in weak})
     return Survey(
@@ -90,8 +91,9 @@ def _readable(client: ClusterClient, offline: Sequence[Partition], away: frozens
     return frozenset(each.name for each in offline if each.name in served)
 
 
-def _is_offline(partition: Partition, down: frozenset[int]) -> bool:
-    return partition.leader == NO_LEADER or partition.leader in down
+def _is_offline(partition: Partition, away: frozenset[int]) -> bool:
+    """One that does not answer is not replaced while no controllers decide."""
+    return partition.leader == NO_LEADER or partition.leader in away
 
 
 def _settings(client: ClusterClient, topics: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -142,9 +144,10 @@ def causes(found: Survey) -> list[str]:
     if not found.controllers.decide:
         said.append(_sentence(without_controllers(found.controllers)))
     if found.down:
+        addresses = {each.broker: each.address for each in found.cluster.brokers.values()}
         said.append(
             f"{_brokers(found.down)} not answer. Start {'it' if len(found.down) == 1 else 'them'}: "
-            f"{start(found.down)}."
+            f"{start(found.down, addresses)}."
         )
     fenced = [each.broker for each in found.cluster.brokers.values() if each.fenced]
     for broker in fenced:
@@ -180,6 +183,15 @@ def causes(found: Survey) -> list[str]:
     return said
 
 
+def why_late(bootstrap: str) -> str:
+    """While a command waits: what is known about the reason. Empty: nothing is wrong."""
+    try:
+        with ClusterClient(bootstrap) as client:
+            return " ".join(causes(survey(client)))
+    except CommandFailed as failure:
+        return str(failure)
+
+
 def _unwritable_disks(brokers: list[int]) -> str:
     if len(brokers) == 1:
         return (
@@ -202,11 +214,15 @@ def _offline(partition: Partition, found: Survey) -> str:
         reads = "it cannot be read now" if able else "no in-sync replica is up, so it cannot be read"
     if rule is not None and not rule.leader_can_be_replaced:
         what = f"waits for its {rule.leader}, broker {partition.replicas[0]}"
+    elif partition.leader in found.silent:
+        what = f"has a leader that does not answer, broker {partition.leader}"
     else:
         what = "has no leader"
     is_lost = not able and rule is not None and any(each not in found.down for each in partition.replicas)
     way = (
-        "" if not is_lost or rule is None else f"; if they are lost for good: `tidelog topic {rule.by_hand}`"
+        ""
+        if not is_lost or rule is None
+        else f"; if its in-sync replicas are lost for good: `tidelog topic {rule.by_hand}`"
     )
     return f"{name} {what}: no writes; {reads}{way}."
 

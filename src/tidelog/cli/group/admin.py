@@ -38,7 +38,9 @@ def list_groups(client: ClusterClient, states: Collection[str]) -> Groups:
     """Every broker knows the groups that it coordinates."""
     rows: list[dict[str, Any]] = []
     unheard = []
-    for broker, address in sorted(client.brokers().items()):
+    brokers = client.brokers()
+    client.silent(brokers.values())  # all at the same time
+    for broker, address in sorted(brokers.items()):
         try:
             response = client.ask(address, LIST_GROUPS, {"states_filter": [], "types_filter": []})
             check(response.error_code)

@@ -7,7 +7,7 @@ from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.group import admin as group_admin
 from tidelog.cli.group.admin import Place
-from tidelog.cli.records.text import parse_instant
+from tidelog.cli.records.text import offset_or_time, parse_instant
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -46,7 +46,7 @@ def check(target: Target) -> None:
 def parse_time(text: str) -> int:
     """Milliseconds since 1970, given as ``@1700000000000`` or as an ISO time."""
     try:
-        return int(text[1:]) if text.startswith("@") else parse_instant(text)
+        return max(offset_or_time(text[1:]), 0) if text.startswith("@") else parse_instant(text)
     except ValueError:
         raise InvalidCommandLine(
             "--to-timestamp takes an ISO time (2026-01-31T12:00) or milliseconds (@1700000000000), "

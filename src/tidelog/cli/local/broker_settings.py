@@ -13,6 +13,7 @@ from pathlib import Path
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.settings import merge_broker_settings, read_broker_settings, render_settings
 from tidelog.config import BrokerConfig, Raw
+from tidelog.errors import TidelogError
 from tidelog.lab.local import tls as local_tls
 from tidelog.lab.local.secret import NAME as SECRET_NAME
 from tidelog.lab.local.secret import SETTING as SECRET
@@ -75,8 +76,18 @@ class LocalBroker:
         self._read_address()
 
     def _read_address(self) -> None:
-        listener = BrokerConfig.parse(self._settings).listeners[0]
+        listener = self._parsed().listeners[0]
         self.host, self.port = HOST if listener.every_interface else listener.host, listener.port
+
+    def _parsed(self) -> BrokerConfig:
+        try:
+            return BrokerConfig.parse(self._settings)
+        except TidelogError:
+            try:
+                BrokerConfig.parse(self.known_settings())
+            except TidelogError as error:  # Not what was typed is wrong, but what the file has.
+                raise CommandFailed(f"{self.config_path}: {error.message}") from None
+            raise
 
     def write_config(self, voters: str | None) -> None:
         """``None``: this broker decides alone, which it does without being told."""

@@ -27,6 +27,7 @@ from tidelog.lab.local import tls as local_tls
 from tidelog.lab.local.secret import NAME as SECRET_NAME
 from tidelog.lab.local.secret import make_secret
 from tidelog.lab.voters import choose_voters, quorum_voters
+from tidelog.planner.faults import brokers_named
 from tidelog.types import majority
 
 DEFAULT_BROKERS = 3
@@ -63,6 +64,27 @@ def known_brokers(directory: Path) -> list[int]:
     """The brokers an earlier run made in DIR."""
     names = (path.parent.name.removeprefix("broker-") for path in directory.glob("broker-*/broker.toml"))
     return sorted(int(name) for name in names if name.isdecimal())
+
+
+def known_voters(directory: Path) -> list[int]:
+    """As the brokers of DIR name them; empty: no file says."""
+    for number in known_brokers(directory):
+        broker = LocalBroker(directory / f"broker-{number}", number, 0)
+        said = broker.known_settings().get(VOTERS)
+        if said:
+            parts = said if isinstance(said, list | tuple) else str(said).split(",")
+            try:
+                return sorted(int(str(part).partition("@")[0]) for part in parts)
+            except ValueError:
+                raise CommandFailed(
+                    f"{broker.config_path}: {VOTERS} is not a list like 1@127.0.0.1:9092,2@127.0.0.1:9093."
+                ) from None
+    return []
+
+
+def count_of(directory: Path) -> int:
+    """How many brokers DIR has. A voter whose files were removed is still one of them."""
+    return max([*known_brokers(directory), *known_voters(directory)], default=DEFAULT_BROKERS)
 
 
 class LocalCluster:
@@ -105,7 +127,7 @@ class LocalCluster:
         for broker in self.brokers:
             if not is_free(broker.host, broker.port):
                 raise CommandFailed(f"Port {broker.port} is in use; choose another one with --port.")
-        self._tell_differences()
+        self._tell_differences(voters)
         make_secret(self._directory / SECRET_NAME)
         if self._tls:
             local_tls.make_certificates(self._directory, (broker.broker_id for broker in self.brokers))
@@ -140,14 +162,9 @@ class LocalCluster:
 
     def _voters(self) -> list[int]:
         """As DIR knows them; those of a new cluster are chosen."""
-        known = known_brokers(self._directory)
-        for number in known:
-            said = LocalBroker(self._directory / f"broker-{number}", number, 0).known_settings().get(VOTERS)
-            if said:
-                parts = said if isinstance(said, list | tuple) else str(said).split(",")
-                return sorted(int(str(part).partition("@")[0]) for part in parts)
         # Without the setting it is a directory from before there were clusters: its one broker decides alone.
-        return known[:1] or choose_voters(broker.broker_id for broker in self.brokers)
+        known = known_voters(self._directory) or known_brokers(self._directory)[:1]
+        return known or choose_voters(broker.broker_id for broker in self.brokers)
 
     def _check_alone(self) -> None:
         """Brokers that were started by hand, or that outlived a killed `tidelog up`, are not ours to end."""
@@ -172,11 +189,18 @@ class LocalCluster:
             f"new cluster."
         )
 
-    def _tell_differences(self) -> None:
-        """Say what it means that DIR had another number of brokers before."""
+    def _tell_differences(self, voters: list[int]) -> None:
+        """Say what it means that DIR had another number of brokers before, or that files of one are gone."""
         known = known_brokers(self._directory)
         wanted = [broker.broker_id for broker in self.brokers]
-        if known and (new := [number for number in wanted if number not in known]):
+        without = [number for number in wanted if known and number not in known]
+        gone = [number for number in without if number in voters or number < max(known)]
+        if gone:
+            self._report(
+                f"the files of {brokers_named(gone)} are missing; started empty, and what others have is "
+                "copied again"
+            )
+        if new := [number for number in without if number not in gone]:
             self._report(
                 f"{_brokers(new)} new in this directory: new topics use them, existing topics stay where "
                 "they are"

@@ -18,9 +18,12 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.failure import CommandFailed, complain
+from tidelog.cli.local.broker_settings import LocalBroker
+from tidelog.cli.local.cluster import known_brokers
 from tidelog.cli.page.commands import LINE
 from tidelog.cli.reach import USUAL_DIRECTORY
 from tidelog.lab.playground.programs import is_tidelog
+from tidelog.planner.faults import brokers_named
 
 LOG, PID = "up.log", "up.pid"
 CLIENT_LINE = "clients use "
@@ -86,6 +89,19 @@ def _await_ready(process: "subprocess.Popen[bytes]", path: Path, begin: int, *, 
         time.sleep(POLL_S)
 
 
+def _without_parent(directory: Path) -> str | None:
+    """What is left of a `tidelog up` that was killed; None: nothing."""
+    there = [LocalBroker(directory / f"broker-{number}", number, 0) for number in known_brokers(directory)]
+    running = {each.broker_id: pid for each in there if (pid := each.running_pid()) is not None}
+    if not running:
+        return None
+    one = len(running) == 1
+    return (
+        f"No `tidelog up` runs in {directory}, but {brokers_named(running)} {'does' if one else 'do'}; "
+        f"stop {'it' if one else 'them'} with: kill {' '.join(map(str, running.values()))}"
+    )
+
+
 def down(
     directory: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="Directory of the cluster.")
@@ -98,9 +114,10 @@ def down(
     root = directory.expanduser().resolve()
     pid = running_pid(root)
     if pid is None:
-        raise CommandFailed(f"No `tidelog up` runs in {directory}; pass its --dir.")
+        raise CommandFailed(_without_parent(root) or f"No `tidelog up` runs in {directory}; pass its --dir.")
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
+    print("tidelog: stopping …", file=sys.stderr, flush=True)
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while running_pid(root) == pid:
         if time.monotonic() > deadline:

@@ -65,7 +65,7 @@ def stop(broker: BrokerId, directory: Directory = USUAL_DIRECTORY, yes: Yes = Fa
         raise CommandFailed(
             f"Broker {broker} (pid {pid}) did not stop within {STOP_TIMEOUT_S:.0f} s; see {ours.log_path}."
         )
-    print(f"Stopped broker {broker}; `tidelog broker start {broker}` starts it again.")
+    print(f"Stopped broker {broker}; `tidelog broker start {broker}{_dir(directory)}` starts it again.")
 
 
 def start(broker: BrokerId, directory: Directory = USUAL_DIRECTORY) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from tidelog.cli.failure import InvalidCommandLine
 from tidelog.cli.local.browser import forget_page, open_page
-from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
+from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, count_of, lock_directory
 from tidelog.cli.local.detached import CLIENT_LINE, detach, pid_file
 from tidelog.cli.local.page import PageProcess, http_ports
 from tidelog.cli.local.relay import RelayKeeper
@@ -89,7 +89,7 @@ def up(
     """
     settings = with_units(parse_assignments(assignments))
     root = directory.expanduser().resolve()
-    count = brokers or max(known_brokers(root), default=DEFAULT_BROKERS)
+    count = brokers or count_of(root)
     if demo and no_page:
         raise InvalidCommandLine("--demo is on the page; leave out --no-page and TIDELOG_NO_PAGE.")
     if demo and count < DEFAULT_BROKERS:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.cli.failure import CommandFailed
+from tidelog.client.settings import parse_bootstrap
 
 VARIABLE = "TIDELOG_PROFILE"
 
@@ -27,10 +28,13 @@ def read() -> dict[str, Any]:
         found = json.loads(path().read_text(encoding="utf-8"))
         profiles = {str(name): str(bootstrap) for name, bootstrap in found["profiles"].items()}
         configs = {str(name): str(config) for name, config in found.get("configs", {}).items()}
-        return {"active": found.get("active"), "profiles": profiles, "configs": configs}
+        for bootstrap in profiles.values():
+            parse_bootstrap(bootstrap)
+        active = found.get("active")
+        return {"active": None if active is None else str(active), "profiles": profiles, "configs": configs}
     except FileNotFoundError:
         return {"active": None, "profiles": {}, "configs": {}}
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CommandFailed(f"{path()} cannot be read: {error}. Correct or remove it.") from None
 
 

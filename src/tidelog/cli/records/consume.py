@@ -6,11 +6,13 @@ Reads partitions directly: looking at a topic joins no consumer group and commit
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from tidelog.cli.client import client_settings, explain, find_topic
+from tidelog.cli.cluster.health import why_late
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 MESSAGES_PER_CALL = 1000
 WAIT_S = 0.05
+LATE_S = 2.0
 SILENCE_S_MAX = 15.0
 LEADER_WITHIN_S = 1.0  # a failover takes a moment
 LEADER_POLL_S = 0.1
@@ -92,7 +95,8 @@ def consume(
         )
         written = 0
         try:
-            for records in read(consumer, topic, ranges, follow=follow):
+            told = partial(_tell_why_silent, bootstrap, topic)
+            for records in read(consumer, topic, ranges, follow=follow, tell_why_silent=told):
                 some = records if maximum is None else records[: maximum - written]
                 write(some)
                 written += len(some)
@@ -165,13 +169,17 @@ def read(
     *,
     follow: bool,
     silence_s_max: float = SILENCE_S_MAX,
+    tell_why_silent: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Record]]:
-    """The records of all ranges, in handfuls as they arrive; without an end if ``follow``."""
+    """The records of all ranges, in handfuls as they arrive; without an end if ``follow``.
+    ``tell_why_silent`` is called once if records that are there do not arrive for long.
+    """
     from confluent_kafka import KafkaError, TopicPartition
 
     left = {number for number, range_ in ranges.items() if follow or range_.start_offset < range_.end_offset}
     consumer.assign([TopicPartition(topic, number, ranges[number].start_offset) for number in sorted(left)])
     heard_at = time.monotonic()
+    told = follow  # where silence may mean that there is nothing new
     while left:
         records = []
         for message in filter(_concerns_us, consumer.consume(MESSAGES_PER_CALL, WAIT_S)):
@@ -193,8 +201,18 @@ def read(
             heard_at = time.monotonic()
         elif not follow and left and time.monotonic() - heard_at > silence_s_max:
             # The library would try for ever to reach a broker that is gone.
-            raise CommandFailed(f"The broker stopped answering before the end of '{topic}'.")
+            raise CommandFailed(
+                f"The broker stopped answering before the end of '{topic}'; `tidelog cluster status` says "
+                "why, and what to start."
+            )
+        elif not told and left and time.monotonic() - heard_at > LATE_S:
+            told = True
+            tell_why_silent()
         yield records
+
+
+def _tell_why_silent(bootstrap: str, topic: str) -> None:
+    print(f"Still waiting for records of {topic}. {why_late(bootstrap)}".rstrip(), file=sys.stderr)
 
 
 def _concerns_us(message: "Message") -> bool:

@@ -1,6 +1,7 @@
 """``tidelog produce``: lines of text into a topic."""
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -12,7 +13,7 @@ import typer
 
 from tidelog.cli.client import client_settings, explain, find_topic
 from tidelog.cli.cluster.controllers import require_controllers
-from tidelog.cli.cluster.health import causes, survey
+from tidelog.cli.cluster.health import why_late
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine, complain
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
@@ -20,6 +21,7 @@ from tidelog.cli.records.text import BadRecord, Header, Record, parse_json, pars
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count
 from tidelog.cli.units import Duration
+from tidelog.config.kinds import INT_MAX
 from tidelog.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -72,7 +74,11 @@ def produce(
     partition: Annotated[
         int | None,
         typer.Option(
-            "--partition", metavar="N", min=0, help="Write to this partition instead of choosing by key."
+            "--partition",
+            metavar="N",
+            min=0,
+            max=INT_MAX,
+            help="Write to this partition instead of choosing by key.",
         ),
     ] = None,
     acks: Annotated[
@@ -118,6 +124,8 @@ def produce(
         )
     if timeout <= 0:
         raise InvalidCommandLine("--timeout must be longer than 0 s.")
+    if timeout * 1000 > INT_MAX:
+        raise InvalidCommandLine("--timeout must be at most 24 days.")
     separator = key_separator.encode() if key_separator else None
     parse: Callable[[bytes], Record] = parse_json if json else lambda line: parse_plain(line, separator)
     _check_topic(bootstrap, topic, create=create)
@@ -153,13 +161,7 @@ def _check_topic(bootstrap: str, topic: str, *, create: bool) -> None:
 
 
 def _tell_why_late(bootstrap: str, topic: str) -> None:
-    """While records wait: what is known about the reason."""
-    try:
-        with ClusterClient(bootstrap) as client:
-            said = causes(survey(client))
-    except CommandFailed as failure:
-        said = [str(failure)]
-    print(f"Still waiting for acknowledgements of {topic}. {' '.join(said)}".rstrip(), file=sys.stderr)
+    print(f"Still waiting for acknowledgements of {topic}. {why_late(bootstrap)}".rstrip(), file=sys.stderr)
 
 
 def _producer(bootstrap: str, acks: Acks, compression: Compression, timeout_s: float) -> "Producer":
@@ -196,6 +198,9 @@ class Sender:
         """``tell_why_late`` is called once if acknowledgements take long."""
         self.written = 0
         self._tell_why_late = tell_why_late
+        self._told = False
+        self._answered_s = time.monotonic()  # when the last acknowledgement or refusal came, or none was due
+        self._answers_due = 0
         self._producer = producer
         self._topic = topic
         self._common = common  # what the command line says of every record; a record's own word goes first
@@ -210,7 +215,7 @@ class Sender:
                 self._send_lines(lines, parse, advance)
             finally:
                 if self._producer.flush(LATE_S):
-                    self._tell_why_late()
+                    self._tell()
                     self._producer.flush()
         except (SystemError, KeyboardInterrupt):
             # The library loses what a callback raises, and complains of that. Only Ctrl-C raises in ours.
@@ -221,6 +226,16 @@ class Sender:
                 f"{self._refused.rstrip('.')}; {count(self.written, 'record')} had been written."
             )
 
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            self._tell_why_late()
+
+    def _tell_if_late(self) -> None:
+        """While there is more to send: a full queue and slow input must not hide what is wrong."""
+        if self._answers_due and time.monotonic() - self._answered_s > LATE_S:
+            self._tell()
+
     def _send_lines(
         self, lines: Iterable[bytes], parse: Callable[[bytes], Record], advance: Callable[[int], None]
     ) -> None:
@@ -230,6 +245,7 @@ class Sender:
             except BadRecord as error:
                 self._refused = f"Line {number} was refused: {error}"
             self._producer.poll(0)
+            self._tell_if_late()
             advance(len(line))
             if self._refused is not None:
                 return
@@ -249,13 +265,19 @@ class Sender:
         while True:
             try:
                 self._producer.produce(self._topic, record.value, key, on_delivery=delivered, **arguments)
+                if not self._answers_due:
+                    self._answered_s = time.monotonic()
+                self._answers_due += 1
                 return
             except BufferError:
                 self._producer.poll(QUEUE_FULL_POLL_S)
+                self._tell_if_late()
             except KafkaException as error:
                 raise BadRecord(explain(error.args[0], self._topic)) from None
 
     def _delivered(self, number: int, error: "KafkaError | None", _message: "Message") -> None:
+        self._answers_due -= 1
+        self._answered_s = time.monotonic()
         if error is None:
             self.written += 1
         elif self._refused is None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, refusal
 from tidelog.cli.failure import InvalidCommandLine
-from tidelog.cli.records.text import parse_instant
+from tidelog.cli.records.text import offset_or_time, parse_instant
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -35,9 +35,9 @@ def parse_start(text: str) -> StartPosition:
         return StartPosition(Kind.FROM_END, 0)
     try:
         if word.startswith("@"):
-            return StartPosition(Kind.TIME, int(word[1:]))
+            return StartPosition(Kind.TIME, max(offset_or_time(word[1:]), 0))
         if word.lstrip("-").isdecimal():
-            number = int(word)
+            number = offset_or_time(word)
             return (
                 StartPosition(Kind.OFFSET, number) if number >= 0 else StartPosition(Kind.FROM_END, -number)
             )

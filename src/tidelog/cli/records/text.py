@@ -11,6 +11,8 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from tidelog.config.kinds import INT_MAX, LONG_MAX
+
 NO_OFFSET = -1  # of a record that is not written yet
 Header = tuple[str, bytes | None]
 
@@ -88,8 +90,21 @@ def to_plain(record: Record, *, keys: bool, headers: bool, offsets: bool, separa
 
 
 def parse_instant(text: str) -> int:
-    """An ISO date or date and time as milliseconds since 1970; without a zone it is local time."""
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
+    """An ISO date or date and time as milliseconds since 1970; without a zone it is local time. Records are
+    not older than that.
+    """
+    try:
+        return max(round(datetime.fromisoformat(text).timestamp() * 1000), 0)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
+
+
+def offset_or_time(text: str) -> int:
+    """What fits into the protocol; ValueError otherwise."""
+    number = int(text)
+    if abs(number) > LONG_MAX:
+        raise ValueError("too large")
+    return number
 
 
 def _or_null(content: bytes | None) -> bytes:
@@ -135,7 +150,7 @@ def _headers(headers: Any) -> list[Header]:
 
 def _timestamp(timestamp: Any) -> int | None:
     if timestamp is None or (
-        isinstance(timestamp, int) and not isinstance(timestamp, bool) and timestamp >= 0
+        isinstance(timestamp, int) and not isinstance(timestamp, bool) and 0 <= timestamp <= LONG_MAX
     ):
         return timestamp
     try:
@@ -148,7 +163,7 @@ def _timestamp(timestamp: Any) -> int | None:
 
 def _partition(partition: Any) -> int | None:
     if partition is None or (
-        isinstance(partition, int) and not isinstance(partition, bool) and partition >= 0
+        isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition <= INT_MAX
     ):
         return partition
     raise BadRecord(f"partition {partition!r} is not a number from 0")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, find_topic, refusal, wait
+from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, refusal, wait
 from tidelog.cli.config import admin as setting_admin
 from tidelog.config import check_topic_overrides
 from tidelog.config.topic import MODE_CHANGE, REPLICATION_MODE, UNCONFIRMED
@@ -57,11 +57,7 @@ def list_topics(admin: "AdminClient", *, internal: bool) -> list[dict[str, Any]]
 
 def describe(admin: "AdminClient", name: str) -> dict[str, Any]:
     """A topic with its partitions and all of its settings."""
-    from confluent_kafka import TopicCollection
-
-    topic = wait(
-        admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)[name], name
-    )
+    topic = _describe(admin, name)
     offsets = read_offsets(admin, name, [partition.id for partition in topic.partitions])
     settings = setting_admin.read_topics(admin, [name]).get(name, [])
     return {
@@ -114,8 +110,19 @@ def own_settings(admin: "AdminClient", name: str) -> dict[str, str]:
 def warnings(admin: "AdminClient", name: str) -> list[str]:
     """What the topic's own settings cost, where that may not be meant."""
     own = own_settings(admin, name)
-    partitions = find_topic(admin, name).partitions.values()
-    return check_topic_overrides(own, min((len(each.replicas) for each in partitions), default=None))
+    return check_topic_overrides(own, min(map(len, replicas_of(admin, name)), default=None))
+
+
+def replicas_of(admin: "AdminClient", name: str) -> list[list[int]]:
+    """Of each partition. By the administrative request, which does not create the topic for asking."""
+    return [[node.id for node in partition.replicas] for partition in _describe(admin, name).partitions]
+
+
+def _describe(admin: "AdminClient", name: str) -> Any:
+    from confluent_kafka import TopicCollection
+
+    asked = admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)
+    return wait(asked[name], name)
 
 
 def read_offsets(

@@ -34,6 +34,7 @@ from tidelog.cli.topic.reassign import reassign
 from tidelog.cli.topic.recover import recover
 from tidelog.cli.units import with_units
 
+REPLICAS_MAX = 32_767  # of the protocol
 PARTITIONS_MAX = 100_000  # more are not sent by the client library
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter, move and delete topics.")
@@ -58,6 +59,7 @@ def create(
             "--replicas",
             metavar="N",
             min=1,
+            max=REPLICAS_MAX,
             help="Number of replicas; default: the broker's default.replication.factor.",
         ),
     ] = None,

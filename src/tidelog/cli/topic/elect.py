@@ -18,6 +18,9 @@ from tidelog.planner.promises import by_hand
 
 DESCRIBE_LOG_DIRS = 35
 NOT_NEEDED = "ELECTION_NOT_NEEDED"
+NO_CANDIDATE = (
+    "No replica that could lead is up, so none can be elected; `tidelog cluster status` says what to start."
+)
 
 
 def elect(
@@ -118,9 +121,9 @@ def _elect_unclean(
         print("Every partition has a leader; nothing to do." if not as_json else "[]")
         return
     if not execute:
-        _show_candidates(client, cluster, waiting, as_json=as_json)
+        possible = _show_candidates(client, cluster, waiting, as_json=as_json)
         if not as_json:
-            print(what_next(controllers, "elect"))
+            print(what_next(controllers, "elect") if possible else NO_CANDIDATE)
         return
     outcomes = cluster_admin.elect(client, [each.name for each in waiting], unclean=True)
     _report(client, waiting, outcomes, as_json=as_json)
@@ -131,9 +134,9 @@ def _elect_unclean(
 
 def _show_candidates(
     client: ClusterClient, cluster: Cluster, waiting: Sequence[Partition], *, as_json: bool
-) -> None:
-    """What is known about the replicas that are up. The records they lack are known only up to what they
-    heard of before the leader was lost.
+) -> bool:
+    """What is known about the replicas that are up, and whether there are any. The records they lack are
+    known only up to what they heard of before the leader was lost.
     """
     rows = []
     lags = _lags(client, cluster)
@@ -150,7 +153,7 @@ def _show_candidates(
         )
     if as_json:
         print_json(rows)
-        return
+        return True
     print_table(
         rows,
         {
@@ -166,6 +169,7 @@ def _show_candidates(
         "\nAn unclean election loses every record that only the replicas known to be complete hold. Start one"
         "\nof them first if you can."
     )
+    return any(row["there"] for row in rows)
 
 
 def _lags(client: ClusterClient, cluster: Cluster) -> dict[int, dict[Name, int]]:

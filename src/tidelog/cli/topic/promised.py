@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.client import find_topic
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.consent import consent
+from tidelog.cli.topic import admin as topic_admin
 from tidelog.planner.comparing import losses_of, resolved, summary
 from tidelog.planner.promises import Terms
 from tidelog.planner.terms import DECIDING, terms_of_settings, terms_of_values
@@ -40,7 +40,7 @@ def agree_to_change(
     if not {*settings, *unset} & set(DECIDING):
         return
     described = setting_admin.read_topics(admin, [topic]).get(topic, [])
-    partitions = [{"replicas": each.replicas} for each in find_topic(admin, topic).partitions.values()]
+    partitions = [{"replicas": each} for each in topic_admin.replicas_of(admin, topic)]
     if not described or not partitions:
         return  # The request itself says what is wrong.
     before = terms_of({"settings": described, "partitions": partitions})

@@ -1,14 +1,15 @@
 """``tidelog topic reassign``: move replicas to other brokers, or spread them evenly."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Annotated, Any
 
 import typer
 
 from tidelog.cli.client import connect_admin
 from tidelog.cli.cluster import admin as cluster_admin
-from tidelog.cli.cluster.admin import TOPIC_RESOURCE, Cluster, Name, Outcome
+from tidelog.cli.cluster.admin import BROKER_RESOURCE, TOPIC_RESOURCE, Cluster, Name, Outcome
 from tidelog.cli.cluster.controllers import require_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine, complain
@@ -23,6 +24,8 @@ POLL_S = 0.2
 THROTTLED_REPLICAS = "leader.replication.throttled.replicas"
 THROTTLED_RATE = "leader.replication.throttled.rate"
 ALL_BROKERS = ""
+SILENCE_S_MAX = 10.0  # An election of controllers takes a second or two.
+PROGRESS = "`tidelog topic reassign … --watch` shows its progress again, and --cancel ends it"
 
 
 def reassign(
@@ -67,14 +70,9 @@ def reassign(
 
     Example: tidelog topic reassign orders --to 2,3,4 --yes --watch
     """
-    if throttle is not None and not (execute and watch):
-        raise InvalidCommandLine(
-            "--throttle needs --yes and --watch: the limit is removed when the reassignment is complete."
-        )
+    _check_throttle(throttle, allowed=execute and watch)
     if bool(topics) == every:
         raise InvalidCommandLine("Name the topics to move, or pass --all.")
-    if throttle is not None and throttle < 1:
-        raise InvalidCommandLine("--throttle must be at least 1 byte per second.")
     with ClusterClient(bootstrap) as client:
         require_controllers(client)
         cluster = cluster_admin.look(client)
@@ -85,16 +83,35 @@ def reassign(
             _cancel(client, names)
             return
         if watch and not execute:
-            _watch(client, names)
+            _watch(bootstrap, names)
+            print(_complete(names))
             return
         moves = plan(cluster.of(topics), _racks(cluster, to), replicas, cluster.fenced if to is None else ())
         if not json:
             _show_promises(bootstrap, moves)
-        _show(moves, executed=execute, as_json=json)
-        if execute and moves:
-            _execute(client, moves, topics, throttle, watch=watch)
-            if not watch and not json:
-                print("Started; `tidelog topic reassign … --watch` shows the progress.")
+            _show(moves, executed=execute)
+        executed = execute and bool(moves)
+        if executed:
+            _execute(bootstrap, client, moves, topics, throttle, watch=watch)
+    if json:
+        print_json({"executed": executed, "partitions": _rows(moves)})
+    elif executed:
+        print(
+            _complete(moves) if watch else "Started; `tidelog topic reassign … --watch` shows the progress."
+        )
+
+
+def _complete(partitions: Sequence[object]) -> str:
+    return f"Reassignment complete: {count(len(partitions), 'partition')}."
+
+
+def _check_throttle(throttle: int | None, *, allowed: bool) -> None:
+    if throttle is not None and not allowed:
+        raise InvalidCommandLine(
+            "--throttle needs --yes and --watch: the limit is removed when the reassignment is complete."
+        )
+    if throttle is not None and throttle < 1:
+        raise InvalidCommandLine("--throttle must be at least 1 byte per second.")
 
 
 def _show_promises(bootstrap: str, moves: Sequence[Move]) -> None:
@@ -120,16 +137,16 @@ def _racks(cluster: Cluster, to: str | None) -> dict[int, str | None]:
     return brokers
 
 
-def _show(moves: Sequence[Move], *, executed: bool, as_json: bool) -> None:
-    rows = [move._asdict() | {"copies": len(move.copied)} for move in moves]
-    if as_json:
-        print_json({"executed": executed and bool(moves), "partitions": rows})
-        return
+def _rows(moves: Sequence[Move]) -> list[dict[str, Any]]:
+    return [move._asdict() | {"copies": len(move.copied)} for move in moves]
+
+
+def _show(moves: Sequence[Move], *, executed: bool) -> None:
     if not moves:
         print("All replicas are already in place; nothing to move.")
         return
     columns = ("topic", "partition", "before", "after", "copies")
-    print_table(rows, {name: name for name in columns}, right=("partition", "copies"))
+    print_table(_rows(moves), {name: name for name in columns}, right=("partition", "copies"))
     copies = sum(len(move.copied) for move in moves)
     print(f"\n{count(len(moves), 'partition')} with {copies} new {'copy' if copies == 1 else 'copies'}.")
     if not executed:
@@ -137,28 +154,42 @@ def _show(moves: Sequence[Move], *, executed: bool, as_json: bool) -> None:
 
 
 def _execute(
-    client: ClusterClient, moves: Sequence[Move], topics: Iterable[str], throttle: int | None, *, watch: bool
+    bootstrap: str,
+    client: ClusterClient,
+    moves: Sequence[Move],
+    topics: Iterable[str],
+    throttle: int | None,
+    *,
+    watch: bool,
 ) -> None:
     names = [(move.topic, move.partition) for move in moves]
-    if throttle is not None:
-        cluster_admin.alter_setting(
-            client, cluster_admin.BROKER_RESOURCE, ALL_BROKERS, THROTTLED_RATE, str(throttle)
-        )
-    try:
-        for topic in topics if throttle is not None else ():
-            cluster_admin.alter_setting(client, TOPIC_RESOURCE, topic, THROTTLED_REPLICAS, "*")
+    with _limit(bootstrap, client, topics, throttle) if throttle is not None else nullcontext():
         outcomes = cluster_admin.reassign(
             client, {(move.topic, move.partition): move.after for move in moves}
         )
         _fail_if_refused(outcomes)
         if watch:
-            _watch(client, names)
+            _watch(bootstrap, names)
+
+
+@contextmanager
+def _limit(bootstrap: str, client: ClusterClient, topics: Iterable[str], throttle: int) -> Iterator[None]:
+    try:
+        cluster_admin.alter_setting(client, BROKER_RESOURCE, ALL_BROKERS, THROTTLED_RATE, str(throttle))
+        for topic in topics:
+            cluster_admin.alter_setting(client, TOPIC_RESOURCE, topic, THROTTLED_REPLICAS, "*")
+        yield
     finally:
-        for topic in topics if throttle is not None else ():
-            cluster_admin.alter_setting(client, TOPIC_RESOURCE, topic, THROTTLED_REPLICAS, None)
-        if throttle is not None:
-            cluster_admin.alter_setting(
-                client, cluster_admin.BROKER_RESOURCE, ALL_BROKERS, THROTTLED_RATE, None
+        try:
+            with ClusterClient(bootstrap) as another:  # The broker that was asked may have died since.
+                for topic in topics:
+                    cluster_admin.alter_setting(another, TOPIC_RESOURCE, topic, THROTTLED_REPLICAS, None)
+                cluster_admin.alter_setting(another, BROKER_RESOURCE, ALL_BROKERS, THROTTLED_RATE, None)
+        except CommandFailed as failure:
+            complain(
+                f"The limit of {throttle} bytes per second stays ({str(failure).rstrip('.')}). "
+                f"To remove it: `tidelog config unset {THROTTLED_RATE}`, and for each topic "
+                f"`tidelog topic alter TOPIC --unset {THROTTLED_REPLICAS}`."
             )
 
 
@@ -183,7 +214,7 @@ def _fail_if_refused(outcomes: Mapping[Name, Outcome]) -> None:
         )
 
 
-def _watch(client: ClusterClient, names: Sequence[Name]) -> None:
+def _watch(bootstrap: str, names: Sequence[Name]) -> None:
     """Until the reassignment is complete; then the first replicas become leaders, as planned."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -192,11 +223,29 @@ def _watch(client: ClusterClient, names: Sequence[Name]) -> None:
     with Progress(*columns, transient=True) as progress:
         task = progress.add_task("moving", total=len(wanted))
         try:
-            while left := wanted & {(each.topic, each.partition) for each in cluster_admin.moving(client)}:
-                progress.update(task, completed=len(wanted) - len(left))
-                time.sleep(POLL_S)
+            for left in _left(bootstrap, wanted):
+                progress.update(task, completed=len(wanted) - left)
         except KeyboardInterrupt:
-            complain("The reassignment goes on; --watch shows its progress again, and --cancel ends it.")
+            complain(f"The reassignment goes on; {PROGRESS}.")
             raise
-    cluster_admin.elect(client, names)
-    print(f"Reassignment complete: {count(len(wanted), 'partition')}.")
+    with ClusterClient(bootstrap) as client:
+        cluster_admin.elect(client, names)
+
+
+def _left(bootstrap: str, wanted: set[Name]) -> Iterator[int]:
+    """How many partitions still move, again and again. A broker or a controller may die meanwhile."""
+    heard_s = time.monotonic()
+    while True:
+        try:
+            with ClusterClient(bootstrap) as client:
+                while left := wanted.intersection(each.name for each in cluster_admin.moving(client)):
+                    heard_s = time.monotonic()
+                    yield len(left)
+                    time.sleep(POLL_S)
+                return
+        except CommandFailed as failure:
+            if time.monotonic() - heard_s > SILENCE_S_MAX:
+                raise CommandFailed(
+                    f"{failure} What was started goes on when the controllers decide again; {PROGRESS}."
+                ) from None
+        time.sleep(POLL_S)

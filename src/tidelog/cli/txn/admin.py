@@ -25,6 +25,8 @@ _PASSING = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+# The metadata may name a replica that serves readers, but does not lead.
+_WITHOUT_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE})
 
 
 class Transactions(NamedTuple):
@@ -40,7 +42,9 @@ def list_transactions(client: TxnClient, states: Sequence[str], longer_than_s: f
         "duration_filter": -1 if longer_than_s is None else int(longer_than_s * 1000),
     }
     rows, unheard = [], []
-    for broker_id, address in client.brokers().items():
+    brokers = client.brokers()
+    client.silent(brokers.values())  # all at the same time
+    for broker_id, address in brokers.items():
         try:
             response = client.ask(address, LIST_TRANSACTIONS, body)
             _check(response.error_code, f"broker {broker_id} cannot list its transactions")
@@ -109,7 +113,12 @@ def _start_offset(client: TxnClient, topic: str, partition: int, producer_id: in
 def _producers(client: TxnClient, leader: Address, topic: str, partition: int) -> Sequence[Any]:
     body = {"topics": [{"name": topic, "partition_indexes": [partition]}]}
     (described,) = client.ask(leader, DESCRIBE_PRODUCERS, body).topics[0].partitions
-    _check(described.error_code, f"{topic}-{partition} does not tell its producers")
+    if described.error_code in _WITHOUT_LEADER:
+        raise CommandFailed(
+            f"{topic}-{partition} has no leader now; `tidelog cluster status` says what to start.",
+            ErrorCode(described.error_code).name,
+        )
+    _check(described.error_code, f"the leader of {topic}-{partition} does not tell its producers")
     producers: Sequence[Any] = described.active_producers
     return producers
 

@@ -44,7 +44,9 @@ class TxnClient(ClusterClient):
             raise CommandFailed(f"Topic '{topic}' has no partition {partition}.")
         addresses = {each.node_id: Address(each.host, each.port) for each in found.brokers}
         if leaders[partition] not in addresses:
-            raise CommandFailed(f"{topic}-{partition} has no leader; try again.")
+            raise CommandFailed(
+                f"{topic}-{partition} has no leader now; `tidelog cluster status` says what to start."
+            )
         return addresses[leaders[partition]]
 
     def describe(self, address: Address, transactional_id: str) -> Described:

@@ -12,7 +12,7 @@ def is_tidelog(pid: int) -> bool:
         os.kill(pid, 0)
         command = Path(f"/proc/{pid}/cmdline")
         return b"tidelog" in command.read_bytes() if Path("/proc/self").exists() else True
-    except OSError:
+    except (OSError, OverflowError):
         return False
 
 

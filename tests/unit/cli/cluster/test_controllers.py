@@ -20,7 +20,7 @@ def started_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for broker in (1, 2):
         path = tmp_path / ".tidelog" / f"broker-{broker}" / "broker.toml"
         path.parent.mkdir(parents=True)
-        path.touch()
+        path.write_text(f'"node.id" = {broker}\n"listeners" = "PLAINTEXT://{VOTERS[broker]}"\n')
 
 
 def test_as_many_as_are_missing_are_started() -> None:
@@ -32,8 +32,27 @@ def test_as_many_as_are_missing_are_started() -> None:
 @pytest.mark.usefixtures("started_here")
 def test_the_next_command_can_be_typed_where_the_files_are_here() -> None:
     assert without_controllers(TWO_DOWN).endswith("Start one of them: `tidelog broker start 1`.")
-    assert start({2, 1}) == "`tidelog broker start 1`, `tidelog broker start 2`"
-    assert start({2, 3}) == "`tidelog broker --config DIR/broker-2/broker.toml`"
+    assert start({2, 1}, VOTERS) == "`tidelog broker start 1`, `tidelog broker start 2`"
+    assert start({2, 3}, VOTERS) == "`tidelog broker --config DIR/broker-2/broker.toml`"
+
+
+@pytest.mark.usefixtures("started_here")
+def test_brokers_of_another_cluster_are_not_named() -> None:
+    elsewhere = {1: Address("127.0.0.1", 19092)}
+    assert start({1}, elsewhere) == "`tidelog broker --config DIR/broker-1/broker.toml`"
+
+
+def test_what_runs_is_not_started() -> None:
+    frozen = without_controllers(TWO_DOWN._replace(silent=frozenset({1, 2})))
+    assert frozen.endswith(
+        "They accept connections, so they are starting, frozen or overloaded; see broker.log."
+    )
+    one = without_controllers(TWO_DOWN._replace(silent=frozenset({1})))
+    assert one.endswith("Start 2: `tidelog broker --config DIR/broker-2/broker.toml`.")
+    alone = Controllers({1: VOTERS[1]}, frozenset({1}), decide=False, silent=frozenset({1}))
+    assert without_controllers(alone).endswith(
+        "It accepts connections, so it is starting, frozen or overloaded; see broker.log."
+    )
 
 
 def test_enough_are_up_and_cannot_write() -> None:

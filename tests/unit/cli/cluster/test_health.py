@@ -5,7 +5,7 @@ from typing import Any
 from tidelog.cli.cluster.admin import Broker, Cluster, Partition
 from tidelog.cli.cluster.commands import health_line
 from tidelog.cli.cluster.controllers import Controllers
-from tidelog.cli.cluster.health import DEGRADED, HEALTHY, UNAVAILABLE, Survey, as_json, causes
+from tidelog.cli.cluster.health import DEGRADED, HEALTHY, UNAVAILABLE, Survey, _is_offline, as_json, causes
 from tidelog.cli.reach import Address
 
 ADDRESSES = {number: Address("127.0.0.1", 9091 + number) for number in (1, 2, 3)}
@@ -71,7 +71,7 @@ def test_a_frozen_broker() -> None:
 def test_the_last_in_sync_replica_is_gone() -> None:
     alone = LED._replace(in_sync=[1])
     found = survey(down=frozenset({1}), offline=[alone], modes={"orders": "isr"})
-    assert "if they are lost for good: `tidelog topic elect --unclean`" in causes(found)[-1]
+    assert "if its in-sync replicas are lost for good: `tidelog topic elect --unclean`" in causes(found)[-1]
 
 
 def test_a_primary_is_waited_for() -> None:
@@ -112,3 +112,11 @@ def test_for_scripts() -> None:
     assert told["level"] == DEGRADED
     assert told["under_replicated"] == ["orders-0"]
     assert told["brokers_down"] == [2]
+
+
+def test_a_leader_that_does_not_answer_and_that_no_controller_replaces() -> None:
+    found = survey(silent=frozenset({1}), offline=[LED], modes={"orders": "isr"})
+    assert causes(found)[-1] == (
+        "orders-0 has a leader that does not answer, broker 1: no writes; it cannot be read now."
+    )
+    assert (_is_offline(LED, frozenset({1})), _is_offline(LED, frozenset({2}))) == (True, False)

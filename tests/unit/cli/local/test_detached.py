@@ -10,6 +10,7 @@ import pytest
 from tidelog.cli import main
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.local import detached
+from tidelog.cli.local.broker_settings import LocalBroker
 
 
 def test_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,3 +67,15 @@ def test_an_interrupted_start_leaves_nothing_behind(
         detached.detach(tmp_path / "new", [], has_page=False)
     assert STARTED[-1].ended == ["told to stop", "waited for"]
     assert "what had been started was stopped" in capsys.readouterr().err
+
+
+def test_brokers_that_outlived_their_parent_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2, 3):
+        (tmp_path / f"broker-{number}").mkdir()
+        (tmp_path / f"broker-{number}" / "broker.toml").touch()
+    pids = {1: 41, 2: None, 3: 43}
+    monkeypatch.setattr(LocalBroker, "running_pid", lambda broker: pids[broker.broker_id])
+    assert main(["down", "--dir", str(tmp_path)]) == 1
+    assert "but brokers 1 and 3 do; stop them with: kill 41 43" in capsys.readouterr().err

@@ -57,3 +57,14 @@ def test_a_name_that_only_the_variable_knows(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(store.VARIABLE, "gone")
     with pytest.raises(CommandFailed, match="There is no profile 'gone'"):
         store.active_bootstrap()
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", '{"profiles": {"one": "nowhere"}}', '{"profiles": [], "active": []}', '{"profiles": 1}']
+)
+def test_a_file_with_something_else_is_named(home: Path, content: str) -> None:
+    path = store.path()
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    with pytest.raises(CommandFailed, match=r"profiles\.json cannot be read"):
+        addresses_of(DEFAULT_BOOTSTRAP)

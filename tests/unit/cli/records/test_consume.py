@@ -1,5 +1,6 @@
 """When reading ends, and what of a record may reach a terminal."""
 
+import time
 from typing import Any, NamedTuple
 
 import pytest
@@ -104,3 +105,26 @@ def test_an_error_that_does_not_pass_is_a_failure() -> None:
 
 def test_a_terminal_gets_no_escape_sequences() -> None:
     assert printable(b"\xff\x1b[31m\tgr\xc3\xbcn\x00\x7f") == b"\\xff\\x1b[31m\tgr\xc3\xbcn\\x00\\x7f"
+
+
+class SilentConsumer(StandInConsumer):
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def consume(self, _count: int, _timeout: float) -> list[StandInMessage]:
+        self.clock[0] += 1.0
+        return []
+
+
+def test_the_cause_is_told_long_before_giving_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, told = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with pytest.raises(CommandFailed, match="stopped answering before the end of 'orders'; `tidelog cluster"):
+        offsets_read(
+            SilentConsumer(clock),
+            {0: Range(0, 5)},
+            silence_s_max=15,
+            tell_why_silent=lambda: told.append(clock[0]),
+        )
+    assert told == [3.0]

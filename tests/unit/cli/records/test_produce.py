@@ -1,5 +1,6 @@
 """``tidelog produce``: what is told of lines that were refused, and of an interrupt."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -71,3 +72,31 @@ def test_the_cause_is_told_if_brokers_do_not_answer_for_long() -> None:
     sender = Sender(LateProducer(None), "orders", NOTHING, lambda: told.append("why"))  # type: ignore[arg-type]
     sender.send_all([b"a\n"], lambda line: parse_plain(line, None), lambda _size: None)
     assert (told, sender.written) == (["why"], 1)
+
+
+class FullProducer(FakeProducer):
+    """Its queue is full until brokers answer, which they do at the third look."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__(None, None)
+        self.clock = clock
+        self.looks = 0
+
+    def produce(self, topic: str, value: bytes, key: bytes | None, *, on_delivery: Any) -> None:
+        if len(self.answers) == 1 and self.looks < 3:
+            raise BufferError
+        super().produce(topic, value, key, on_delivery=on_delivery)
+
+    def poll(self, seconds: float) -> int:
+        if seconds:
+            self.looks += 1
+            self.clock[0] += 1.5
+        return 0
+
+
+def test_the_cause_is_told_while_the_queue_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, told = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    sender = Sender(FullProducer(clock), "orders", NOTHING, lambda: told.append(clock[0]))  # type: ignore[arg-type]
+    sender.send_all([b"a\n", b"b\n"], lambda line: parse_plain(line, None), lambda _size: None)
+    assert (told, sender.written) == ([3.0], 2)

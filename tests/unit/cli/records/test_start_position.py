@@ -19,13 +19,17 @@ from tidelog.cli.records.start_position import Kind, Range, StartPosition, parse
         ("@86400000", StartPosition(Kind.TIME, 86_400_000)),
         ("1970-01-02T00:00:00Z", StartPosition(Kind.TIME, 86_400_000)),
         ("1970-01-02T01:00:00.5+01:00", StartPosition(Kind.TIME, 86_400_500)),
+        ("@-1", StartPosition(Kind.TIME, 0)),
+        ("1960-01-01", StartPosition(Kind.TIME, 0)),  # -1 and -2 have a meaning of their own in the protocol
     ],
 )
 def test_every_form_is_understood(text: str, start: StartPosition) -> None:
     assert parse_start(text) == start
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "--5", "@", "@now", "1.5", "2026-13-01"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "--5", "@", "@now", "1.5", "2026-13-01", "9" * 20, f"@{1 << 63}"]
+)
 def test_anything_else_is_refused_with_the_forms_there_are(text: str) -> None:
     with pytest.raises(CommandFailed, match="--from takes earliest, latest"):
         parse_start(text)

@@ -65,6 +65,8 @@ def test_a_timestamp_may_be_an_iso_time() -> None:
         (b'{"timestamp": "yesterday"}', "timestamp 'yesterday'"),
         (b'{"timestamp": -1}', "timestamp -1"),
         (b'{"timestamp": true}', "timestamp True"),
+        (b'{"timestamp": 9223372036854775808}', "timestamp 9223372036854775808"),
+        (b'{"partition": 2147483648}', "partition 2147483648"),
         (b'{"partition": -1}', "partition -1"),
         (b'{"partition": "0"}', "partition '0'"),
     ],
