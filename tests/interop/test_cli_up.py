@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.lab.local.broker import answers, free_port
+from tidelog.lab.local.broker import free_port, is_ready
 
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
 
@@ -148,7 +148,7 @@ def test_a_killed_broker_is_reported_and_its_successor_stopped_with_the_rest(sta
             [sys.executable, "-m", "tidelog", "broker", "--config", str(config)], stdout=log, stderr=log
         ) as successor,
     ):
-        wait_until(lambda: answers(up.port) and up.broker_pid == successor.pid)
+        wait_until(lambda: is_ready(up.port) and up.broker_pid == successor.pid)
         assert tidelog(up.port, "consume", "greetings") == "hello\n"
         assert up.end()[0] == 0
         assert successor.wait(TIMEOUT_S) == 0
@@ -180,10 +180,10 @@ def test_a_broker_that_runs_without_us_is_left_alone(start_up: StartUp) -> None:
         code, _, errors = start_up().result()
         assert code == 1
         assert errors.endswith(f"stop it first: kill {pid}\n")
-        assert answers(up.port)
+        assert is_ready(up.port)
     finally:
         os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not answers(up.port))
+    wait_until(lambda: not is_ready(up.port))
 
 
 def test_a_directory_that_cannot_be_made(start_up: StartUp, tmp_path: Path) -> None:

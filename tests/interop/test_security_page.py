@@ -51,7 +51,7 @@ class Host(Broker):
         """Already there."""
 
     def await_answer(self) -> None:
-        self._await_answer(time.monotonic() + 30)
+        self._await_response(time.monotonic() + 30)
 
 
 @pytest.fixture(scope="module")

@@ -34,8 +34,8 @@ REQUEST_TIMEOUT_S = 15.0
 # How long the others may take once one has answered: a machine that is off does not refuse.
 STRAGGLERS_S = 0.2
 # Without an answer by then, a broker counts as one that does not answer. A busy one takes less than a second.
-ANSWER_S = 2.0
-FIRST_ANSWER_S = 5.0  # where no broker has answered
+RESPONSE_S = 2.0
+FIRST_RESPONSE_S = 5.0  # where no broker has answered
 _CORRELATION = 0x7E5E
 # ApiVersions, version 0, of a client without a name: what every broker answers to everyone.
 _QUESTION = struct.pack(">ihhih", 10, 18, 0, _CORRELATION, -1)
@@ -105,7 +105,7 @@ def reachable(bootstrap: str) -> list[Address]:
     addresses = addresses_of(bootstrap)
     security = client_config(bootstrap).security
     ask = functools.partial(_ask, tls=security.tls)
-    failures = _failures(ask, addresses, FIRST_ANSWER_S, STRAGGLERS_S, Silent("no answer"))
+    failures = _failures(ask, addresses, FIRST_RESPONSE_S, STRAGGLERS_S, Silent("no answer"))
     answering = [each for each in addresses if each not in failures]
     if answering:
         return answering
@@ -148,7 +148,7 @@ def refused(addresses: Sequence[Address], timeout_s: float = CONNECT_TIMEOUT_S) 
 
 
 def unanswered(
-    addresses: Sequence[Address], timeout_s: float = ANSWER_S, *, tls: TlsSettings | None
+    addresses: Sequence[Address], timeout_s: float = RESPONSE_S, *, tls: TlsSettings | None
 ) -> dict[Address, OSError]:
     """The addresses that accept no connection or do not answer, and why. Waits for the slow ones."""
     ask = functools.partial(_ask, tls=tls)
@@ -199,12 +199,12 @@ def _ask(address: Address, timeout_s: float, tls: TlsSettings | None = None) -> 
     with contextlib.closing(_opened(address, timeout_s, tls)) as connection:
         try:
             connection.sendall(_QUESTION)
-            answer = b""
-            while len(answer) < 8:
+            response = b""
+            while len(response) < 8:
                 more = connection.recv(4096)
                 if not more:
                     raise Closed("no answer")
-                answer += more
+                response += more
         except ConnectionResetError:
             raise Closed("no answer") from None
         except TimeoutError:
@@ -215,7 +215,7 @@ def _ask(address: Address, timeout_s: float, tls: TlsSettings | None = None) -> 
                 f"{address} ends the connection ({error.reason}): it may need a certificate of the client, "
                 "ssl.keystore.location in the file of --config."
             ) from None
-        if struct.unpack_from(">i", answer, 4) != (_CORRELATION,):
+        if struct.unpack_from(">i", response, 4) != (_CORRELATION,):
             raise ConnectionError("no Kafka broker")
 
 

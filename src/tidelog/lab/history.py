@@ -67,7 +67,7 @@ KINDS = (
     "plain-write", "plain-read", "leader", "usage", "fault", "healed", "redundant",
 )  # fmt: skip
 
-WAITING_MAX = 20_000  # events in memory, some 5 MB
+PENDING_MAX = 20_000  # events in memory, some 5 MB
 LINES_PER_WRITE_MAX = 1_000
 
 _wall_minus_steady_ns = time.time_ns() - time.monotonic_ns()
@@ -128,12 +128,12 @@ class HistoryWriter:
         run: str,
         mode: str,
         topic: str | None = None,
-        waiting_max: int = WAITING_MAX,
+        pending_max: int = PENDING_MAX,
     ) -> None:
         self.path = Path(path)
         self._run, self._mode, self._topic = run, mode, topic
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self._waiting: queue.Queue[Event | None] = queue.Queue(waiting_max)  # None: the end
+        self._pending: queue.Queue[Event | None] = queue.Queue(pending_max)  # None: the end
         self._failure: OSError | None = None
         self._closed = False
         self._end_torn_line()
@@ -175,7 +175,7 @@ class HistoryWriter:
         if self._closed:
             raise ValueError(f"The history {self.path} is closed.")
         self._check()
-        self._waiting.put(
+        self._pending.put(
             Event(
                 kind, time_us, self._run, self._mode, producer, sequence, partition, offset, sent_us, bytes,
                 name, self._topic, reader, transaction, broker, cpu_us,
@@ -194,7 +194,7 @@ class HistoryWriter:
         if self._closed:
             return
         self._closed = True
-        self._waiting.put(None)
+        self._pending.put(None)
         self._thread.join()
         os.close(self._file)
         self._check()
@@ -226,10 +226,10 @@ class HistoryWriter:
 
     def _take(self) -> list[Event | None]:
         """What waits, at least one. After a failure it continues, so that writers do not wait for room."""
-        events = [self._waiting.get()]
+        events = [self._pending.get()]
         with contextlib.suppress(queue.Empty):
             while len(events) < LINES_PER_WRITE_MAX:
-                events.append(self._waiting.get_nowait())
+                events.append(self._pending.get_nowait())
         return events
 
     def _write(self, data: bytes) -> None:

@@ -18,8 +18,8 @@ from tidelog.page.rates import Meter
 
 # A broker that has not answered for so long is shown as silent: within a second of its death.
 PULSE_TIMEOUT_S = 0.7
-ANSWER_TIMEOUT_S = 2.0
-SLOW_ANSWER_TIMEOUT_S = 10.0
+RESPONSE_TIMEOUT_S = 2.0
+SLOW_RESPONSE_TIMEOUT_S = 10.0
 ENDS_S = 0.5
 REPLICAS_S = 2.0
 FIGURES_S = 1.0
@@ -39,7 +39,7 @@ class Board(Protocol):
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
     async def in_thread(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
     def changed(self) -> None: ...
-    def pulse(self, broker: int, answers: bool, reason: str = "") -> None: ...
+    def pulse(self, broker: int, responds: bool, reason: str = "") -> None: ...
     def grown(self, broker: int, partitions: Iterable[TopicPartition]) -> None: ...
     def led_by(self, broker: int) -> list[TopicPartition]: ...
 
@@ -61,9 +61,9 @@ class BrokerWatch:
             task.cancel()
 
     @property
-    def _answers(self) -> bool:
+    def _responds(self) -> bool:
         pulse = self._board.facts.pulses.get(self._broker)
-        return pulse is not None and pulse.answers
+        return pulse is not None and pulse.responds
 
     async def _pulse(self) -> None:
         link = Link(self.address, PULSE_TIMEOUT_S)
@@ -80,10 +80,10 @@ class BrokerWatch:
             await asyncio.sleep(max(PULSE_S - (time.monotonic() - begun_s), 0.02))
 
     async def _ends(self) -> None:
-        link = Link(self.address, ANSWER_TIMEOUT_S)
+        link = Link(self.address, RESPONSE_TIMEOUT_S)
         while True:
             begun_s = time.monotonic()
-            if self._answers and (wanted := self._board.led_by(self._broker)):
+            if self._responds and (wanted := self._board.led_by(self._broker)):
                 with contextlib.suppress(OSError):
                     found = await self._board.in_thread(offsets.ends, link, wanted)
                     self._ends_seen(found)
@@ -98,10 +98,10 @@ class BrokerWatch:
         self._board.changed()
 
     async def _replicas(self) -> None:
-        link = Link(self.address, SLOW_ANSWER_TIMEOUT_S)
+        link = Link(self.address, SLOW_RESPONSE_TIMEOUT_S)
         while True:
             begun_s = time.monotonic()
-            if self._answers:
+            if self._responds:
                 with contextlib.suppress(OSError):
                     found = await self._board.in_thread(replicas.replicas, link)
                     self._board.facts.replicas[self._broker] = found
@@ -113,7 +113,7 @@ class BrokerWatch:
         port_until_s = 0.0
         counters: process.Counters | None = None
         while True:
-            if self._answers:
+            if self._responds:
                 try:
                     if time.monotonic() >= port_until_s:
                         self.http_port = await self._board.in_thread(self._http_port)
@@ -130,7 +130,7 @@ class BrokerWatch:
             await asyncio.sleep(FIGURES_S)
 
     def _http_port(self) -> int:
-        with Link(self.address, SLOW_ANSWER_TIMEOUT_S) as link:
+        with Link(self.address, SLOW_RESPONSE_TIMEOUT_S) as link:
             found = settings.of_broker(link, self._broker, ["http.port"]).get("http.port")
         text = (found.value or "") if found is not None else ""
         return int(text) if text.isdecimal() else 0

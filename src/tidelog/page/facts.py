@@ -48,7 +48,7 @@ class ClusterSeen(NamedTuple):
 class Pulse(NamedTuple):
     """Whether a broker answers its own connection."""
 
-    answers: bool
+    responds: bool
     reason: str = ""  # why not
     since_ms: int = 0
 
@@ -102,7 +102,7 @@ class Facts:
 
     def silent(self) -> frozenset[int]:
         """Brokers that do not answer, whatever the metadata say."""
-        return frozenset(broker for broker, pulse in self.pulses.items() if not pulse.answers)
+        return frozenset(broker for broker, pulse in self.pulses.items() if not pulse.responds)
 
     def away(self) -> frozenset[int]:
         """Brokers that serve nobody now: silent or fenced."""

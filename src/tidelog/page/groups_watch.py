@@ -104,21 +104,21 @@ class GroupsWatch:
         away = facts.away()
         brokers = facts.cluster.brokers.values() if facts.cluster is not None else ()
         there = [each for each in brokers if each.broker not in away]
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(self._board.in_thread(groups.of_broker, each.address, each.broker) for each in there),
             return_exceptions=True,
         )
         seen: list[GroupSeen] = []
         silent, reasons = set(), set()
-        for each, answer in zip(there, answers, strict=True):
-            if isinstance(answer, groups.GroupsRefused):
-                reasons.add(str(answer))
-            elif isinstance(answer, BaseException):
+        for each, response in zip(there, responses, strict=True):
+            if isinstance(response, groups.GroupsRefused):
+                reasons.add(str(response))
+            elif isinstance(response, BaseException):
                 silent.add(each.broker)
-                if not isinstance(answer, OSError):
-                    logger.error("groups of broker %s are not understood", each.broker, exc_info=answer)
+                if not isinstance(response, OSError):
+                    logger.error("groups of broker %s are not understood", each.broker, exc_info=response)
             else:
-                seen += answer
+                seen += response
         self._seen, self._silent, self._reasons = seen, frozenset(silent), frozenset(reasons)
         self._at_ms = now_ms()
         self._note_lags(groups.rows(seen, facts))

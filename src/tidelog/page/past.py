@@ -38,11 +38,11 @@ class Past:
             "topic-config-changed": self._topic_config_changed,
         }
 
-    def take(self, answer: Mapping[str, Any]) -> list[Told]:
-        self._whole = self._whole or bool(answer.get("whole"))
+    def take(self, response: Mapping[str, Any]) -> list[Told]:
+        self._whole = self._whole or bool(response.get("whole"))
         return [
             Told(int(at_ms), event)
-            for _, at_ms, epoch, records in answer.get("decisions", ())
+            for _, at_ms, epoch, records in response.get("decisions", ())
             for event in self._decision(int(epoch), records)
         ]
 

@@ -15,10 +15,10 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 LINE_BYTES_MAX = 1 << 20
-ANSWER_S = 90.0
+RESPONSE_S = 90.0
 END_S = 5.0
 POINTS_MAX = 600  # of each load: five minutes
-WAITING_MAX = 32  # commands without an answer
+PENDING_MAX = 32  # commands without an answer
 
 
 class PlaygroundFailed(Exception):
@@ -33,7 +33,7 @@ class Playground:
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
-        self._waiting: dict[int, asyncio.Future[str]] = {}
+        self._pending: dict[int, asyncio.Future[str]] = {}
         self._next = 1
         self._snapshot: dict[str, Any] = {}
         self._points: dict[str, deque[Any]] = {}
@@ -59,24 +59,24 @@ class Playground:
 
     async def act(self, command: Mapping[str, Any]) -> str:
         """What was done, in a sentence."""
-        if len(self._waiting) >= WAITING_MAX:
+        if len(self._pending) >= PENDING_MAX:
             raise PlaygroundFailed("Too many commands wait for an answer.")
         await self.open()
         process = self._process
         if process is None or process.stdin is None:
             raise PlaygroundFailed("The playground does not run.")
         number, self._next = self._next, self._next + 1
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        future = self._pending[number] = asyncio.get_running_loop().create_future()
         try:
             process.stdin.write(json.dumps({**command, "id": number}).encode() + b"\n")
             await process.stdin.drain()
-            return await asyncio.wait_for(answer, ANSWER_S)
+            return await asyncio.wait_for(future, RESPONSE_S)
         except TimeoutError:
-            raise PlaygroundFailed(f"There was no answer within {ANSWER_S:.0f} s.") from None
+            raise PlaygroundFailed(f"There was no answer within {RESPONSE_S:.0f} s.") from None
         except ConnectionError:
             raise PlaygroundFailed("The playground has ended; try again.") from None
         finally:
-            self._waiting.pop(number, None)
+            self._pending.pop(number, None)
 
     async def stop(self) -> None:
         """Its loads end, and nothing stays frozen."""
@@ -107,18 +107,18 @@ class Playground:
         finally:
             if self._process is process:
                 self._process = None  # The next command starts another one.
-            for waiting in self._waiting.values():
-                if not waiting.done():
-                    waiting.set_exception(PlaygroundFailed("The playground has ended; try again."))
+            for pending in self._pending.values():
+                if not pending.done():
+                    pending.set_exception(PlaygroundFailed("The playground has ended; try again."))
 
     def _take(self, message: dict[str, Any]) -> None:
         if "answer" in message:
-            waiting = self._waiting.get(message["answer"])
-            if waiting is not None and not waiting.done():
+            pending = self._pending.get(message["answer"])
+            if pending is not None and not pending.done():
                 if "error" in message:
-                    waiting.set_exception(PlaygroundFailed(str(message["error"])))
+                    pending.set_exception(PlaygroundFailed(str(message["error"])))
                 else:
-                    waiting.set_result(str(message["words"]))
+                    pending.set_result(str(message["words"]))
             return
         self._snapshot = message["snapshot"]
         for key, point in self._snapshot.get("points", {}).items():

@@ -147,7 +147,7 @@ class Page:
     ) -> Callable[[Request], Awaitable[Response]]:
         """JSON, or one sentence that says what is wrong."""
 
-        async def answer(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             try:
                 return JSONResponse(await view(request))
             except (Unusable, PlaygroundFailed, Unclear, ChangeRefused) as error:
@@ -155,7 +155,7 @@ class Page:
             except (ClientError, OSError) as error:
                 return JSONResponse({"error": f"{str(error).rstrip('.')}."}, 503)
 
-        return answer
+        return respond
 
     async def _topic(self, request: Request) -> Any:
         name = self._known_topic(request)
@@ -266,8 +266,8 @@ class Guarded:
                 message["headers"] = [*message["headers"], *added]
             await send(message)
 
-        answer: ASGIApp = PlainTextResponse(f"{reason}\n", 403) if reason else self._app
-        await answer(scope, receive, send_guarded)
+        respond: ASGIApp = PlainTextResponse(f"{reason}\n", 403) if reason else self._app
+        await respond(scope, receive, send_guarded)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -108,7 +108,7 @@ def _not_seen(facts: Facts) -> dict[str, Any]:
 
 def state_of(broker: BrokerSeen, pulse: Pulse) -> dict[str, str]:
     return {
-        "state": SILENT if not pulse.answers else FENCED if broker.fenced else UP,
+        "state": SILENT if not pulse.responds else FENCED if broker.fenced else UP,
         "reason": pulse.reason,
     }
 

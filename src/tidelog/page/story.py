@@ -36,9 +36,9 @@ class Event(NamedTuple):
 
 
 def pulse_changed(broker: int, before: Pulse | None, after: Pulse) -> Iterator[Event]:
-    if before is None or before.answers == after.answers:
+    if before is None or before.responds == after.responds:
         return
-    if after.answers:
+    if after.responds:
         yield Event("broker", "ok", f"Broker {broker} answers again.", (broker,))
     else:
         yield Event("broker", "bad", f"Broker {broker} does not answer: {after.reason}.", (broker,))

@@ -163,15 +163,15 @@ class Watcher:
             if watch.http_port and broker not in self.facts.silent()
         ]
 
-    def pulse(self, broker: int, answers: bool, reason: str = "") -> None:
+    def pulse(self, broker: int, responds: bool, reason: str = "") -> None:
         before = self.facts.pulses.get(broker)
-        if before is not None and before.answers == answers and before.reason == reason:
+        if before is not None and before.responds == responds and before.reason == reason:
             return
-        after = Pulse(answers, reason, now_ms())
+        after = Pulse(responds, reason, now_ms())
         self.facts.pulses[broker] = after
         self.tell(story.pulse_changed(broker, before, after))
         self._show_at_once(broker)
-        if not answers and (before is None or before.answers):
+        if not responds and (before is None or before.responds):
             self.facts.figures.pop(broker, None)
             self._burst_until_s = time.monotonic() + BURST_S
             self._hurry.set()
@@ -373,7 +373,7 @@ class Watcher:
         sums: dict[str, float] = {}
         for broker, watch in self._brokers.items():
             pulse = self.facts.pulses.get(broker)
-            for topic, rate in watch.meter.rates.items() if pulse is not None and pulse.answers else ():
+            for topic, rate in watch.meter.rates.items() if pulse is not None and pulse.responds else ():
                 sums[topic] = sums.get(topic, 0.0) + rate
         self.facts.rates = sums
 

@@ -114,10 +114,10 @@ def latency_ms(terms: Terms, figures: Figures, share: float) -> float:
     waited for.
     """
     beside = (terms.replicas - 1) * at(figures.beside_ms, 0.5)
-    return at(figures.round_trip_ms, share) + beside + waiting_ms(terms, figures, share)
+    return at(figures.round_trip_ms, share) + beside + pending_ms(terms, figures, share)
 
 
-def waiting_ms(terms: Terms, figures: Figures, share: float) -> float:
+def pending_ms(terms: Terms, figures: Figures, share: float) -> float:
     """After the leader has the record: its own sync and those of the followers go on at the same time."""
     needed, followers = followers_needed(terms), terms.replicas - 1
     own = at(figures.sync_ms, share) if terms.synced else 0.0

@@ -256,10 +256,10 @@ def _sorted(slots: Sequence[Slot]) -> tuple[Slot, ...]:
 
 def _merged(patterns: list[Pattern]) -> list[Pattern]:
     """Patterns that differ in one slot only become one. What another pattern covers is dropped."""
-    alike: dict[object, list[Pattern]] = {}
+    same: dict[object, list[Pattern]] = {}
     for each in dict.fromkeys(patterns):
-        alike.setdefault((tuple(slot.group for slot in each.slots), each.controllers), []).append(each)
-    kept = [each for family in alike.values() for each in _merged_family(family)]
+        same.setdefault((tuple(slot.group for slot in each.slots), each.controllers), []).append(each)
+    kept = [each for family in same.values() for each in _merged_family(family)]
     together: dict[tuple[Slot, ...], Controllers] = {}
     for each in kept:
         if each.controllers:

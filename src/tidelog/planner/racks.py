@@ -165,12 +165,13 @@ def _stops(terms: Terms, where: Placement, racks: RackSet) -> bool:
 def _loses(terms: Terms, where: Placement, racks: RackSet) -> bool:
     struck = _brokers(where, racks.racks)
     every = (
-        (each, _others(each, struck) if racks.others_slow else NOBODY) for each in _with_each_leader(where)
+        (each, _others(each, struck) if racks.others_slow else NO_BROKERS)
+        for each in _with_each_leader(where)
     )
     return any(bool(loss(terms, each, Faults(power_lost=struck, slow=slow))) for each, slow in every)
 
 
-NOBODY: frozenset[int] = frozenset()
+NO_BROKERS: frozenset[int] = frozenset()
 
 
 def _others(where: Placement, struck: frozenset[int]) -> frozenset[int]:

@@ -150,15 +150,15 @@ def _partitions(count: int) -> str:
 def worst(live: Live, size: int) -> Worst | None:
     """The brokers whose death would stop the most now."""
     alive = [each for each in live.brokers if each not in live.away]
-    alike = Counter(map(_like, live.places))
+    same = Counter(map(_like, live.places))
     known: dict[tuple[Place, frozenset[int]], tuple[bool, bool]] = {}
-    rows = [_stops(live, alike, dead, known) for dead in combinations(alive, size)]
+    rows = [_stops(live, same, dead, known) for dead in combinations(alive, size)]
     return max(rows, key=lambda each: (each.writes, each.reads), default=None)
 
 
 def _stops(
     live: Live,
-    alike: Counter[Place],
+    same: Counter[Place],
     dead: tuple[int, ...],
     known: dict[tuple[Place, frozenset[int]], tuple[bool, bool]],
 ) -> Worst:
@@ -166,7 +166,7 @@ def _stops(
     to such a place.
     """
     writes = reads = 0
-    for place, count in alike.items():
+    for place, count in same.items():
         hit = frozenset(dead).intersection((*place.where.replicas, *live.controllers))
         stops = known.get((place, hit))
         if stops is None:

@@ -16,11 +16,11 @@ from tidelog.spark.java import SetupError
 VARIABLE = "PYSPARK_PYTHON"
 _SETTING = "spark.pyspark.python"
 _NEEDED = ("pyspark", "pyarrow", "numba", "tidelog")
-_PROBE = (
+_CHECK = (
     "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2], "
     f"*[name for name in {_NEEDED!r} if u.find_spec(name) is None])"
 )
-_PROBE_S = 60
+_CHECK_S = 60
 
 
 class WrongPython(SetupError):
@@ -67,7 +67,7 @@ def check_python(python: str, *, is_chosen: bool) -> None:
         return  # not resolved: the Python of an environment is a link to one outside of it
     try:
         probed = subprocess.run(
-            [path, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_S, check=True
+            [path, "-c", _CHECK], capture_output=True, text=True, timeout=_CHECK_S, check=True
         )
     except subprocess.TimeoutExpired:
         return  # a busy machine: Spark will say it

@@ -99,7 +99,7 @@ def test_nor_are_frozen_ones(broker: Address, silent: Address, closed: Address) 
 
 
 def test_only_frozen_ones(silent: Address, closed: Address, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "FIRST_ANSWER_S", 0.2)
+    monkeypatch.setattr(reach, "FIRST_RESPONSE_S", 0.2)
     with pytest.raises(CommandFailed, match=f"{silent} accepts connections and does not answer"):
         reachable(f"{closed},{silent}")
 

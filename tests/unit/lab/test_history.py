@@ -29,7 +29,7 @@ def events(path: Path) -> list[dict[str, object]]:
 
 def test_what_is_added_is_written_in_order_and_without_what_was_not_said(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
-    with HistoryWriter(path, run="one", mode="isr", waiting_max=8) as history:
+    with HistoryWriter(path, run="one", mode="isr", pending_max=8) as history:
         for sequence in range(5000):
             history.add("acknowledged", sequence, producer="p", sequence=sequence, partition=2, offset=7)
         history.fault("kill -9 of broker 1")
@@ -69,7 +69,7 @@ def test_whoever_adds_waits_for_a_disk_that_is_slower(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     os.mkfifo(path)
     end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    history = HistoryWriter(path, run="r", mode="isr", waiting_max=100)
+    history = HistoryWriter(path, run="r", mode="isr", pending_max=100)
     added: list[int] = []
 
     def add_many() -> None:
@@ -79,7 +79,7 @@ def test_whoever_adds_waits_for_a_disk_that_is_slower(tmp_path: Path) -> None:
 
     adding = threading.Thread(target=add_many)
     adding.start()
-    while not history._waiting.full():
+    while not history._pending.full():
         assert adding.is_alive()
     assert len(added) < 20_000  # The pipe holds 64 KB, about a thousand of them.
     os.set_blocking(end, True)
@@ -98,7 +98,7 @@ import resource, signal, sys
 from tidelog.lab.history import HistoryWriter
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-history = HistoryWriter(sys.argv[1], run="r", mode="isr", waiting_max=10)
+history = HistoryWriter(sys.argv[1], run="r", mode="isr", pending_max=10)
 try:
     while True:
         history.add("received", 1)

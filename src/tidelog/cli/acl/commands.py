@@ -59,11 +59,11 @@ def list_(
     """
     resource = _resource(topic, group, transactional_id, cluster)
     with ClusterClient(bootstrap) as client:
-        answer = client.ask(None, DESCRIBE_ACLS, _filter(resource, principal, None, None, None))
-    _check(answer.error_code, answer.error_message, "the rules cannot be listed")
+        response = client.ask(None, DESCRIBE_ACLS, _filter(resource, principal, None, None, None))
+    _check(response.error_code, response.error_message, "the rules cannot be listed")
     rows = [
         _row(each.resource_type, each.resource_name, each.pattern_type, acl)
-        for each in answer.resources
+        for each in response.resources
         for acl in each.acls
     ]
     if json:
@@ -115,8 +115,8 @@ def add(
         for each in operations
     ]
     with ClusterClient(bootstrap) as client:
-        answer = client.ask(None, CREATE_ACLS, {"creations": creations})
-    for result in answer.results:
+        response = client.ask(None, CREATE_ACLS, {"creations": creations})
+    for result in response.results:
         _check(result.error_code, result.error_message, "the rule is not added")
     print(f"Added {count(len(creations), 'rule')}.")
 
@@ -153,10 +153,10 @@ def remove(
         if not number:
             raise CommandFailed("There are no such rules.")
         consent(f"{count(number, 'rule').capitalize()} would be removed.", yes=yes)
-        answer = client.ask(None, DELETE_ACLS, {"filters": filters})
-    for result in answer.filter_results:
+        response = client.ask(None, DELETE_ACLS, {"filters": filters})
+    for result in response.filter_results:
         _check(result.error_code, result.error_message, "the rules are not removed")
-    removed = sum(len(result.matching_acls) for result in answer.filter_results)
+    removed = sum(len(result.matching_acls) for result in response.filter_results)
     print(f"Removed {count(removed, 'rule')}.")
 
 

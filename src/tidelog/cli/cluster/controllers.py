@@ -23,7 +23,7 @@ from tidelog.planner.faults import listed
 from tidelog.types import majority
 
 VOTERS = "controller.quorum.voters"
-PROBE_S = 1.0
+CHECK_S = 1.0
 # How long an active controller may take to answer: where too few controllers are up, and where enough
 # are, which may elect one at this moment.
 ACTIVE_WITHIN_S = 0.5
@@ -48,7 +48,7 @@ class Controllers(NamedTuple):
 
 def find_controllers(client: ClusterClient) -> Controllers:
     voters = _voters(client)
-    failures = refused([*voters.values()], PROBE_S)
+    failures = refused([*voters.values()], CHECK_S)
     quiet = client.silent(address for address in voters.values() if address not in failures)
     silent = frozenset(voter for voter, address in voters.items() if address in quiet)
     down = silent | {voter for voter, address in voters.items() if address in failures}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster.admin import DESCRIBE_CONFIGS, NO_LEADER, TOPIC_RESOURCE, Cluster, Name, Partition
 from tidelog.cli.cluster.controllers import (
-    PROBE_S,
+    CHECK_S,
     Controllers,
     find_controllers,
     has_failed_disk,
@@ -56,7 +56,7 @@ class Survey(NamedTuple):
 def survey(client: ClusterClient) -> Survey:
     cluster = cluster_admin.look(client)
     controllers = find_controllers(client)
-    failures = refused([each.address for each in cluster.brokers.values()], PROBE_S)
+    failures = refused([each.address for each in cluster.brokers.values()], CHECK_S)
     down = frozenset(each.broker for each in cluster.brokers.values() if each.address in failures)
     quiet = client.silent(each.address for each in cluster.brokers.values() if each.broker not in down)
     silent = frozenset(each.broker for each in cluster.brokers.values() if each.address in quiet)
@@ -163,11 +163,11 @@ def causes(found: Survey) -> list[str]:
         )
     if found.unwritable:
         said.append(_unwritable_disks(sorted(found.unwritable)))
-    waiting = [_offline(each, found) for each in found.offline if not _is_internal(each)]
-    said += waiting[:SHOWN_MAX]
-    if len(waiting) > SHOWN_MAX:
+    offline = [_offline(each, found) for each in found.offline if not _is_internal(each)]
+    said += offline[:SHOWN_MAX]
+    if len(offline) > SHOWN_MAX:
         said.append(
-            f"{count(len(waiting) - SHOWN_MAX, 'more partition')} without a leader; "
+            f"{count(len(offline) - SHOWN_MAX, 'more partition')} without a leader; "
             "`tidelog cluster describe` lists all."
         )
     if internal := [each for each in found.offline if _is_internal(each)]:

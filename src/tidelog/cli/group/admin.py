@@ -136,8 +136,8 @@ def commit(admin: "AdminClient", group: str, offsets: Mapping[Place, int]) -> No
     wanted = [library.ConsumerGroupTopicPartitions(group, places)]
 
     def ask() -> None:
-        answer = admin.alter_consumer_group_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
-        for place in _wait(answer[group], group).topic_partitions:
+        futures = admin.alter_consumer_group_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        for place in _wait(futures[group], group).topic_partitions:
             if place.error is not None:
                 error = place.error.name()
                 raise CommandFailed(f"{place.topic}-{place.partition} was refused: {error}.", error)

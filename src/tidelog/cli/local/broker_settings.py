@@ -58,7 +58,7 @@ class LocalBroker:
     def known_settings(self) -> dict[str, Raw]:
         return read_broker_settings(self.config_path) if self.is_known else {}
 
-    def settle(self, settings: Mapping[str, Raw], *, tls: bool = False) -> None:
+    def decide(self, settings: Mapping[str, Raw], *, tls: bool = False) -> None:
         """Decide its settings: the file's, ours, then ``settings`` over them; refuse what no broker takes."""
         protocol = local_tls.PROTOCOL if tls else "PLAINTEXT"
         ours: dict[str, Raw] = {"node.id": self.broker_id, "listeners": f"{protocol}://{self.address}"}

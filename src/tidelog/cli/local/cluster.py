@@ -123,7 +123,7 @@ class LocalCluster:
         self._check_majority(voters)
         self._check_alone()
         for broker in self.brokers:
-            broker.settle(settings, tls=self._tls)
+            broker.decide(settings, tls=self._tls)
         for broker in self.brokers:
             if not is_free(broker.host, broker.port):
                 raise CommandFailed(f"Port {broker.port} is in use; choose another one with --port.")
@@ -216,25 +216,25 @@ class LocalCluster:
         ``also`` is called several times a second.
         """
         patience_ends = time.monotonic() + STILL_STARTING_AFTER_S
-        waiting = list(self.brokers)
+        pending = list(self.brokers)
         security = local_tls.client_security(self._directory)
-        while waiting and not self.stopping:
+        while pending and not self.stopping:
             also()
             for broker in self.brokers:
                 broker.check_started()
             count = len(self.brokers)
-            waiting = [
+            pending = [
                 broker
-                for broker in waiting
+                for broker in pending
                 if not is_ready(broker.host, broker.port, count, security=security)
             ]
-            if waiting and time.monotonic() > patience_ends:
+            if pending and time.monotonic() > patience_ends:
                 # Not a failure: after a crash a broker may have a long log to check.
-                self._report(f"broker {waiting[0].broker_id} is still starting; see {waiting[0].log_path}")
+                self._report(f"broker {pending[0].broker_id} is still starting; see {pending[0].log_path}")
                 patience_ends = time.monotonic() + STILL_STARTING_AFTER_S
-            if waiting:
+            if pending:
                 time.sleep(START_POLL_S)
-        return not waiting
+        return not pending
 
     def watch(self, also: Callable[[], None] = lambda: None) -> None:
         """Report brokers that die, until asked to stop. ``also`` is called several times a second."""

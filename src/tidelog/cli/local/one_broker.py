@@ -33,7 +33,7 @@ from tidelog.types import majority
 POLL_S = 0.05
 START_TIMEOUT_S = 30.0
 CONTROLLERS_WITHIN_S = 2.0  # Without a majority of them by then, there is no point in waiting.
-PROBE_S = 1.0
+CHECK_S = 1.0
 
 Directory = Annotated[Path, typer.Option("--dir", metavar="DIR", help="Directory of the cluster.")]
 
@@ -116,7 +116,7 @@ def _missing_controllers(ours: LocalBroker) -> list[int]:
     voters = BrokerConfig.parse(ours.known_settings()).controller_quorum_voters
     places = {Address(each.host, each.port): each.node_id for each in voters}
     own = Address(ours.host, ours.port)
-    failures = refused([own, *places], PROBE_S)
+    failures = refused([own, *places], CHECK_S)
     missing = sorted(node for address, node in places.items() if address in failures)
     if own in failures or len(voters) - len(missing) >= majority(len(voters)):
         return []

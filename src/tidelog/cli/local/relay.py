@@ -42,7 +42,7 @@ class RelayKeeper:
         links.write(self._directory, links.make(addresses, [*reserved, self._page_port or 0]))
         self._start()
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not self._answers():
+        while not self._responds():
             if time.monotonic() > deadline or (
                 self._process is not None and self._process.poll() is not None
             ):
@@ -80,7 +80,7 @@ class RelayKeeper:
                 start_new_session=True,
             )  # fmt: skip
 
-    def _answers(self) -> bool:
+    def _responds(self) -> bool:
         try:
             links.connect(self._directory).close()
         except OSError:

@@ -21,7 +21,7 @@ from tidelog.planner.years import Rates
 KAFKA = "kafka"
 
 
-class Answer(NamedTuple):
+class Advice(NamedTuple):
     title: str
     found: report.Report
     proved: tuple[Candidate, ...]  # what --prove runs
@@ -36,7 +36,7 @@ class Context(NamedTuple):
     costs: Known
 
 
-def from_needs(needs: Needs, wishes: Wishes, context: Context) -> Answer:
+def from_needs(needs: Needs, wishes: Wishes, context: Context) -> Advice:
     check(needs)
     if not all(map(isfinite, wishes)):
         raise InvalidCommandLine("--p99-ms and --mb-per-s must be numbers.")
@@ -45,7 +45,7 @@ def from_needs(needs: Needs, wishes: Wishes, context: Context) -> Answer:
         found = fast_enough(found, wishes, _prediction(context.costs, needs.brokers))
     best = found.candidates[:1]
     told = report.of_needs(needs, found, context.rates, context.costs)
-    return Answer("Plan", told, best, needs.brokers, best[0] if best else None)
+    return Advice("Plan", told, best, needs.brokers, best[0] if best else None)
 
 
 def _prediction(known: Known, brokers: int) -> Prediction:
@@ -56,7 +56,7 @@ def _prediction(known: Known, brokers: int) -> Prediction:
 
 def from_system(
     system: str, options: dict[str, str], brokers: int, separate: bool, context: Context
-) -> Answer:
+) -> Advice:
     system = system.lower()
     translated = _translate(system, options)
     there = brokers or max(3, translated.terms.replicas)
@@ -64,7 +64,7 @@ def from_system(
     translated = translated._replace(notes=(*translated.notes, *_gained(mine)))
     told = report.of_translation(translated, mine, same, context.rates, there, context.costs)
     proved = (mine,) if same is None else (mine, same)
-    return Answer(f"Plan: from {system}", told, proved, there, same or mine)
+    return Advice(f"Plan: from {system}", told, proved, there, same or mine)
 
 
 def check(needs: Needs) -> None:

@@ -33,7 +33,7 @@ VALUE = b"x" * 1000
 BATCH = 250  # records of a call
 FLOOD_MB_MAX = 300
 DISK_MB = 64
-ANSWER_S = 30.0
+RESPONSE_S = 30.0
 BUSY = 0.7  # load average
 
 ALONE, SYNCED, FOLLOWED = "alone", "synced", "followed"
@@ -151,7 +151,7 @@ def _noting(failed: list[str]) -> Callable[[Any, Any], None]:
 
 
 def _finish(producer: Any, failed: list[str]) -> None:
-    if producer.flush(ANSWER_S) or failed:
+    if producer.flush(RESPONSE_S) or failed:
         raise CommandFailed(f"A write was not acknowledged: {failed[0] if failed else 'no answer'}.")
 
 
@@ -213,9 +213,9 @@ def flood(cluster: Cluster, topic: str, seconds: float) -> Flood:
 
     most = FLOOD_MB_MAX * 1_000_000 // len(VALUE)
     send(seconds / 4, most // 4)
-    waiting = len(producer)
+    pending = len(producer)
     wall, client, brokers = time.perf_counter(), time.process_time(), _cpu_s(cluster)
-    acknowledged = send(seconds, most) + waiting - len(producer)
+    acknowledged = send(seconds, most) + pending - len(producer)
     took = time.perf_counter() - wall
     client, brokers = time.process_time() - client, _cpu_s(cluster) - brokers
     _finish(producer, failed)

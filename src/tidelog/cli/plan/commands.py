@@ -13,7 +13,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.plan import costing, display, live, options, report
-from tidelog.cli.plan.answering import Answer, Context, from_needs, from_system
+from tidelog.cli.plan.answering import Advice, Context, from_needs, from_system
 from tidelog.cli.plan.applying import apply
 from tidelog.cli.plan.proving import NOT_PROVED, Proof, prove
 from tidelog.cli.plan.questions import ask_all
@@ -83,7 +83,7 @@ def plan(
     if system is not None:
         _refuse_needs(power or order != STRICT, *given_needs[1:])
         given = options_of(named, read_properties(file) if file else {}, settings)
-        answer = from_system(system, given, brokers or 0, separate, known)
+        advice = from_system(system, given, brokers or 0, separate, known)
     else:
         _refuse_without_system(replicas, min_isr, acks, unclean, queues and not apply_to, file, settings)
         needs = Needs(
@@ -91,13 +91,13 @@ def plan(
             mode.value if mode else "", separate, racks or 0, racks_lost or 0,
         )  # fmt: skip
         wishes = Wishes(p99_ms or 0.0, mb_per_s or 0.0)
-        answer = from_needs(needs if is_given else _asked(), wishes, known)
-    proof = prove(answer.proved, answer.brokers, jars) if proves and answer.proved else NOT_PROVED
-    _finish(answer, proof, json=json, to=to)
-    if apply_to is not None and answer.chosen is not None:
+        advice = from_needs(needs if is_given else _asked(), wishes, known)
+    proof = prove(advice.proved, advice.brokers, jars) if proves and advice.proved else NOT_PROVED
+    _finish(advice, proof, json=json, to=to)
+    if apply_to is not None and advice.chosen is not None:
         # With --json, nothing but JSON goes to stdout.
         with redirect_stdout(sys.stderr if json else sys.stdout):
-            apply(bootstrap, apply_to, answer.chosen, queues or 0, ask=not yes)
+            apply(bootstrap, apply_to, advice.chosen, queues or 0, ask=not yes)
 
 
 def _refuse_before(context: typer.Context, command: str) -> None:
@@ -125,10 +125,10 @@ def _asked() -> Needs:
     return needs
 
 
-def _finish(answer: Answer, proof: Proof, *, json: bool, to: Path | None) -> None:
+def _finish(advice: Advice, proof: Proof, *, json: bool, to: Path | None) -> None:
     """Ends the command where nothing satisfies the needs, or the proof shows otherwise."""
-    _output(answer.found | {"proof": list(proof.rows)}, answer.title, json, to, proof)
-    if answer.chosen is None:
+    _output(advice.found | {"proof": list(proof.rows)}, advice.title, json, to, proof)
+    if advice.chosen is None:
         raise typer.Exit(1)
     if proof.is_broken:
         raise CommandFailed("The lab observed something else than the plan says; see the proof.")

@@ -34,12 +34,12 @@ def lines_of(report: Report) -> list[str]:
     """The text of a report in Markdown, without its tables."""
     if "from" in report:
         return [*_translation(report)]
-    return [*_answer(report)]
+    return [*_advice(report)]
 
 
-def _answer(report: Report) -> Iterable[str]:
-    answer = report["answer"]
-    if answer is None:
+def _advice(report: Report) -> Iterable[str]:
+    advice = report["answer"]
+    if advice is None:
         yield "## No settings satisfy these needs"
         yield ""
         yield from _rejected(report)
@@ -49,13 +49,13 @@ def _answer(report: Report) -> Iterable[str]:
             yield ""
             yield from (f"- {each}" for each in report["give_up"])
         return
-    yield f"## Use {answer['settings_in_words']}"
+    yield f"## Use {advice['settings_in_words']}"
     yield ""
-    yield from _promise(answer)
+    yield from _promise(advice)
     yield ""
     yield f"    {report['command']}"
     yield ""
-    yield from _producers(answer)
+    yield from _producers(advice)
     if report["rejected"]:
         yield ""
         yield "## Why not another mode"
@@ -103,8 +103,8 @@ def _equivalent(report: Report) -> Iterable[str]:
     yield from _promise(other)
 
 
-def _promise(answer: Report) -> Iterable[str]:
-    found = answer["tolerates"]
+def _promise(advice: Report) -> Iterable[str]:
+    found = advice["tolerates"]
     power = "nothing is lost" if found["power_failure_of_all"] else "the newest records may be lost"
     writes, reads = found["dead_brokers_for_writes"], found["dead_brokers_for_reads"]
     # Below none: they stop without any fault.
@@ -112,27 +112,27 @@ def _promise(answer: Report) -> Iterable[str]:
     counted = [f"{count(writes, 'dead broker')} for writes", f"{reads} for reads"]
     dead = ", ".join(counted if not stopped else [f"{count(reads, 'dead broker')} for reads"])
     disks = count(found["lost_disks"], "lost disk")
-    copies = answer["copies_when_acknowledged"]
-    holders = _holders(copies, answer["replicas"])
+    copies = advice["copies_when_acknowledged"]
+    holders = _holders(copies, advice["replicas"])
     yield (
         f"{holders} {'has' if copies == 1 else 'have'} a record before it is acknowledged. {stopped}"
         f"Tolerated: {dead}, {disks}. In a power failure of all brokers, {power}."
     )
-    if answer["producers_move"]:
+    if advice["producers_move"]:
         yield ""
         yield (
             "Producers use other partitions while a primary is down. What follows is about one partition, "
-            f"the one with its primary on broker {answer['leader']}."
+            f"the one with its primary on broker {advice['leader']}."
         )
     for key, words in _QUESTIONS:
-        if answer[key]:
+        if advice[key]:
             yield ""
             yield f"{words}:"
             yield ""
-            yield from (f"- {sentence}" for sentence in answer[key])
-    if answer["racks"]:
+            yield from (f"- {sentence}" for sentence in advice[key])
+    if advice["racks"]:
         yield ""
-        yield from _racks(answer["racks"])
+        yield from _racks(advice["racks"])
 
 
 def _holders(copies: int, replicas: int) -> str:
@@ -156,9 +156,9 @@ def _racks(racks: Report) -> Iterable[str]:
             yield from (f"- {sentence}" for sentence in racks[key])
 
 
-def _producers(answer: Report) -> Iterable[str]:
-    settings = [f"{name}={value}" for name, value in answer["producer_settings"].items()]
-    yield f"Producers: {listed(settings)}. Order: {answer['order']}."
+def _producers(advice: Report) -> Iterable[str]:
+    settings = [f"{name}={value}" for name, value in advice["producer_settings"].items()]
+    yield f"Producers: {listed(settings)}. Order: {advice['order']}."
 
 
 def _rejected(report: Report) -> Iterable[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.cluster import admin as cluster_admin
-from tidelog.cli.cluster.controllers import PROBE_S, controllers_of, find_controllers
+from tidelog.cli.cluster.controllers import CHECK_S, controllers_of, find_controllers
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
@@ -35,7 +35,7 @@ def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False)
         for each in partitions
     )
     addresses = {each.broker: each.address for each in cluster.brokers.values()}
-    failures = refused([*addresses.values()], PROBE_S)
+    failures = refused([*addresses.values()], CHECK_S)
     # Without controllers, dead brokers are still up in the metadata.
     silent = client.silent(address for address in addresses.values() if address not in failures)
     down = {broker for broker, address in addresses.items() if address in failures or address in silent}
@@ -73,7 +73,7 @@ def weakest(places: Sequence[Place]) -> tuple[Place, Candidate]:
     known: dict[tuple[Terms, object], Candidate] = {}
 
     def promised(place: Place) -> Candidate:
-        key = place.terms, _alike(place.where)
+        key = place.terms, _same(place.where)
         if key not in known:
             known[key] = assess(place.terms, place.where)
         return known[key]
@@ -86,7 +86,7 @@ def weakest(places: Sequence[Place]) -> tuple[Place, Candidate]:
     return least, promised(least)
 
 
-def _alike(where: Placement) -> object:
+def _same(where: Placement) -> object:
     """The same for placements that differ in the numbers of brokers only."""
     brokers = (*where.replicas, *where.separate_controllers)
     racks = [where.rack_of(each) for each in brokers]

@@ -52,8 +52,8 @@ def _order(text: str, known: Needs) -> str:
     return STRICT if _yes(text, known) else ANY
 
 
-def _always(answer: str) -> Callable[[Needs], str]:
-    return lambda known: answer
+def _always(entered: str) -> Callable[[Needs], str]:
+    return lambda known: entered
 
 
 def _tolerated_controllers(known: Needs) -> int:
@@ -154,17 +154,17 @@ def ask_all(ask: Callable[[str, str], str], tell: Callable[[str], None]) -> Need
     known = Needs()
     for number, question in enumerate(QUESTIONS, 1):
         tell(f"\n{number} of {len(QUESTIONS)}. {question.why}")
-        known = known._replace(**_answer(question, known, ask, tell))
+        known = known._replace(**_entered(question, known, ask, tell))
         tell(question.means(known))
     return known
 
 
-def _answer(
+def _entered(
     question: Question, known: Needs, ask: Callable[[str, str], str], tell: Callable[[str], None]
 ) -> dict[str, Any]:
     while True:
         try:
-            answer = ask(question.text, question.default(known)).strip()
-            return {question.field: question.parse(answer, known)}
+            entered = ask(question.text, question.default(known)).strip()
+            return {question.field: question.parse(entered, known)}
         except ValueError as error:
             tell(f"Please answer with {error}.")

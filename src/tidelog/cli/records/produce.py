@@ -200,7 +200,7 @@ class Sender:
         self._tell_why_late = tell_why_late
         self._told = False
         self._answered_s = time.monotonic()  # when the last acknowledgement or refusal came, or none was due
-        self._answers_due = 0
+        self._responses_due = 0
         self._producer = producer
         self._topic = topic
         self._common = common  # what the command line says of every record; a record's own word goes first
@@ -233,7 +233,7 @@ class Sender:
 
     def _tell_if_late(self) -> None:
         """While there is more to send: a full queue and slow input must not hide what is wrong."""
-        if self._answers_due and time.monotonic() - self._answered_s > LATE_S:
+        if self._responses_due and time.monotonic() - self._answered_s > LATE_S:
             self._tell()
 
     def _send_lines(
@@ -265,9 +265,9 @@ class Sender:
         while True:
             try:
                 self._producer.produce(self._topic, record.value, key, on_delivery=delivered, **arguments)
-                if not self._answers_due:
+                if not self._responses_due:
                     self._answered_s = time.monotonic()
-                self._answers_due += 1
+                self._responses_due += 1
                 return
             except BufferError:
                 self._producer.poll(QUEUE_FULL_POLL_S)
@@ -276,7 +276,7 @@ class Sender:
                 raise BadRecord(explain(error.args[0], self._topic)) from None
 
     def _delivered(self, number: int, error: "KafkaError | None", _message: "Message") -> None:
-        self._answers_due -= 1
+        self._responses_due -= 1
         self._answered_s = time.monotonic()
         if error is None:
             self.written += 1

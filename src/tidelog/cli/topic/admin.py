@@ -83,7 +83,7 @@ def describe(admin: "AdminClient", name: str) -> dict[str, Any]:
 
 class ModeState(NamedTuple):
     wanted: str | None
-    waiting: list[dict[str, Any]]  # partitions that are not there yet: partition, mode, towards, waits_for
+    pending: list[dict[str, Any]]  # partitions that are not there yet: partition, mode, towards, waits_for
 
 
 def mode_state(admin: "AdminClient", name: str) -> ModeState:

@@ -116,31 +116,31 @@ def _elect_unclean(
     execute: bool,
     as_json: bool,
 ) -> None:
-    waiting = [each for each in wanted if each.leader == NO_LEADER]
-    if not waiting:
+    leaderless = [each for each in wanted if each.leader == NO_LEADER]
+    if not leaderless:
         print("Every partition has a leader; nothing to do." if not as_json else "[]")
         return
     if not execute:
-        possible = _show_candidates(client, cluster, waiting, as_json=as_json)
+        possible = _show_candidates(client, cluster, leaderless, as_json=as_json)
         if not as_json:
             print(what_next(controllers, "elect") if possible else NO_CANDIDATE)
         return
-    outcomes = cluster_admin.elect(client, [each.name for each in waiting], unclean=True)
-    _report(client, waiting, outcomes, as_json=as_json)
+    outcomes = cluster_admin.elect(client, [each.name for each in leaderless], unclean=True)
+    _report(client, leaderless, outcomes, as_json=as_json)
     refused = {name: outcome for name, outcome in outcomes.items() if not outcome.done}
     for (topic, partition), outcome in refused.items():
         raise CommandFailed(f"{topic}-{partition}: {outcome.words} ({outcome.error}).", outcome.error)
 
 
 def _show_candidates(
-    client: ClusterClient, cluster: Cluster, waiting: Sequence[Partition], *, as_json: bool
+    client: ClusterClient, cluster: Cluster, leaderless: Sequence[Partition], *, as_json: bool
 ) -> bool:
     """What is known about the replicas that are up, and whether there are any. The records they lack are
     known only up to what they heard of before the leader was lost.
     """
     rows = []
     lags = _lags(client, cluster)
-    for each in waiting:
+    for each in leaderless:
         there = [broker for broker in each.replicas if each.name in lags.get(broker, {})]
         rows.append(
             {

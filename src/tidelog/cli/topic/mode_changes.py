@@ -123,39 +123,39 @@ def _follow(admin: "AdminClient", topic: str, mode: str, timeout_s: float) -> No
         state = topic_admin.mode_state(admin, topic)
         # A broker that does not know of the change yet reports nothing left to do.
         known = state.wanted == mode
-        if known and not state.waiting:
+        if known and not state.pending:
             return
-        left = len(state.waiting)
+        left = len(state.pending)
         if known and left != told:
             told = left
             print(f"{count(left, 'partition')} still changing to mode {mode}.", flush=True)
         if time.monotonic() >= deadline:
-            raise CommandFailed(_late(topic, mode, state.waiting))
+            raise CommandFailed(_late(topic, mode, state.pending))
         time.sleep(RECHECK_S)
 
 
-def _late(topic: str, mode: str, waiting: list[dict[str, Any]]) -> str:
-    if not waiting:
+def _late(topic: str, mode: str, pending: list[dict[str, Any]]) -> str:
+    if not pending:
         return f"The cluster did not start the change of {topic} to mode {mode} in time."
-    first = waiting[0]
+    first = pending[0]
     return (
-        f"{count(len(waiting), 'partition')} of {topic} did not change to mode {mode} in time and will do so "
+        f"{count(len(pending), 'partition')} of {topic} did not change to mode {mode} in time and will do so "
         f"when possible. Partition {first['partition']} ({first['mode']}) waits for {first['waits_for']}."
     )
 
 
-def print_change(mode: str | None, waiting: Iterable[Mapping[str, Any]]) -> None:
+def print_change(mode: str | None, pending: Iterable[Mapping[str, Any]]) -> None:
     """Which partitions have not changed their mode yet, and why."""
-    rows = list(waiting)
+    rows = list(pending)
     if rows:
         print(f"\nChanging to mode {mode}; partitions that have not changed yet:\n")
         columns = {"partition": "partition", "mode": "mode now", "waits_for": "waits for"}
         print_table(rows, columns, right=("partition",))
 
 
-def print_unconfirmed(waiting: Iterable[Mapping[str, Any]]) -> None:
+def print_unconfirmed(pending: Iterable[Mapping[str, Any]]) -> None:
     """Which partitions have not confirmed a stronger setting yet, and why."""
-    rows = list(waiting)
+    rows = list(pending)
     if rows:
         print("\nNot confirmed yet; the settings do not cover all earlier acknowledged records:\n")
         print_table(rows, {"partition": "partition", "waits_for": "waits for"}, right=("partition",))

@@ -40,15 +40,15 @@ def list_(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     Example: tidelog user list
     """
     with ClusterClient(bootstrap) as client:
-        answer = client.ask(None, DESCRIBE_USERS, {"users": None})
-    _check(answer.error_code, answer.error_message, "the users cannot be listed")
+        response = client.ask(None, DESCRIBE_USERS, {"users": None})
+    _check(response.error_code, response.error_message, "the users cannot be listed")
     rows = [
         {
             "user": each.user,
             "mechanism": ScramMechanism(info.mechanism).sasl_name,
             "iterations": info.iterations,
         }
-        for each in answer.results
+        for each in response.results
         for info in each.credential_infos
     ]
     if json:

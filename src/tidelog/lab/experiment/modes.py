@@ -115,8 +115,8 @@ def heading(topic: TopicSpec) -> str:
 
 def headings(topics: Sequence[TopicSpec]) -> dict[str, str]:
     """By topic, each another one: with the topic's name where two are alike."""
-    alike = Counter(map(heading, topics))
+    same = Counter(map(heading, topics))
     return {
-        topic.name: f"{heading(topic)} ({topic.name})" if alike[heading(topic)] > 1 else heading(topic)
+        topic.name: f"{heading(topic)} ({topic.name})" if same[heading(topic)] > 1 else heading(topic)
         for topic in topics
     }

@@ -54,12 +54,12 @@ def longest(waits: Iterable[Wait], since_us: int) -> Wait:
     return max(clipped, key=lambda wait: wait.length_us, default=NONE)
 
 
-def write_waits(answers: Sequence[Event]) -> list[Wait]:
+def write_waits(responses: Sequence[Event]) -> list[Wait]:
     """Between two acknowledgements of a partition: the second, with the failures before it. The last one of a
     partition may consist of failures only.
     """
     found = []
-    for partition, mine in by_partition(answers).items():
+    for partition, mine in by_partition(responses).items():
         oldest = _oldest_pending(mine)
         before_us = first = 0
         for place, event in enumerate(mine):
@@ -69,13 +69,13 @@ def write_waits(answers: Sequence[Event]) -> list[Wait]:
     return found
 
 
-def _oldest_pending(answers: Sequence[Event]) -> list[int]:
+def _oldest_pending(responses: Sequence[Event]) -> list[int]:
     """For each answer: when the oldest of it and all later ones was sent."""
-    oldest = [0] * len(answers)
+    oldest = [0] * len(responses)
     least = 1 << 62
-    for place in range(len(answers) - 1, -1, -1):
-        sent = answers[place].sent_us
-        least = min(least, answers[place].time_us if sent is None else sent)
+    for place in range(len(responses) - 1, -1, -1):
+        sent = responses[place].sent_us
+        least = min(least, responses[place].time_us if sent is None else sent)
         oldest[place] = least
     return oldest
 

@@ -111,7 +111,7 @@ class Broker:
         """Start, and return once it responds. Existing data is kept."""
         self.launch()
         try:
-            self._await_answer(time.monotonic() + timeout_s)
+            self._await_response(time.monotonic() + timeout_s)
         except BaseException:
             self.kill()
             raise
@@ -223,7 +223,7 @@ class Broker:
             raise RuntimeError(f"{self!r} is not running")
         return self._process
 
-    def _await_answer(self, deadline: float) -> None:
+    def _await_response(self, deadline: float) -> None:
         process = self._running()
         while not responds(self.host, self.port, security=self.security):
             code = process.poll()
@@ -254,7 +254,7 @@ def running_broker(
     broker.close()
 
 
-def answers(port: int, timeout_s: float = 5.0) -> bool:
+def is_ready(port: int, timeout_s: float = 5.0) -> bool:
     """Whether a broker on this port of 127.0.0.1 answers an ApiVersions request without error."""
     return responds("127.0.0.1", port, timeout_s)
 
@@ -267,10 +267,10 @@ def free_port() -> int:
     """
     for _ in range(200):
         port = next(_ports)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", port))
+                trial.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port

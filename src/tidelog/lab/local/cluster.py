@@ -110,16 +110,16 @@ class Cluster:
     def await_ready(self, timeout_s: float = WAIT_TIMEOUT_S) -> None:
         """Until every running broker knows a controller and that all running brokers are unfenced."""
         running = self.running
-        waiting = list(running)
+        pending = list(running)
 
         def all_ready() -> bool:
-            for broker in waiting.copy():
+            for broker in pending.copy():
                 broker.check_alive()
                 if is_ready(broker.host, broker.port, len(running), security=broker.security):
-                    waiting.remove(broker)
-            return not waiting
+                    pending.remove(broker)
+            return not pending
 
-        self._wait(all_ready, timeout_s, lambda: f"{_words(waiting)} did not become ready")
+        self._wait(all_ready, timeout_s, lambda: f"{_words(pending)} did not become ready")
 
     def add_broker(self) -> Broker:
         """One more broker, not started yet: an observer."""

@@ -58,8 +58,8 @@ class RelayProcess:
         try:
             self._process.stdin.write(json.dumps({"from": source, "to": target, **more}) + "\n")
             self._process.stdin.flush()
-            answer = self._process.stdout.readline().strip()
+            response = self._process.stdout.readline().strip()
         except OSError:
-            answer = ""
-        if answer != "ok":
-            raise RelayError(f"The relay failed: {answer or 'its process has ended'}.")
+            response = ""
+        if response != "ok":
+            raise RelayError(f"The relay failed: {response or 'its process has ended'}.")

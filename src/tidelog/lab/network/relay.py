@@ -58,9 +58,9 @@ class Relay:
 class Commands:
     """Lines in, lines out."""
 
-    def __init__(self, loop: RelayLoop, relay: Relay, source: int, answers: int) -> None:
+    def __init__(self, loop: RelayLoop, relay: Relay, source: int, responses: int) -> None:
         self._loop, self._relay = loop, relay
-        self._source, self._answers = source, answers
+        self._source, self._responses = source, responses
         self._rest = b""
         loop.watch(source, READ, 0, self._readable)
 
@@ -73,10 +73,10 @@ class Commands:
         for line in lines:
             try:
                 self._do(json.loads(line))
-                answer = "ok"
+                response = "ok"
             except OSError as error:
-                answer = f"{error.strerror or error}"
-            os.write(self._answers, answer.encode() + b"\n")
+                response = f"{error.strerror or error}"
+            os.write(self._responses, response.encode() + b"\n")
 
     def _do(self, command: Mapping[str, Any]) -> None:
         source, target = command["from"], command["to"]

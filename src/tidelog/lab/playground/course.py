@@ -28,15 +28,15 @@ class Course:
         if len(self._samples) < SAMPLES_MAX:
             self._samples.append(latency_s)
 
-    def cut(self, end_ms: int, waiting_s: float) -> Slice:
-        """End the slice. ``waiting_s``: since the last acknowledgement, if writes wait; 0: none waits."""
+    def cut(self, end_ms: int, pending_s: float) -> Slice:
+        """End the slice. ``pending_s``: since the last acknowledgement, if writes wait; 0: none waits."""
         samples, self._samples = sorted(self._samples), []
         count, self._count = self._count, 0
         worst_s, self._worst_s = self._worst_s, 0.0
         if count:
             found = Slice(end_ms, count, _ms(samples[len(samples) // 2]), _ms(worst_s))
         else:
-            found = Slice(end_ms, 0, -1.0, _ms(waiting_s) if waiting_s > 0 else -1.0)
+            found = Slice(end_ms, 0, -1.0, _ms(pending_s) if pending_s > 0 else -1.0)
         self.slices.append(found)
         return found
 

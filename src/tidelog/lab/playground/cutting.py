@@ -49,7 +49,7 @@ class LinkWiring(Wiring):
                 is_there = True
             except OSError:
                 is_there = False
-            self._connection.settimeout(links.ANSWER_S)
+            self._connection.settimeout(links.RESPONSE_S)
             if not is_there:
                 self.close()
             return is_there
@@ -67,9 +67,9 @@ class LinkWiring(Wiring):
             if self._connection is None:
                 self._connection = links.connect(self._directory)
             self._connection.sendall(json.dumps(command).encode() + b"\n")
-            answer = self._connection.recv(links.ANSWER_BYTES_MAX).decode().strip()
+            response = self._connection.recv(links.RESPONSE_BYTES_MAX).decode().strip()
         except OSError as error:
-            answer = error.strerror or str(error)
-        if answer != "ok":
+            response = error.strerror or str(error)
+        if response != "ok":
             self.close()  # Half a cut is none: the relay heals what came over this connection.
-            raise FaultError(f"The relay between the brokers does not answer ({answer or 'it has ended'}).")
+            raise FaultError(f"The relay between the brokers does not answer ({response or 'it has ended'}).")

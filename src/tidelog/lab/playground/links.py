@@ -20,8 +20,8 @@ from tidelog.lab.playground.programs import is_tidelog
 NAME, SOCKET = "links.json", "links.sock"
 HOST = "127.0.0.1"
 SETTING = "node.addresses"
-ANSWER_S = 10.0
-ANSWER_BYTES_MAX = 1 << 12
+RESPONSE_S = 10.0
+RESPONSE_BYTES_MAX = 1 << 12
 PATH_BYTES_MAX = 100  # of a Unix socket, on all systems
 
 Address = tuple[str, int]
@@ -100,7 +100,7 @@ def words_for(directory: Path, broker: int) -> list[str]:
 def connect(directory: Path) -> socket.socket:
     """To the relay; OSError: it does not run."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    found.settimeout(ANSWER_S)
+    found.settimeout(RESPONSE_S)
     try:
         with socket_path(directory) as path:
             found.connect(path)

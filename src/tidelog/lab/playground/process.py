@@ -41,7 +41,7 @@ class Lines:
             sys.stdout.buffer.flush()
 
 
-def answer(ground: Ground, command: dict[str, Any], lines: Lines) -> None:
+def respond(ground: Ground, command: dict[str, Any], lines: Lines) -> None:
     try:
         said = {"words": ground.act(command)}
     except (Refused, FaultError, BrokerError) as error:
@@ -79,7 +79,7 @@ def main() -> None:
             command = json.loads(line)
         except ValueError:
             continue
-        workers.submit(answer, ground, command, lines)
+        workers.submit(respond, ground, command, lines)
     stopping.set()
     ground.close()
     # Threads of clients may still wait for brokers that are down; nobody waits for them.

@@ -40,7 +40,7 @@ class Caller:
             data = self._connection.recv(READ_BYTES)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                self._connection.send(self._answer(line).encode() + b"\n")
+                self._connection.send(self._response(line).encode() + b"\n")
         except BlockingIOError:
             return
         except OSError:
@@ -48,7 +48,7 @@ class Caller:
         if not data or len(self._rest) > LINE_BYTES_MAX:
             self._end()
 
-    def _answer(self, line: bytes) -> str:
+    def _response(self, line: bytes) -> str:
         try:
             command = json.loads(line)
             pair, shape = (str(command["from"]), str(command["to"])), Shape(**command["shape"])

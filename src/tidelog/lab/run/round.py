@@ -237,15 +237,15 @@ class RoundPlayer:
         not.
         """
         before = self._by_partition()
-        waiting = set(before)
+        pending = set(before)
         deadline = time.monotonic() + RECOVERY_S + longest_pause_s(self._experiment)
         self._stage = "until writes go on"
-        while waiting and time.monotonic() < deadline:
+        while pending and time.monotonic() < deadline:
             now = self._by_partition()
-            waiting = {each for each in waiting if now[each] == before[each]}
+            pending = {each for each in pending if now[each] == before[each]}
             self._tell()
             time.sleep(TICK_S)
-        return frozenset(topic for topic, _ in waiting)
+        return frozenset(topic for topic, _ in pending)
 
     def _by_partition(self) -> dict[tuple[str, int], int]:
         return {

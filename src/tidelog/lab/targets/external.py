@@ -171,8 +171,8 @@ def _milliseconds(bootstrap: str, broker: int, *names: str) -> dict[str, float]:
     resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
     # Not allowed to ask, or another kind of cluster: the defaults are the guess then.
     with contextlib.suppress(KafkaException, TimeoutError):
-        (answer,) = admin.describe_configs([resource], request_timeout=CONNECT_TIMEOUT_S).values()
-        for name, entry in answer.result(CONNECT_TIMEOUT_S).items():
+        (future,) = admin.describe_configs([resource], request_timeout=CONNECT_TIMEOUT_S).values()
+        for name, entry in future.result(CONNECT_TIMEOUT_S).items():
             if name in found and str(entry.value).isdecimal():
                 found[name] = float(entry.value)
     return found

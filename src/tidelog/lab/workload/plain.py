@@ -26,7 +26,7 @@ HEALTHY_S = 0.05  # between two tries while they succeed
 TRYING_S = 0.02  # while none does
 IDLE_S = 0.2  # between two looks at a broker that does not lead
 CONNECT_S = 0.5
-ANSWER_S = 1.0  # then the connection is given up
+RESPONSE_S = 1.0  # then the connection is given up
 _OUT_OF_RANGE = 1  # the log begins later: answered all the same
 
 
@@ -45,7 +45,7 @@ class Wire:
             if self._streams is None:
                 async with asyncio.timeout(CONNECT_S):
                     self._streams = await asyncio.open_connection(*self._address)
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(RESPONSE_S):
                 return await self._exchange(*self._streams, api, version, body)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             self.close()
@@ -156,7 +156,7 @@ class PlainClient:
         self._sequence += 1
         records = plain_wire.batch(value_of(PLAIN_PRODUCER, self._sequence, 0), int(time.time() * 1000))
         body = plain_wire.produce_request(
-            self._job.topic, partition, records, self._acks, int(ANSWER_S * 1000)
+            self._job.topic, partition, records, self._acks, int(RESPONSE_S * 1000)
         )
         try:
             error, _ = plain_wire.produced(await wire.call(Api.PRODUCE, plain_wire.PRODUCE_VERSION, body))

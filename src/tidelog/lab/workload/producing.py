@@ -138,7 +138,7 @@ def produce(job: Job, load: LoadSpec, history: HistoryWriter, reporter: Reporter
             _send_due(sender, pace, done)
         except KafkaException:
             # Fatal for an idempotent client: the cluster has lost a record of its sequence.
-            settle(producer)
+            give_up(producer)
             producer = Producer(client_settings(job, load))
             sender.use(producer)
         producer.poll(TICK_S if load.rate else 0.001)
@@ -158,10 +158,10 @@ def end(producer: Producer, reporter: Reporter) -> None:
     deadline = time.monotonic() + FLUSH_S
     while producer.flush(0.1) and time.monotonic() < deadline:
         reporter.tell()
-    settle(producer)
+    give_up(producer)
 
 
-def settle(producer: Producer) -> None:
+def give_up(producer: Producer) -> None:
     """Give up on what has no answer: without an event it would be in no figure, nor would its wait."""
     producer.purge()
     producer.flush(1.0)

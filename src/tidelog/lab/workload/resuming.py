@@ -8,7 +8,7 @@ from tidelog.lab.history import Event, HistoryWriter, now_us
 from tidelog.lab.history_files import read_lines
 from tidelog.lab.workload.jobs import Job
 
-_ANSWERS = ("acknowledged", "failed", "aborted")
+_OUTCOMES = ("acknowledged", "failed", "aborted")
 
 
 def note_left_open(job: Job, history: HistoryWriter) -> None:
@@ -17,19 +17,19 @@ def note_left_open(job: Job, history: HistoryWriter) -> None:
     transaction it is, is not known either.
     """
     now = now_us()
-    for last in last_answers(list(read_lines(job.history))).values():
+    for last in last_outcomes(list(read_lines(job.history))).values():
         history.add(
             "failed", now, producer=last.producer, sequence=(last.sequence or 0) + 1,
             partition=last.partition, sent_us=last.time_us,
         )  # fmt: skip
 
 
-def last_answers(events: list[Event]) -> dict[int, Event]:
+def last_outcomes(events: list[Event]) -> dict[int, Event]:
     """By partition, of the last incarnation that had any there: the one with its highest sequence, as of the
     time of the newest.
     """
     found: dict[int, Event] = {}
-    for event in sorted((each for each in events if each.kind in _ANSWERS), key=lambda each: each.time_us):
+    for event in sorted((each for each in events if each.kind in _OUTCOMES), key=lambda each: each.time_us):
         before = found.get(event.partition or 0)
         if before is None or before.producer != event.producer or _number(event) >= _number(before):
             found[event.partition or 0] = event

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from tidelog.lab.experiment.model import LoadSpec
 from tidelog.lab.history import HistoryWriter, now_us
 from tidelog.lab.workload.jobs import Job
-from tidelog.lab.workload.producing import TICK_S, Pace, Sender, Sent, client_settings, settle
+from tidelog.lab.workload.producing import TICK_S, Pace, Sender, Sent, client_settings, give_up
 from tidelog.lab.workload.progress import Reporter
 
 CALL_S = 5.0  # one attempt; retried as long as the client says so
@@ -45,7 +45,7 @@ class Transactions:
         try:
             self._send_all(pace)
         except KafkaException:  # The next incarnation goes on; what this one sent must not be forgotten.
-            settle(self._producer)
+            give_up(self._producer)
             self._note("failed")
             raise
         self._end()

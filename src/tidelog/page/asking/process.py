@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tidelog.page.facts import Figures
 
 PATH = "/process"
-ANSWER_BYTES_MAX = 1 << 16
+RESPONSE_BYTES_MAX = 1 << 16
 
 
 class Counters(NamedTuple):
@@ -19,7 +19,7 @@ class Counters(NamedTuple):
 
 
 def read(host: str, port: int, timeout_s: float) -> dict[str, float]:
-    found = get_json(host, port, PATH, timeout_s, ANSWER_BYTES_MAX)
+    found = get_json(host, port, PATH, timeout_s, RESPONSE_BYTES_MAX)
     try:
         return {str(name): float(value) for name, value in found.items()}
     except (ValueError, TypeError) as error:

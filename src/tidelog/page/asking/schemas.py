@@ -13,7 +13,7 @@ from tidelog.page.views.avro import Names, NoAvro, value_of
 
 FRAME_BYTES: Final = 5
 TIMEOUT_S = 3.0
-ANSWER_BYTES_MAX = 1 << 20
+RESPONSE_BYTES_MAX = 1 << 20
 REFERENCES_MAX = 50
 KNOWN_MAX = 2000
 # A number that the registry does not know is asked for again after this time. Anybody can write such values.
@@ -91,16 +91,16 @@ class Registry:
             self._failed[-1 if everything else number] = now_s + FORGET_FAILURE_S
 
     def _ask(self, number: int) -> Schema:
-        answer = self._get(f"/schemas/ids/{number}")
-        kind = str(answer.get("schemaType", "AVRO")).lower()
+        response = self._get(f"/schemas/ids/{number}")
+        kind = str(response.get("schemaType", "AVRO")).lower()
         if kind != AVRO:
             return Schema(kind)
-        referenced = [json.loads(each) for each in self._referenced(answer, set())]
-        return Schema(AVRO, Names([*referenced, json.loads(answer["schema"])]))
+        referenced = [json.loads(each) for each in self._referenced(response, set())]
+        return Schema(AVRO, Names([*referenced, json.loads(response["schema"])]))
 
-    def _referenced(self, answer: dict[str, Any], seen: set[tuple[str, int]]) -> Iterator[str]:
+    def _referenced(self, response: dict[str, Any], seen: set[tuple[str, int]]) -> Iterator[str]:
         """Schemas that one refers to, those first to which they refer themselves."""
-        for each in answer.get("references") or ():
+        for each in response.get("references") or ():
             place = (str(each["subject"]), int(each["version"]))
             if place in seen:
                 continue
@@ -113,9 +113,9 @@ class Registry:
 
     def _get(self, path: str) -> dict[str, Any]:
         request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            body = answer.read(ANSWER_BYTES_MAX + 1)
-        if len(body) > ANSWER_BYTES_MAX:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
+            body = response.read(RESPONSE_BYTES_MAX + 1)
+        if len(body) > RESPONSE_BYTES_MAX:
             raise ValueError("the answer is too long")
         found = json.loads(body)
         if not isinstance(found, dict):

@@ -9,7 +9,7 @@ from tidelog.page.asking.link import Address, Link
 from tidelog.page.changes import offsets, producing, requests
 from tidelog.page.changes.preview import preview
 from tidelog.page.changes.requests import ChangeRefused
-from tidelog.page.changes.wishes import Change, Produce, Promote, ResetOffsets, Unclear, wish_of
+from tidelog.page.changes.wishes import Change, Produce, Promote, ResetOffsets, Unclear, change_of
 from tidelog.page.promises import places_of
 from tidelog.page.watcher import Watcher
 from tidelog.planner.promises import by_hand
@@ -27,42 +27,42 @@ class Changes:
 
     async def preview(self, said: Mapping[str, Any]) -> dict[str, Any]:
         """What would happen. The cluster is asked whether it would take the change, where it can be asked."""
-        wish = wish_of(said)
+        change = change_of(said)
         facts = self._watcher.facts
-        if isinstance(wish, ResetOffsets):
-            _, group = await self._watcher.for_view(offsets.find, facts, wish.group)
-            planned = await self._watcher.for_view(offsets.plan, facts, wish, group)
+        if isinstance(change, ResetOffsets):
+            _, group = await self._watcher.for_view(offsets.find, facts, change.group)
+            planned = await self._watcher.for_view(offsets.plan, facts, change, group)
             return offsets.preview(group, planned).row()
-        found = preview(facts, wish)
-        await self._ask(partial(requests.send, change=wish, is_check=True))
+        found = preview(facts, change)
+        await self._ask(partial(requests.send, change=change, is_check=True))
         return found.row()
 
     async def apply(self, said: Mapping[str, Any]) -> str:
         """What was done, in a sentence."""
-        wish = wish_of(said)
+        change = change_of(said)
         facts = self._watcher.facts
-        logger.warning("asked for on the page: %s", _without_payload(wish))
-        if isinstance(wish, ResetOffsets):
-            address, group = await self._watcher.for_view(offsets.find, facts, wish.group)
-            planned = await self._watcher.for_view(offsets.plan, facts, wish, group)
-            await self._watcher.for_view(offsets.commit, address, wish.group, planned)
+        logger.warning("asked for on the page: %s", _without_payload(change))
+        if isinstance(change, ResetOffsets):
+            address, group = await self._watcher.for_view(offsets.find, facts, change.group)
+            planned = await self._watcher.for_view(offsets.plan, facts, change, group)
+            await self._watcher.for_view(offsets.commit, address, change.group, planned)
             return f"The offsets of {len(planned)} partitions were reset."
-        preview(facts, wish)  # What makes no sense is not sent.
-        if isinstance(wish, Produce):
-            return await self._watcher.for_view(producing.produce, self._addresses(), wish)
-        if isinstance(wish, Promote):
-            await self._ask(self._promotion(wish))
-            return f"Broker {wish.to} takes over {wish.name}-{wish.partition}."
-        await self._ask(partial(requests.send, change=wish, is_check=False))
+        preview(facts, change)  # What makes no sense is not sent.
+        if isinstance(change, Produce):
+            return await self._watcher.for_view(producing.produce, self._addresses(), change)
+        if isinstance(change, Promote):
+            await self._ask(self._promotion(change))
+            return f"Broker {change.to} takes over {change.name}-{change.partition}."
+        await self._ask(partial(requests.send, change=change, is_check=False))
         return "Done."
 
-    def _promotion(self, wish: Promote) -> Callable[[Link], None]:
+    def _promotion(self, change: Promote) -> Callable[[Link], None]:
         facts = self._watcher.facts
         assert facts.cluster is not None
-        place = places_of(facts, wish.name)[wish.partition]
-        replicas = tuple(facts.cluster.topics[wish.name].partitions[wish.partition].replicas)
+        place = places_of(facts, change.name)[change.partition]
+        replicas = tuple(facts.cluster.topics[change.name].partitions[change.partition].replicas)
         is_elected = by_hand(place.terms.mode) != "promote"
-        return partial(requests.promote, change=wish, replicas=replicas, is_elected=is_elected)
+        return partial(requests.promote, change=change, replicas=replicas, is_elected=is_elected)
 
     async def _ask(self, question: Callable[[Link], T]) -> T:
         """One broker that is there, once: whether a change was made is not known if the answer is lost."""
@@ -91,9 +91,9 @@ class Changes:
         return [each.address for each in known if each.broker not in away] or [*self._watcher.bootstrap]
 
 
-def _without_payload(wish: Change) -> Change:
+def _without_payload(change: Change) -> Change:
     """For the log."""
-    return wish._replace(key=None, value=None, headers=()) if isinstance(wish, Produce) else wish
+    return change._replace(key=None, value=None, headers=()) if isinstance(change, Produce) else change
 
 
 __all__ = ["ChangeRefused", "Changes", "Unclear"]

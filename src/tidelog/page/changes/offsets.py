@@ -41,24 +41,24 @@ def find(facts: Facts, group: str) -> tuple[Address, GroupSeen]:
     raise Unclear("There is no such group, or its coordinator does not answer.")
 
 
-def plan(facts: Facts, wish: ResetOffsets, group: GroupSeen) -> dict[TopicPartition, tuple[int, int]]:
+def plan(facts: Facts, reset: ResetOffsets, group: GroupSeen) -> dict[TopicPartition, tuple[int, int]]:
     """The new offset and the end of each partition."""
     if group.members:
         raise Unclear(f"The group has members ({len(group.members)}); stop them first.")
-    places = _places(facts, wish, group)
+    places = _places(facts, reset, group)
     begins, ends = (
         _at(facts, dict.fromkeys(places, EARLIEST_TIME)),
         _at(facts, dict.fromkeys(places, LATEST_TIME)),
     )
     if silent := [place for place in places if place not in begins or place not in ends]:
         raise Unclear(f"{silent[0][0]}-{silent[0][1]} has no leader that answers; try again later.")
-    if wish.to.startswith("@"):
-        found = _at(facts, dict.fromkeys(places, int(wish.to[1:])))
+    if reset.to.startswith("@"):
+        found = _at(facts, dict.fromkeys(places, int(reset.to[1:])))
         wanted = {place: found[place] if found.get(place, -1) >= 0 else ends[place] for place in places}
-    elif wish.to in (EARLIEST, LATEST):
-        wanted = begins if wish.to == EARLIEST else ends
+    elif reset.to in (EARLIEST, LATEST):
+        wanted = begins if reset.to == EARLIEST else ends
     else:
-        wanted = dict.fromkeys(places, int(wish.to))
+        wanted = dict.fromkeys(places, int(reset.to))
     return {place: (min(max(wanted[place], begins[place]), ends[place]), ends[place]) for place in places}
 
 
@@ -100,14 +100,14 @@ def commit(address: Address, group: str, planned: Mapping[TopicPartition, tuple[
                 )
 
 
-def _places(facts: Facts, wish: ResetOffsets, group: GroupSeen) -> list[TopicPartition]:
+def _places(facts: Facts, reset: ResetOffsets, group: GroupSeen) -> list[TopicPartition]:
     cluster = facts.cluster
-    if not wish.topic:
+    if not reset.topic:
         places = sorted(group.committed)
-    elif cluster is None or wish.topic not in cluster.topics:
+    elif cluster is None or reset.topic not in cluster.topics:
         raise Unclear("There is no such topic.")
     else:
-        places = [(wish.topic, index) for index in range(len(cluster.topics[wish.topic].partitions))]
+        places = [(reset.topic, index) for index in range(len(cluster.topics[reset.topic].partitions))]
     if not places:
         raise Unclear("The group has no committed offsets; choose a topic.")
     if len(places) > PARTITIONS_MAX:

@@ -14,7 +14,7 @@ TIMEOUT_S = 10.0
 ANY_PARTITION = -1  # librdkafka chooses, by the key if there is one
 
 
-def produce(bootstrap: Iterable[Address], wish: Produce) -> str:
+def produce(bootstrap: Iterable[Address], change: Produce) -> str:
     """Where it is, in a sentence."""
     told: list[tuple[KafkaError | None, Message]] = []
     producer = Producer(
@@ -29,14 +29,14 @@ def produce(bootstrap: Iterable[Address], wish: Produce) -> str:
             **librdkafka_settings(connecting.security()),
         }
     )
-    key, value = (None if each is None else each.encode() for each in (wish.key, wish.value))
-    headers: list[tuple[str, str | bytes | None]] = [(name, text.encode()) for name, text in wish.headers]
+    key, value = (None if each is None else each.encode() for each in (change.key, change.value))
+    headers: list[tuple[str, str | bytes | None]] = [(name, text.encode()) for name, text in change.headers]
     try:
         producer.produce(
-            wish.name,
+            change.name,
             value,
             key,
-            ANY_PARTITION if wish.partition == DEFAULT else wish.partition,
+            ANY_PARTITION if change.partition == DEFAULT else change.partition,
             headers=headers,
             on_delivery=lambda error, message: told.append((error, message)),
         )

@@ -74,7 +74,7 @@ class Produce(NamedTuple):
 Change = CreateTopic | AlterTopic | DeleteTopic | Move | Promote | Drain | ResetOffsets | Produce
 
 
-def wish_of(said: Mapping[str, Any]) -> Change:
+def change_of(said: Mapping[str, Any]) -> Change:
     kind = said.get("kind")
     read = _KINDS.get(kind) if isinstance(kind, str) else None
     if read is None:

@@ -64,10 +64,10 @@ def begins(facts: Facts, topic: str) -> dict[str, int]:
     for address, partitions in _by_leader(facts, topic):
         try:
             with Link(address, LINK_TIMEOUT_S) as link:
-                answer = offsets.begins(link, [(topic, index) for index in partitions])
+                response = offsets.begins(link, [(topic, index) for index in partitions])
         except OSError:
             continue
-        found |= {str(index): offset for (_, index), offset in answer.items()}
+        found |= {str(index): offset for (_, index), offset in response.items()}
     return found
 
 

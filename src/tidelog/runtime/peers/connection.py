@@ -28,7 +28,7 @@ class Owner(Protocol):
     def disconnected(self, connection: "PeerConnection", reason: str) -> None: ...
 
 
-class AnswerReceiver(Receiver):
+class ResponseReceiver(Receiver):
     LEAST_BYTES = 5
     # The size of a busy leader's response. A leader sends as much as it announces.
     SPARE_BYTES_MAX = 4 * 1024 * 1024
@@ -55,7 +55,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._is_open = False  # The owner was told, and is told of the end, too.
         self._opened = None if login is None else asyncio.get_running_loop().create_future()
         self._services = services
-        self._receiver = AnswerReceiver(max_bytes)
+        self._receiver = ResponseReceiver(max_bytes)
         self._transport: asyncio.Transport | None = None
         self._sender: Sender | None = None
         self._reason = "the other side closed it"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.dead_letters import DeadLetters
 from tidelog.spark.pipelines.decoding import DECODED, Decoding, marked
-from tidelog.spark.pipelines.running import Tell, tell_nobody
+from tidelog.spark.pipelines.running import Tell, discard
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.stepping import ROWS_PER_STEP, Outcome, Pace, Stepper, seconds_of
 from tidelog.spark.pipelines.tables import MARK, PARTITION_COLUMNS, Rows, Totals
@@ -134,7 +134,7 @@ class ArchiveReport:
 
 
 def archive(
-    spark: "SparkSession", job: Archive, *, stop: Event | None = None, tell: Tell = tell_nobody
+    spark: "SparkSession", job: Archive, *, stop: Event | None = None, tell: Tell = discard
 ) -> ArchiveReport:
     """Bring the archive up to date."""
     began = time.monotonic()

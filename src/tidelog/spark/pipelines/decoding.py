@@ -42,12 +42,12 @@ class Decoding:
         if self.format not in FORMATS:
             raise OptionError(f"The format is {self.format!r}; allowed: {', '.join(FORMATS)}.")
         if self.format != "json":
-            settled = reading.plan(
+            planned = reading.plan(
                 self.format, self.schema, self.registry, self.subject, self.ids, self.message
             )
-            if not pa.types.is_struct(settled.type):
+            if not pa.types.is_struct(planned.type):
                 raise OptionError("The schema is not a record; only records can become columns.")
-            object.__setattr__(self, "_reading", settled)
+            object.__setattr__(self, "_reading", planned)
         elif not self.schema.strip():
             raise OptionError("The format json needs a schema.")
         elif self.registry is not None:
@@ -106,8 +106,8 @@ class Encoding:
     _writing: writing.Writing = field(init=False, repr=False, compare=False)  # settled once, as in Decoding
 
     def __post_init__(self) -> None:
-        settled = writing.plan(self.format, self.schema, self.registry, self.subject, message=self.message)
-        object.__setattr__(self, "_writing", settled)
+        planned = writing.plan(self.format, self.schema, self.registry, self.subject, message=self.message)
+        object.__setattr__(self, "_writing", planned)
 
     def apply(self, column: "Column") -> "Column":
         """A struct as a value."""

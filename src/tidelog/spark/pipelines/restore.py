@@ -15,7 +15,7 @@ from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines import restore_targets
 from tidelog.spark.pipelines.restore_targets import NewTopics
-from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
+from tidelog.spark.pipelines.running import Progress, Tell, discard
 from tidelog.spark.pipelines.tables.opening import open_existing
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RestoreReport:
     created: list[str] = field(default_factory=list)  # those of them that did not exist
 
 
-def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) -> RestoreReport:
+def restore(spark: "SparkSession", job: Restore, *, tell: Tell = discard) -> RestoreReport:
     """Write the records; raises if the archive has none."""
     rows = _chosen(spark, job)
     found = _by_topic(rows)

@@ -50,7 +50,7 @@ class MachineTooBusy(RuntimeError):
 Tell = Callable[[Progress], None]
 
 
-def tell_nobody(progress: Progress) -> None:
+def discard(progress: Progress) -> None:
     """For callers that do not need it."""
 
 
@@ -64,7 +64,7 @@ def run(
     *writers: "DataStreamWriter",
     every: str | None = None,
     stop: Event | None = None,
-    tell: Tell = tell_nobody,
+    tell: Tell = discard,
 ) -> Outcome:
     """Run queries over what is there now, one after another; or with ``every`` (such as ``10 seconds``) in
     parallel, until ``stop`` is set.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.decoding import DECODED, Decoding, Encoding, split
 from tidelog.spark.pipelines.files import ParquetFiles
-from tidelog.spark.pipelines.running import Tell, run, tell_nobody
+from tidelog.spark.pipelines.running import Tell, discard, run
 from tidelog.spark.pipelines.source import Topics
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class TransformReport:
 
 
 def transform(
-    spark: "SparkSession", job: Transform, *, stop: Event | None = None, tell: Tell = tell_nobody
+    spark: "SparkSession", job: Transform, *, stop: Event | None = None, tell: Tell = discard
 ) -> TransformReport:
     """Run the SQL over what is new since the last time, or continuously."""
     views = {name: _view(spark, source) for name, source in job.sources.items()}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidelog.spark.options import OptionError
-from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
+from tidelog.spark.pipelines.running import Progress, Tell, discard
 from tidelog.spark.pipelines.tables import Compacted, Table, Totals
 from tidelog.spark.pipelines.tables.opening import open_existing
 
@@ -50,7 +50,7 @@ class UpkeepReport:
     bytes: int
 
 
-def compact(spark: "SparkSession", job: Compaction, *, tell: Tell = tell_nobody) -> UpkeepReport:
+def compact(spark: "SparkSession", job: Compaction, *, tell: Tell = discard) -> UpkeepReport:
     """Merge small files; the records stay the same."""
     if job.target_bytes <= 0:
         raise OptionError("The size of compacted files must be more than 0.")
@@ -61,7 +61,7 @@ def compact(spark: "SparkSession", job: Compaction, *, tell: Tell = tell_nobody)
         )
 
 
-def expire(spark: "SparkSession", job: Expiry, *, tell: Tell = tell_nobody) -> UpkeepReport:
+def expire(spark: "SparkSession", job: Expiry, *, tell: Tell = discard) -> UpkeepReport:
     """Remove files that only old snapshots, or killed runs, refer to; the records stay the same."""
     age_ms = parse_age_ms(job.older_than)
     table = open_existing(spark, job.target, job.table_options)

@@ -59,7 +59,7 @@ class BatchDecoder:
     def outline(self, response: FetchedPartition) -> int | None:
         """Add a response; returns the offset at which to continue, or None if it had no whole batch."""
         records = response.records
-        self._answer = response
+        self._response = response
         self._tables = []
         if not records:
             return None
@@ -83,7 +83,7 @@ class BatchDecoder:
 
     def decode(self) -> Iterator[pa.RecordBatch]:
         """The rows of the response that was added last."""
-        aborted = _Aborted(self._answer.aborted)
+        aborted = _Aborted(self._response.aborted)
         for table in self._tables:
             if self._check_crcs:
                 self._verify(table)
@@ -94,7 +94,7 @@ class BatchDecoder:
                 yield from self._built(table, table.records, size)
 
     def _verify(self, table: Table) -> None:
-        records = self._answer.records
+        records = self._response.records
         positions, sizes, crcs = (table.column(one) for one in (s.POSITION, s.SIZE, s.CRC))
         for position, size, crc in zip(positions, sizes, crcs, strict=True):
             if crc32c(records[position + layout.CRC_FROM : position + size]) != crc:
@@ -146,7 +146,7 @@ class BatchDecoder:
 
     def _inflate(self, codec: int, row: Sequence[int]) -> tuple[int, int] | None:
         start = row[s.POSITION] + layout.HEADER_SIZE
-        payload = self._answer.records[start : row[s.POSITION] + row[s.SIZE]]
+        payload = self._response.records[start : row[s.POSITION] + row[s.SIZE]]
         try:
             return self._inflater.inflate(codec, payload)
         except CorruptBatch as corrupt:
@@ -166,7 +166,7 @@ class BatchDecoder:
 
     def _is_abort(self, row: Sequence[int]) -> bool:
         position = row[s.POSITION]
-        marker = next(decode_batch(self._answer.records[position : position + row[s.SIZE]]), None)
+        marker = next(decode_batch(self._response.records[position : position + row[s.SIZE]]), None)
         return marker is not None and control_type(marker.key) == ControlType.ABORT
 
     def _corrupt(self, offset: int, reason: str) -> CorruptRecords:
@@ -180,9 +180,9 @@ class _Aborted:
     """
 
     def __init__(self, transactions: Sequence[tuple[int, int]]) -> None:
-        self._waiting = sorted(transactions, key=lambda one: one[1], reverse=True)
+        self._pending = sorted(transactions, key=lambda one: one[1], reverse=True)
         self.producers: set[int] = set()
 
     def reach(self, last_offset: int) -> None:
-        while self._waiting and self._waiting[-1][1] <= last_offset:
-            self.producers.add(self._waiting.pop()[0])
+        while self._pending and self._pending[-1][1] <= last_offset:
+            self.producers.add(self._pending.pop()[0])

@@ -43,13 +43,13 @@ def read_each(
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Small batches as larger ones: each costs the JVM as much as some hundred rows."""
-    waiting: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
-        waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= ROWS_GATHERED:
-            yield from _one(waiting)
-            waiting = []
-    yield from _one(waiting)
+        pending.append(batch)
+        if sum(one.num_rows for one in pending) >= ROWS_GATHERED:
+            yield from _one(pending)
+            pending = []
+    yield from _one(pending)
 
 
 def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

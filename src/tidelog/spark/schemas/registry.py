@@ -37,7 +37,7 @@ OPTIONS = (
 
 _CACHED_SCHEMAS_MAX = 1000
 _UNKNOWN_SECONDS = 30.0  # an id that was unknown may be registered a moment later
-_ANSWER_BYTES_MAX = 16 << 20
+_RESPONSE_BYTES_MAX = 16 << 20
 _REFERENCE_DEPTH_MAX = 20
 _BACKOFF_SECONDS = 0.2
 _CONTENT = "application/vnd.schemaregistry.v1+json"
@@ -201,8 +201,8 @@ class Registry:
         try:
             with self._opener.open(
                 Request(place, data=body, headers=headers, method=method), timeout=self._timeout_s
-            ) as answer:
-                text = answer.read(_ANSWER_BYTES_MAX + 1)
+            ) as response:
+                text = response.read(_RESPONSE_BYTES_MAX + 1)
         except HTTPError as error:
             _refusal(error, url)
             return None
@@ -221,7 +221,7 @@ class _Failed(Exception):
 def _refusal(error: HTTPError, url: str) -> None:
     """Returns if there is no such thing."""
     try:
-        said = json.loads(error.read(_ANSWER_BYTES_MAX))
+        said = json.loads(error.read(_RESPONSE_BYTES_MAX))
         reason, code = str(said["message"]), int(said["error_code"])
     except (OSError, ValueError, KeyError, TypeError):
         reason, code = f"HTTP {error.code} {error.reason}", 0

@@ -30,7 +30,7 @@ _PAUSE_S_MAX = 0.2
 class Queue:
     """The queue of one partition."""
 
-    waiting: deque[FinishedBatch] = field(default_factory=deque)
+    pending: deque[FinishedBatch] = field(default_factory=deque)
     deadline: float = 0.0  # of the oldest batch
     busy: bool = False  # its oldest batch is in flight
     not_before: float = 0.0  # after a failure
@@ -78,15 +78,15 @@ class Sender:
 
     @property
     def is_idle(self) -> bool:
-        return not any(queue.waiting for queue in self._queues.values())
+        return not any(queue.pending for queue in self._queues.values())
 
     def offer(self, sealed: Iterable[tuple[TopicPartition, FinishedBatch]]) -> None:
         """Queue these and send what can be sent; reads available responses, waits for none."""
         for partition, batch in sealed:
             queue = self._queues.setdefault(partition, Queue())
-            if not queue.waiting:
+            if not queue.pending:
                 queue.deadline = time.monotonic() + self._delivery_timeout_s
-            queue.waiting.append(batch)
+            queue.pending.append(batch)
         self._take_responses(timeout_s=0.0)
         self._send()
 
@@ -97,7 +97,7 @@ class Sender:
         self._send()
         if not self._under_way:
             # Every partition that has something to send failed a moment ago.
-            soonest = min(queue.not_before for queue in self._queues.values() if queue.waiting)
+            soonest = min(queue.not_before for queue in self._queues.values() if queue.pending)
             time.sleep(max(soonest - time.monotonic(), 0.001))
         self._take_responses(timeout_s=self._cluster.settings.request_timeout_ms / 1000)
         self._send()
@@ -113,7 +113,7 @@ class Sender:
         now = time.monotonic()
         ready: dict[tuple[str, int], list[TopicPartition]] = {}
         for partition, queue in self._queues.items():
-            if not queue.waiting or queue.busy or queue.not_before > now:
+            if not queue.pending or queue.busy or queue.not_before > now:
                 continue
             leader = self._leader(partition, queue)
             if leader not in self._under_way:
@@ -137,7 +137,7 @@ class Sender:
         taken: list[TopicPartition] = []
         size = 0
         for partition in partitions:
-            size += len(self._queues[partition].waiting[0].data)
+            size += len(self._queues[partition].pending[0].data)
             if taken and size > self._request_bytes_max:
                 break
             taken.append(partition)
@@ -145,7 +145,7 @@ class Sender:
 
     def _send_to(self, address: tuple[str, int], partitions: list[TopicPartition]) -> None:
         timeout_ms = self._cluster.settings.request_timeout_ms
-        batches = {partition: self._queues[partition].waiting[0].data for partition in partitions}
+        batches = {partition: self._queues[partition].pending[0].data for partition in partitions}
         pieces = messages.produce_request(self._transactional_id, self._acks, timeout_ms, batches)
         for partition in partitions:
             self._queues[partition].busy = True
@@ -168,9 +168,9 @@ class Sender:
             for sending in list(self._under_way.values()):
                 self._lost(sending, TimeoutError(f"no answer for {timeout_s:g} s"))
         for number in readable:
-            self._take_answer(self._under_way[sockets[number]])
+            self._take_response(self._under_way[sockets[number]])
 
-    def _take_answer(self, sending: Sending) -> None:
+    def _take_response(self, sending: Sending) -> None:
         try:
             responses = messages.produced(self._connections[sending.address].receive())
         except OSError as error:
@@ -194,7 +194,7 @@ class Sender:
         self._again(partition, queue, str(refusal))
 
     def _done(self, queue: Queue) -> None:
-        batch = queue.waiting.popleft()
+        batch = queue.pending.popleft()
         self.records += batch.records
         self.bytes += len(batch.data)
         self._failures = 0

@@ -85,7 +85,7 @@ def test_one_that_is_killed_is_started_again_at_the_same_ports(
     until(is_new)
     assert said.sentences == ["the relay between the brokers has ended and is started again"]
     assert links.read(tmp_path) == before
-    until(keeper._answers)
+    until(keeper._responds)
 
 
 @pytest.mark.parametrize("is_given", [True, False])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.lab.local.broker import PORTS, answers, free_port, share_of_ports
+from tidelog.lab.local.broker import PORTS, free_port, is_ready, share_of_ports
 from tidelog.testing import Broker, BrokerError
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def test_start_returns_when_it_answers(broker: Broker) -> None:
-    assert answers(broker.port)
+    assert is_ready(broker.port)
     assert broker.bootstrap == f"127.0.0.1:{broker.port}"
     assert "listening" in broker.log_text()
 
@@ -53,11 +53,11 @@ def test_start_returns_when_it_answers(broker: Broker) -> None:
 def test_start_again_keeps_the_port(broker: Broker) -> None:
     port, first = broker.port, broker.pid
     broker.kill()
-    assert not answers(port)
+    assert not is_ready(port)
     broker.start()
     assert broker.port == port
     assert broker.pid != first
-    assert answers(port)
+    assert is_ready(port)
     assert broker.log_text().count("listening") == 2
 
 
@@ -70,14 +70,14 @@ def test_launch_does_not_wait(tmp_path: Path) -> None:
 
 def test_stop_returns_the_exit_code(broker: Broker) -> None:
     assert broker.stop() == 0
-    assert not answers(broker.port)
+    assert not is_ready(broker.port)
 
 
 def test_a_paused_broker_is_silent_until_resumed(broker: Broker) -> None:
     broker.pause()
-    assert not answers(broker.port, timeout_s=0.1)
+    assert not is_ready(broker.port, timeout_s=0.1)
     broker.resume()
-    assert answers(broker.port)
+    assert is_ready(broker.port)
 
 
 def test_a_paused_broker_can_be_stopped(broker: Broker) -> None:
@@ -149,4 +149,4 @@ def test_another_server_on_the_port_does_not_count_as_a_broker() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        assert not answers(listener.getsockname()[1], timeout_s=0.1)
+        assert not is_ready(listener.getsockname()[1], timeout_s=0.1)

@@ -7,7 +7,7 @@ import pytest
 
 from tidelog.lab.faults.errors import FaultError
 from tidelog.lab.playground.ground import Ground, Refused
-from tidelog.lab.playground.process import Lines, addresses_of, answer
+from tidelog.lab.playground.process import Lines, addresses_of, respond
 
 
 class Kept(Lines):
@@ -30,13 +30,13 @@ class Fails(Ground):
 @pytest.mark.parametrize("error", [Refused("No load runs."), FaultError("Broker 2 does not run.")])
 def test_a_refusal_is_a_sentence(error: Exception) -> None:
     lines = Kept()
-    answer(Fails(error), {"id": 7, "action": "stop"}, lines)
+    respond(Fails(error), {"id": 7, "action": "stop"}, lines)
     assert lines.lines == [{"answer": 7, "error": str(error)}]
 
 
 def test_whatever_happens_there_is_an_answer() -> None:
     lines = Kept()
-    answer(Fails(KeyError("x")), {"id": 8}, lines)
+    respond(Fails(KeyError("x")), {"id": 8}, lines)
     assert lines.lines[0]["answer"] == 8
     assert lines.lines[0]["error"].startswith("That failed")
 

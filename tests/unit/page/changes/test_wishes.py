@@ -15,7 +15,7 @@ from tidelog.page.changes.wishes import (
     Promote,
     ResetOffsets,
     Unclear,
-    wish_of,
+    change_of,
 )
 
 
@@ -42,7 +42,7 @@ from tidelog.page.changes.wishes import (
     ],
 )
 def test_what_can_be_asked_for(said: dict[str, Any], wish: object) -> None:
-    assert wish_of(said) == wish
+    assert change_of(said) == wish
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_what_can_be_asked_for(said: dict[str, Any], wish: object) -> None:
 )
 def test_what_cannot(said: dict[str, Any]) -> None:
     with pytest.raises(Unclear) as refused:
-        wish_of(said)
+        change_of(said)
     assert str(refused.value).endswith(".")

@@ -17,7 +17,7 @@ from tidelog.spark.pipelines.audit.compacted import CompactedState
 from tidelog.spark.pipelines.audit.replicas import Replica
 from tidelog.spark.pipelines.audit.scanning import DDL, batch_at, first_difference, scan_all
 from tidelog.spark.pipelines.audit.segments import in_directories
-from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
+from tidelog.spark.pipelines.running import Progress, Tell, discard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +91,7 @@ class AuditReport:
         return not self.counts
 
 
-def audit(spark: "SparkSession", job: Audit, *, tell: Tell = tell_nobody) -> AuditReport:
+def audit(spark: "SparkSession", job: Audit, *, tell: Tell = discard) -> AuditReport:
     """Read every replica and judge; findings are in the report, nothing is raised."""
     replicas, by_key = job.replicas(), job.compacted_topics()
     tell(Progress(0, 0.0, 0, f"of {len(replicas)} replicas"))

@@ -23,7 +23,7 @@ from tidelog.spark.pipelines.indicators.figures import (
 from tidelog.spark.pipelines.indicators.history import History, read_history
 from tidelog.spark.pipelines.indicators.page import notes, page
 from tidelog.spark.pipelines.indicators.pictures import DARK, LIGHT, pictures
-from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
+from tidelog.spark.pipelines.running import Progress, Tell, discard
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,7 @@ class Indicators:
             raise OptionError(f"The step is {self.step_s:g} s; allowed: 0.001 and more.")
 
 
-def indicators(spark: "SparkSession", job: Indicators, *, tell: Tell = tell_nobody) -> IndicatorsReport:
+def indicators(spark: "SparkSession", job: Indicators, *, tell: Tell = discard) -> IndicatorsReport:
     """Compute all figures of all runs in the histories."""
     history = read_history(spark, job.histories)
     try:

@@ -31,7 +31,7 @@ HIDDEN = "_task-"
 """Begins the name of a task's directory."""
 ROW_GROUP_BYTES = 32 << 20
 """Of Arrow columns, before they are encoded: what a task holds for each of the files that it fills."""
-WAITING_BYTES_MAX = 96 << 20
+PENDING_BYTES_MAX = 96 << 20
 """Of all its files together."""
 OPEN_FILES_MAX = 16
 """Records mostly come in the order of their times, so a task fills one file, or a few, at a time."""
@@ -163,8 +163,8 @@ class PartFiles:
         return _Part(root / place / name, f"{self._own}/{place}/{name}", self._layout)
 
     def _make_room(self) -> None:
-        while sum(one.waiting_bytes for one in self._open.values()) > WAITING_BYTES_MAX:
-            max(self._open.values(), key=lambda one: one.waiting_bytes).flush()
+        while sum(one.pending_bytes for one in self._open.values()) > PENDING_BYTES_MAX:
+            max(self._open.values(), key=lambda one: one.pending_bytes).flush()
 
     def _finish(self, key: int) -> None:
         self._done.append(self._open.pop(key).close())
@@ -181,8 +181,8 @@ class _Part:
     path: Path
     name: str  # As in :class:`Part`.
     layout: Layout
-    waiting: list[pa.RecordBatch] = field(default_factory=list)
-    waiting_bytes: int = 0
+    pending: list[pa.RecordBatch] = field(default_factory=list)
+    pending_bytes: int = 0
     rows: int = 0
     writer: Any = None
     sink: Any = None
@@ -192,21 +192,21 @@ class _Part:
         return self.sink is not None and self.sink.tell() >= self.layout.file_bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self.waiting.append(batch)
-        self.waiting_bytes += batch.nbytes
+        self.pending.append(batch)
+        self.pending_bytes += batch.nbytes
         self.rows += batch.num_rows
-        if self.waiting_bytes >= ROW_GROUP_BYTES:
+        if self.pending_bytes >= ROW_GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """What waits becomes one row group."""
-        if not self.waiting:
+        if not self.pending:
             return
         if self.writer is None:
             self._open()
-        rows = pa.Table.from_batches(self.waiting, self.layout.schema)
+        rows = pa.Table.from_batches(self.pending, self.layout.schema)
         self.writer.write_table(rows, row_group_size=rows.num_rows)
-        self.waiting, self.waiting_bytes = [], 0
+        self.pending, self.pending_bytes = [], 0
 
     def close(self) -> Part:
         self.flush()
@@ -215,7 +215,7 @@ class _Part:
         return Part(self.name, self.rows, self.path.stat().st_size)
 
     def abandon(self) -> None:
-        self.waiting = []
+        self.pending = []
         for one in (self.writer, self.sink):
             with suppress(OSError):  # the disk is still full
                 if one is not None:

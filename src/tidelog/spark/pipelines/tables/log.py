@@ -140,7 +140,7 @@ class Log:
         """Carry out the last change, and remove what was staged and never committed. Only for the one run
         that may change the table; another one, whose lock was broken, does its step again.
         """
-        entry = self.settled()
+        entry = self.completed()
         abandoned, beside = self._files.directories(STAGING), self._files.files(STAGING)
         for change in [one.name for one in beside if one.name.endswith(_CHANGE)]:
             if not self._resolve(change, entry):
@@ -180,7 +180,7 @@ class Log:
     def _is_moved(self, source: str, target: str) -> bool:
         return self._files.move(source, target) or self._files.exists(target)
 
-    def settled(self) -> Entry:
+    def completed(self) -> Entry:
         """The state, with all files where it says."""
         while True:
             entry = self.last()

@@ -191,7 +191,7 @@ class ParquetTable:
     def _merge(self, group: SmallFiles, target_bytes: int) -> Compacted:
         # Another run may have merged these files meanwhile: in the state that this merge is based on, they
         # must still count, or their rows would be there twice.
-        before = self.log.settled()
+        before = self.log.completed()
         part = group.directory.partition("/")[0]
         names = [one.name for one in group.files]
         if not {*names} <= {one.name for one in self.log.visible(part, before)}:

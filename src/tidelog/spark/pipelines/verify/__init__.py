@@ -13,7 +13,7 @@ from tidelog.client.topic_settings import topic_setting
 from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines.archive_view import Asked, look
-from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
+from tidelog.spark.pipelines.running import Progress, Tell, discard
 from tidelog.spark.pipelines.source import Topics
 from tidelog.spark.pipelines.stepping import is_outdated
 from tidelog.spark.pipelines.tables import Place, Position, Span, Table, TableError
@@ -77,7 +77,7 @@ class VerifyReport:
         return not self.counts
 
 
-def verify(spark: "SparkSession", job: Verify, *, tell: Tell = tell_nobody) -> VerifyReport:
+def verify(spark: "SparkSession", job: Verify, *, tell: Tell = discard) -> VerifyReport:
     """Compare; findings are in the report, nothing is raised. Begun again if something was removed while it
     was read: the topic's oldest records by retention, or small files by a merge.
     """

@@ -254,7 +254,7 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _is_named_alike(writer: Node, reader: Node) -> bool:
+def _has_same_name(writer: Node, reader: Node) -> bool:
     aliases = {_short(one) for one in reader.aliases}
     return _short(writer.name) == _short(reader.name) or _short(writer.name) in aliases
 
@@ -270,7 +270,7 @@ def _fits(writer: Node, reader: Node) -> bool:
             writer.logical,
             reader.logical,
         )
-    if writer.kind in ("record", "enum", "fixed") and not _is_named_alike(writer, reader):
+    if writer.kind in ("record", "enum", "fixed") and not _has_same_name(writer, reader):
         return False
     if writer.logical == reader.logical == "decimal" and (
         writer.scale != reader.scale or writer.precision > reader.precision

@@ -157,11 +157,11 @@ def test_files_of_days_one_after_another_are_closed_and_days_in_no_order_are_giv
 
 
 def test_what_waits_for_all_files_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_parts, "WAITING_BYTES_MAX", 20_000)
+    monkeypatch.setattr(direct_parts, "PENDING_BYTES_MAX", 20_000)
     parts = files(tmp_path)
     for number in range(100):
         parts.add("orders", "an-id", batch(number * 10, [MAY_17 + number % 8 * DAY_US] * 10, size=200))
-        assert sum(one.waiting_bytes for one in parts._open.values()) <= 20_000
+        assert sum(one.pending_bytes for one in parts._open.values()) <= 20_000
     assert sum(one.rows for one in parts.close()) == 1000
 
 

@@ -39,7 +39,7 @@ def step(files: MemoryFiles, end: int = END) -> bool:
 def merge(files: MemoryFiles) -> None:
     """As :meth:`ParquetTable._merge` does it."""
     log = Log(files)
-    before = log.settled()
+    before = log.completed()
     names = [one.name for one in log.visible("records", before)]
     staging = log.new_staging()
     rows = [row for name in names for row in json.loads(files.read(name))]
@@ -162,5 +162,5 @@ class SlowFiles(MemoryFiles):
     def files(self, directory: str, *, recursive: bool = False) -> list[FileInfo]:
         found = super().files(directory, recursive=recursive)
         if directory == "records":
-            Log(MemoryFiles(self.contents)).settled()
+            Log(MemoryFiles(self.contents)).completed()
         return [one for one in found if one.name in self.contents]
