@@ -44,7 +44,7 @@ def connect_admin(bootstrap: str) -> "AdminClient":
 
 def _check_controller(bootstrap: str) -> None:
     """The library asks the broker that metadata name as controller, and waits for it until its timeout. While
-    nobody can replace it, it is named although it is frozen.
+    no other can replace it, it is named although it is frozen.
     """
     with ClusterClient(bootstrap) as client:
         found = client.metadata()

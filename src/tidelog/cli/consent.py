@@ -8,7 +8,7 @@ from tidelog.cli.failure import CommandFailed
 
 
 def consent(what: str, *, yes: bool) -> None:
-    """Go on only if the user agrees. Without a terminal nobody can be asked."""
+    """Go on only if the user agrees. Without a terminal there is no one to ask."""
     if yes:
         return
     if not sys.stdin.isatty():

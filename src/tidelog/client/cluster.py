@@ -29,8 +29,8 @@ from tidelog.errors import ErrorCode
 _UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 # A new topic may not be known to the broker that is asked; a deleted one stays unknown.
 _UNKNOWN_TOPIC_TRIES = 5
-# How long to retry what wrong settings explain better than a failure does, and when to say that nobody
-# answers yet.
+# How long to retry what wrong settings explain better than a failure does, and when to say that no
+# broker answers yet.
 _UNLIKELY_S = 10.0
 _SILENT_S = 5.0
 

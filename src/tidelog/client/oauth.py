@@ -65,7 +65,7 @@ def _new_token(oauth: OAuthSettings, tls: TlsSettings | None) -> _Token:
         return _Token(_unsecured(oauth.subject), time.monotonic() + _USED_SHARE * _LIFETIME_S)
     url = urllib.parse.urlsplit(oauth.token_url)
     if url.scheme == "file":
-        # Whoever writes the file decides when the token is replaced.
+        # What writes the file decides when the token is replaced.
         return _Token(_from_file(Path(urllib.request.url2pathname(url.path))), time.monotonic())
     response = _asked(oauth, tls)
     text, lifetime_s = response.get("access_token"), response.get("expires_in", _LIFETIME_S)

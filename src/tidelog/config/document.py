@@ -90,8 +90,8 @@ The protocol of a listener is PLAINTEXT, SSL (TLS), SASL_PLAINTEXT or SASL_SSL. 
 for one listener: `listener.name.<name>.` before the setting, with the listener's name in small letters.
 
 The default listens on 127.0.0.1 only. A broker refuses to start with a listener that other machines reach
-and that authenticates nobody, unless `allow.insecure.listeners=true`. [Security](security.md) has the whole
-set-up.
+and that authenticates no client, unless `allow.insecure.listeners=true`. [Security](security.md) has the
+whole set-up.
 """
 
 

@@ -1,7 +1,7 @@
 """The settings that a group may have of its own: those of the consumer protocol.
 
 A group without a value has the broker's. A group's values must lie within the broker's bounds
-(``group.consumer.min.…``, ``group.consumer.max.…``), because they are changed by whoever runs the group.
+(``group.consumer.min.…``, ``group.consumer.max.…``), because they are changed by those who run the group.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def check_listeners(config: BrokerConfig) -> None:
         mapped = {name for name, _ in config.listener_security_protocol_map}
         for listener in config.listeners:
             if listener.name not in mapped and listener.name not in SecurityProtocol.__members__:
-                # Not PLAINTEXT by default: whoever maps some of the listeners means to map this one, too.
+                # Not PLAINTEXT by default: a map of some of the listeners was meant to have this one, too.
                 told = ",".join(sorted(mapped))
                 refuse("listener.security.protocol.map", told, f"with a protocol for {listener.name}")
     for name in config.listener_values:

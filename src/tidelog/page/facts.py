@@ -105,13 +105,13 @@ class Facts:
         return frozenset(broker for broker, pulse in self.pulses.items() if not pulse.responds)
 
     def away(self) -> frozenset[int]:
-        """Brokers that serve nobody now: silent or fenced."""
+        """Brokers that serve no client now: silent or fenced."""
         brokers = self.cluster.brokers.values() if self.cluster is not None else ()
         return self.silent() | {each.broker for each in brokers if each.fenced}
 
 
 def is_offline(partition: PartitionSeen, away: frozenset[int]) -> bool:
-    """Nobody takes writes: there is no leader, or it is not there."""
+    """No broker takes writes: there is no leader, or it is not there."""
     return partition.leader == NO_LEADER or partition.leader in away
 
 

@@ -1,4 +1,4 @@
-"""Asks every broker for the consumer groups that it coordinates, whether or not somebody looks, so that the
+"""Asks every broker for the consumer groups that it coordinates, also while no browser is open, so that the
 course of their lag is there for all browsers and from before they came.
 
 What is kept is bounded: the course of so many groups and partitions, those with the largest lag first.

@@ -35,7 +35,7 @@ class Board(Protocol):
 class PastWatch:
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._since_ms = now_ms()  # What is older than this, nobody here has seen.
+        self._since_ms = now_ms()  # What is older than this was not seen here.
         self._past = Past()
         self._next = -1
         self._given_up: dict[int, dict[str, int]] = {}

@@ -1,4 +1,4 @@
-"""The playground's process from the page's side: started when somebody opens it, and ended with the page.
+"""The playground's process from the page's side: started when a browser opens it, and ended with the page.
 
 Owns the pipe to it. What its commands and snapshots mean is the lab's matter and the browser's; here they are
 passed on. The newest snapshots are kept, so that a browser that comes later sees the same course.
@@ -39,7 +39,7 @@ class Playground:
         self._points: dict[str, deque[Any]] = {}
 
     def everything(self) -> dict[str, Any]:
-        """For a browser that has just come; without what is empty before somebody opened it."""
+        """For a browser that has just come; without what is empty before it was opened."""
         if not self._snapshot:
             return {}
         return self._snapshot | {"history": {key: list(points) for key, points in self._points.items()}}

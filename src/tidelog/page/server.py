@@ -40,7 +40,7 @@ PLAYGROUND_BYTES_MAX = 1 << 12
 
 
 class Access(NamedTuple):
-    """What may be changed by whoever has the token of the printed address, and where schemas are."""
+    """What may be changed by a browser with the token of the printed address, and where schemas are."""
 
     token: str = ""  # empty: nothing
     playground: tuple[str, ...] = ()  # the command that starts it; empty: there is none
@@ -110,7 +110,7 @@ class Page:
             await self.watcher.stop()
 
     async def _begin_demo(self) -> None:
-        """Its loads run before anybody looks."""
+        """Its loads run before a browser is open."""
         if self._playground is not None:
             with contextlib.suppress(PlaygroundFailed):  # The view says what there is.
                 await self._playground.act({"action": "start", "load": "all"})
@@ -271,7 +271,7 @@ class Guarded:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """OSError: somebody else listens there."""
+    """OSError: another process listens there."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -138,7 +138,7 @@ def _of_partition(old: PartitionSeen, new: PartitionSeen) -> Iterator[_Same]:
     elif old.epoch != new.epoch and new.leader != NO_LEADER and old.in_sync == new.in_sync:
         yield "epoch", (old.leader,), (new.leader,)
     if left := tuple(sorted({*old.in_sync} - {*new.in_sync})):
-        # In another epoch, members may have to show anew that they keep up.
+        # In another epoch, members may have to show again that they keep up.
         yield "left" if old.epoch == new.epoch else "left with its epoch", left, ()
     if joined := tuple(sorted({*new.in_sync} - {*old.in_sync})):
         yield "joined", joined, ()

@@ -1,7 +1,7 @@
 """Asks the brokers again and again, keeps what they say, and tells subscribers what changed.
 
 One task asks for the metadata, and each broker has tasks of its own, with connections of their own: what a
-frozen broker does not answer holds up nobody else. Questions block in threads. The more an answer costs, the
+frozen broker does not answer holds up no other. Questions block in threads. The more an answer costs, the
 rarer the question: a cluster with many partitions is not burdened by being watched.
 """
 
@@ -105,7 +105,7 @@ class Watcher:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def for_view(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """In a thread, for somebody who waits. ConnectionError: too many do."""
+        """In a thread, for a request that waits. ConnectionError: too many do."""
         if self._view_questions >= VIEW_QUESTIONS_MAX:
             raise ConnectionError("the page has too many questions to answer at once; try again")
         self._view_questions += 1

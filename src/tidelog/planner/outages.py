@@ -181,7 +181,7 @@ def _leads(terms: Terms, now: Outage, leader: int) -> bool:
     if not writes_continue(terms, positions(useless, leader, now.replicas)):
         return False
     asks_controllers = rule.leader_can_be_replaced and not rule.elects_itself
-    # Without the controllers nobody leaves the in-sync set, and nobody is appointed.
+    # Without the controllers no replica leaves the in-sync set, and none is appointed.
     needs_them = asks_controllers and (bool(useless) or leader != now.leader)
     return not needs_them or controllers_decide(now, leader)
 

@@ -26,7 +26,7 @@ class Terms(NamedTuple):
     unclean: bool = False  # unclean.leader.election.enable
     degrades: bool = False  # a late backup may be left out of the count
     acks: str = "all"  # of producers: all, 1 or 0
-    kafka: bool = False  # Apache Kafka's own brokers, whose replicas serve nobody without the controllers
+    kafka: bool = False  # Apache Kafka's own brokers, whose replicas serve no client without the controllers
 
     @property
     def copies(self) -> int:

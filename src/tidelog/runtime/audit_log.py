@@ -17,7 +17,7 @@ logger = logging.getLogger("tidelog.audit")
 
 
 def audit_log(config: BrokerConfig, directory: Path) -> Callable[[Line], None] | None:
-    """None: there are no access rules and nobody has asked for the log. ``directory``: of the config file."""
+    """None: there are no access rules, and no setting asks for the log. ``directory``: of the config file."""
     if config.audit_log_file is None:
         return _write if config.authorizer_class_name else None
     handler = logging.handlers.WatchedFileHandler(directory / config.audit_log_file, encoding="utf-8")

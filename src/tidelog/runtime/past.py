@@ -1,7 +1,7 @@
 """What the metadata log says has happened, for ``tidelog page``: committed decisions with their times.
 
-Only records about brokers, topics and partitions are passed on. The metadata may hold what is for nobody's
-eyes, so a new kind of record is left out until it is named here.
+Only records about brokers, topics and partitions are passed on. The metadata may hold secrets,
+so a new kind of record is left out until it is named here.
 
 One answer has as many decisions as fit; the next one begins where it ended. The newest are what people look
 at: a reader that begins at -1 gets the last :data:`RECORDS_MAX` records at most.

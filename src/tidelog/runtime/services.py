@@ -81,7 +81,7 @@ class LoopServices:
         self._computer.submit(self._task(work, done))
 
     def compute_login(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """For passwords of clients that nobody knows yet: the computing of others does not wait for them."""
+        """For passwords of clients that are not authenticated yet: other work does not wait for them."""
         self._login.submit(self._task(work, done))
 
     def _task(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:

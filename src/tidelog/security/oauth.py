@@ -2,8 +2,8 @@
 
 What it owns: the client's message, and which tokens are accepted. It does not know how signatures are
 computed: keys come in as objects that verify. A token says itself by which algorithm it is signed. Only the
-algorithms of the key that it names are tried, and never none: otherwise anybody could sign with a public key,
-which is no secret.
+algorithms of the key that it names are tried, and never none: otherwise any client could sign with a public
+key, which is no secret.
 """
 
 import base64
@@ -26,7 +26,7 @@ PAIRS_MAX = 100  # of a message
 
 
 class Key(Protocol):
-    """A public key of whoever issues tokens."""
+    """A public key of the issuer of tokens."""
 
     @property
     def algorithms(self) -> frozenset[str]:
@@ -126,8 +126,8 @@ def _decoded(part: bytes) -> bytes:
 def _token_of(message: bytes) -> tuple[bytes | None, bytes]:
     """As whom the client wants to act, and its token. Raises :class:`LoginRefused`.
 
-    By hand: anybody can send this message, and the time that one regular expression for all of it takes grows
-    with the square of its length.
+    By hand: any client can send this message, and the time that one regular expression for all of it takes
+    grows with the square of its length.
     """
     header, *pairs = message.split(b"\x01", PAIRS_MAX + 2)
     acting_as = _HEADER.fullmatch(header)

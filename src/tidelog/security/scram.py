@@ -24,7 +24,7 @@ ITERATIONS_MAX = 16384
 # Of a user whose password was set here, and therefore of one who does not exist, too.
 ITERATIONS = 8192
 SALT_BYTES = 32  # as many as SHA-256 makes
-MESSAGE_BYTES_MAX = 4096  # Both messages are kept until the login ends, by a client that nobody knows.
+MESSAGE_BYTES_MAX = 4096  # Both messages are kept until the login ends; the client is not authenticated.
 NAME_SHOWN_MAX = 100  # characters in a line of the log
 
 

@@ -78,7 +78,7 @@ def delete(asked: GuardedRequest) -> Admitted | Forbidden:
 
 
 def _refusal(asked: GuardedRequest, name: str | None, topic_id: UUID | None) -> Fields | None:
-    """Also for a topic that is not there: nobody has a right to it, not even if it is created meanwhile."""
+    """Also for a topic that is not there: no client has a right to it, even if it is created meanwhile."""
     known = asked.image.topic_names.get(topic_id) if name is None and topic_id is not None else name
     if known is None:
         return {"name": None, "topic_id": topic_id, **(_UNKNOWN_ID if topic_id is not None else _NO_TOPIC)}

@@ -269,7 +269,7 @@ class Admission:
 
     def _abort_left_open(self, partition: Partition, producer: ProducerIdAndEpoch) -> TidelogError | None:
         """The coordinator lets this producer begin: abort what an earlier epoch of it has open. The marker is
-        before the batch in the log, so nobody waits for it.
+        before the batch in the log, so no request waits for it.
         """
         earlier = partition.log.producers.left_open(*producer)
         if earlier is None:

@@ -105,7 +105,7 @@ def _runner(
 
 
 def sentence_of(error: Exception, work: Path) -> str:
-    """For what is nobody's mistake in the lab; everything else is raised again."""
+    """For failures that are no defect of the lab; everything else is raised again."""
     from tidelog.lab.read_back import LoadFailed
     from tidelog.lab.workload import WorkloadFailed
 

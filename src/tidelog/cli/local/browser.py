@@ -26,7 +26,7 @@ def forget_page(directory: Path) -> None:
 
 def _leading_to(address: str, directory: Path) -> Path:
     path = directory.resolve() / FILE
-    path.unlink(missing_ok=True)  # Somebody else may hold an older one open.
+    path.unlink(missing_ok=True)  # Another process may hold an older one open.
     place = html.escape(address)
     with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(

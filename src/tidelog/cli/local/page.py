@@ -19,7 +19,7 @@ PORT_MAX = 65_535
 
 
 def http_ports(brokers: Sequence[LocalBroker], settings: Mapping[str, str]) -> dict[str, str]:
-    """Ports on which the page reads what the Kafka protocol does not tell, where nobody has chosen any."""
+    """Ports on which the page reads what the Kafka protocol does not tell, where no setting names any."""
     said = [broker.known_settings().get(HTTP_PORT) for broker in brokers]
     known = [int(str(each or 0)) for each in said]
     if HTTP_PORT in settings or all(known) or any(each is not None and not int(str(each)) for each in said):

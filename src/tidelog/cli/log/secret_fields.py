@@ -1,4 +1,4 @@
-"""What dumps do not show: the keys of users in records of the metadata log. Whoever has them can act as the
+"""What dumps do not show: the keys of users in records of the metadata log. A reader of them can act as the
 broker towards these users, and guess their passwords at leisure.
 """
 

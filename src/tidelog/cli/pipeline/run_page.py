@@ -1,7 +1,7 @@
 """A page about the last runs of an archive, for people who look at a scheduled pipeline now and then.
 
 The page is its own memory: it has its runs as JSON, and the next run adds itself to them. So there is no
-other state that could be lost or grow, and the page can be sent to somebody as one file.
+other state that could be lost or grow, and the page can be sent as one file.
 """
 
 import fcntl
@@ -62,7 +62,7 @@ def on_page(path: str | None, *, target: str, topics: str) -> Iterator[Done]:
         failure = "It was interrupted."
         raise
     finally:
-        # The archive is as it is, whether somebody can look at a page about it or not.
+        # The archive is as it is, whether there is a page about it or not.
         try:
             _add(page, _run_of(began, reports[-1] if reports else {}, failure), target, topics)
         except (OSError, CommandFailed) as error:

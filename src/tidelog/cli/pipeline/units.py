@@ -38,7 +38,7 @@ class Job:
     words: Sequence[str]  # the command, its program as an absolute path
     directory: str  # in which it runs
     environment: Mapping[str, str] = field(default_factory=dict)
-    user: str = ""  # of a system service; empty: whoever the scheduler belongs to
+    user: str = ""  # of a system service; empty: the one that the scheduler belongs to
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

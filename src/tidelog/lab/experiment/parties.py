@@ -50,7 +50,7 @@ def resolve_between(between: tuple[str, str], now: Casting) -> tuple[tuple[Party
     first = resolve(between[0], now)
     second = tuple(party for party in resolve(between[1], now) if party not in first)
     if not second:
-        raise NoSuchParty(f"nobody is left on the other side of {' and '.join(between)}")
+        raise NoSuchParty(f"no broker is left on the other side of {' and '.join(between)}")
     return first, second
 
 

@@ -72,7 +72,7 @@ def _brokers(parties: Parties) -> list[int]:
 
 
 def _running(cluster: Processes, parties: Parties) -> list[int]:
-    """Those of them that run. A fault that hits nobody would say nothing about the cluster."""
+    """Those of them that run. A fault that hits no broker would say nothing about the cluster."""
     wanted = _brokers(parties)
     found = list(processes.running(cluster, wanted))
     if not found:

@@ -204,7 +204,7 @@ class Broker:
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.data_directory),
             SECRET: str(self.directory / SECRET_NAME),
-            # A host of a network of the lab's own: nobody else reaches it.
+            # A host of a network of the lab's own: no other machine reaches it.
             **({} if self.host == "127.0.0.1" else {"allow.insecure.listeners": True}),
             **self.settings,
         }

@@ -22,8 +22,8 @@ class Route(NamedTuple):
     address: tuple[str, int]  # of the broker
     there: Callable[[], Shape]  # the shape of the direction to the broker, now
     back: Callable[[], Shape]
-    silence_s: float | None  # None: nobody ever gives up
-    refused: Callable[[], None]  # nobody listens there
+    silence_s: float | None  # None: neither side ever gives up
+    refused: Callable[[], None]  # the port is closed
     lost: Callable[[], None]  # the broker closed a connection
     closed: Callable[["Connection"], None]
 

@@ -41,7 +41,7 @@ class Relay:
         broker.add(link)
 
     def shape(self, source: str, target: str, shape: Shape) -> None:
-        """Bytes from ``source`` to ``target``, whoever opened the connection, travel like this."""
+        """Bytes from ``source`` to ``target``, whichever of them opened the connection, travel like this."""
         self._shapes[source, target] = shape
         for pair in ((source, target), (target, source)):
             if pair in self._links:

@@ -83,5 +83,5 @@ class LocalBrokers:
         return ""
 
     def _reap(self) -> None:
-        """A child that has ended is nobody's broker, but keeps its id until it is asked for its exit code."""
+        """A child that has ended is no broker, but keeps its id until it is asked for its exit code."""
         self._children = [child for child in self._children if child.poll() is None]

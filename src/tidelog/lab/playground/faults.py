@@ -1,7 +1,7 @@
 """What is broken now, and what was broken before: the bands of a plot.
 
-Owns the states of the brokers as the playground made them. A broker that somebody else starts again, or ends,
-is seen by its process.
+Owns the states of the brokers as the playground made them. A broker that is started again, or ended, from
+outside is seen by its process.
 """
 
 import threading
@@ -128,13 +128,13 @@ class Faults:
             return f"Broker {broker} was stopped cleanly and started again."
 
     def heal_all(self) -> None:
-        """Nobody else knows how: a frozen process would stay so when the playground ends."""
+        """Nothing else would: a frozen process would stay so when the playground ends."""
         with self._acting:
             for broker in list(self._broken):
                 self._heal(broker, FROZEN, CUT)
 
     def states(self) -> dict[int, str]:
-        """Of all brokers. What somebody else has healed is not broken any more."""
+        """Of all brokers. What was healed from outside is not broken any more."""
         states = {}
         for broker in self._cluster.brokers:
             found = self._broken.get(broker)

@@ -1,6 +1,6 @@
 """The playground: commands in, snapshots out.
 
-Owns the loads, the faults, and a thread that looks at the topics' leaders. Whoever sends commands and shows
+Owns the loads, the faults, and a thread that looks at the topics' leaders. What sends commands and shows
 snapshots is not known here.
 """
 

@@ -1,7 +1,7 @@
 """The links between the brokers of a directory: who reaches whom through which port of the relay.
 
 Owns ``DIR/links.json``, which `tidelog up --demo` writes and removes again. Brokers get their links on the
-command line and not from their settings: those stay right when nobody runs a relay any more. The relay
+command line and not from their settings: those stay right when no relay runs any more. The relay
 itself, and cuts, are the matter of ``relay`` and ``cutting``.
 """
 
@@ -59,7 +59,7 @@ def write(directory: Path, links: Links) -> None:
 
 
 def read(directory: Path) -> Links | None:
-    """None: there are none, or nobody can read them."""
+    """None: there are none, or they cannot be read."""
     try:
         document = json.loads((directory / NAME).read_text(encoding="utf-8"))
         addresses = {

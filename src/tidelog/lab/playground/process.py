@@ -82,7 +82,7 @@ def main() -> None:
         workers.submit(respond, ground, command, lines)
     stopping.set()
     ground.close()
-    # Threads of clients may still wait for brokers that are down; nobody waits for them.
+    # Threads of clients may still wait for brokers that are down; nothing waits for them.
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
 """The relay between the brokers of `tidelog up --demo`: ``python -m tidelog.lab.playground.relay --dir DIR``.
 
 Owns a socket in DIR on which it takes the same lines as the relay of the lab, to shape what is between two
-brokers. What a caller has cut is healed when its connection ends, so a cut does not outlive whoever made it.
+brokers. What a caller has cut is healed when its connection ends, so a cut does not outlive its caller.
 The links themselves come from DIR. It goes on as long as its parent or any broker of DIR does: brokers that
 outlive a killed `tidelog up` still need it.
 """
@@ -22,7 +22,7 @@ from tidelog.lab.playground.brokers import LocalBrokers
 
 READ_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 12
-CHECK_S = 2.0  # whether anybody still needs it
+CHECK_S = 2.0  # whether any process still needs it
 
 
 class Caller:

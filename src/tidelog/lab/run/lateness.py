@@ -1,4 +1,4 @@
-"""How late this machine is: what a busy one adds to every exchange, whoever makes it.
+"""How late this machine is: what a busy one adds to every exchange of any process.
 
 Owns a thread that asks for short sleeps, and now and then for a small synced write beside the brokers' data,
 and notes by how much each took longer than it should. It knows nothing about the brokers: a slow broker gives

@@ -84,7 +84,7 @@ class Observer(Protocol):
 
 
 class Silent:
-    """Tells nobody."""
+    """Discards what it is told."""
 
     def tell(self, progress: Progress) -> None:
         pass

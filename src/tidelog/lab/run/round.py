@@ -193,7 +193,7 @@ class RoundPlayer:
     def _leaders(self) -> dict[str, list[int]]:
         try:
             return self._topics.leaders()
-        except OSError:  # nobody answers while all are down
+        except OSError:  # no broker answers while all are down
             return {spec.name: [-1] * spec.partitions for spec in self._experiment.topics}
 
     # --- time -----------------------------------------------------------------------------------------------

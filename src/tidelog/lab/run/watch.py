@@ -46,7 +46,7 @@ class Watcher:
                 for topic, leader in self.leaders.items():
                     self._note(topic, leader)
             except HistoryFailed:
-                return  # Whoever adds the next event learns of it, too.
+                return  # The thread that adds the next event learns of it, too.
 
 
 def _leader(partitions: Sequence[PartitionView]) -> int:

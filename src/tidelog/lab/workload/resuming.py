@@ -1,7 +1,7 @@
 """What a producer left behind that crashed: writes whose answers it did not live to see.
 
 Owns the reading of its history. Without an event of theirs, a stall of the cluster would seem to end with the
-crash of its client, and to begin anew with the next one.
+crash of its client, and to begin again with the next one.
 """
 
 from tidelog.lab.history import Event, HistoryWriter, now_us

@@ -16,7 +16,7 @@ TIMEOUT_S = 3.0
 RESPONSE_BYTES_MAX = 1 << 20
 REFERENCES_MAX = 50
 KNOWN_MAX = 2000
-# A number that the registry does not know is asked for again after this time. Anybody can write such values.
+# A number that the registry does not know is asked for again after this time. Any producer can write it.
 FORGET_FAILURE_S = 30.0
 FAILURES_IN_A_ROW_MAX = 5  # Then nothing is asked for a while: a page of messages must not take minutes.
 

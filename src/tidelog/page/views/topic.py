@@ -17,7 +17,7 @@ PRODUCERS_SHOWN = 100
 
 
 def explained(values: Settings) -> list[dict[str, Any]]:
-    """Every setting with what it means. Those that somebody set come first."""
+    """Every setting with what it means. Those that were set come first."""
     rows = [
         {
             "name": name,

@@ -29,7 +29,7 @@ _MIXED = frozenset({fetch.API_KEY, ADD_PARTITIONS_TO_TXN})
 _FROM_NODES = _PEER_APIS | _MIXED  # to decide about all others with one look
 NODE_PRINCIPALS = "User:broker-{node}"
 
-LOGGED_MAX = 64  # hosts whose refusal is logged; a limit, because anybody can be refused
+LOGGED_MAX = 64  # hosts whose refusal is logged; a limit, because any host can be refused
 
 
 class NodeTrust:
@@ -65,8 +65,8 @@ class NodeTrust:
             return False
         if not self._is_required and principal == ANONYMOUS:
             return True
-        # Who happens to have such a name is no node if there is a secret, and no node without a certificate:
-        # whoever gives out passwords and tokens need not know how nodes are called.
+        # A client that happens to have such a name is no node if there is a secret, and no node without a
+        # certificate: those who give out passwords and tokens need not know the names of nodes.
         counts = self.secret is None or not self._is_required
         return counts and listener in self._by_certificate and principal == self.principal_of(node)
 
@@ -88,7 +88,7 @@ class NodeTrust:
         return api_key in _PEER_APIS or version >= BATCHED_FROM
 
     def refusal(self, context: RequestContext) -> bytes:
-        """The response to a request that only nodes may send, from somebody else."""
+        """The response to a request that only nodes may send, from a client."""
         host = context.host
         if host not in self._logged and len(self._logged) < LOGGED_MAX:
             self._logged.add(host)

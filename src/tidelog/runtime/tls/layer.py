@@ -289,7 +289,7 @@ class TlsLayer(asyncio.BufferedProtocol):
                 logger.info("closed a TLS connection: it sent %s bytes with nothing in them", self._empty)
                 self.abort()
         except ssl.SSLError as error:
-            # As in Kafka, the reason is no warning: anybody can send bytes that are not valid.
+            # As in Kafka, the reason is no warning: any client can send bytes that are not valid.
             logger.info("closed a TLS connection: %s", reason_of(error))
             self._send_own()
             self.abort()

@@ -71,7 +71,7 @@ class TlsListener:
     def failed(self, layer: TlsLayer, reason: str, error: BaseException | None) -> None:
         self.failures += 1
         if not layer.began:
-            # A look whether somebody listens, as by other nodes and load balancers.
+            # A check that the port is open, as by other nodes and load balancers.
             logger.debug("a connection at %s ended before its handshake: %s", self._listener.name, reason)
             return
         now_s = self._loop.time()

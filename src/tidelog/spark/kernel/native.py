@@ -8,9 +8,9 @@ The file's name contains everything the code depends on (its sources, numba, LLV
 one is never loaded. It is beside its source or, if that is not writable, in ``NUMBA_CACHE_DIR``, in the
 user's cache directory, or in the directory for temporary files, the first that is.
 
-Whoever writes such a file decides what this process does. So it is loaded only if it and its directory
+The writer of such a file decides what this process does. So it is loaded only if it and its directory
 belong to this user or to the owner of the package, and if others cannot write to them. The directory below
-the one for temporary files has a name that anybody can guess, and make first.
+the one for temporary files has a name that any user can guess, and make first.
 """
 
 import ctypes
@@ -149,7 +149,7 @@ def _directories(beside: Path) -> Iterator[Path]:
 
 
 def _is_trusted(status: os.stat_result, writers: int) -> bool:
-    """``writers``: bits of the mode that nobody but the owner may have."""
+    """``writers``: bits of the mode that only the owner may have."""
     return status.st_uid in (os.getuid(), _HERE.stat().st_uid) and not status.st_mode & writers
 
 

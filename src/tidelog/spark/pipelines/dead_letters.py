@@ -19,7 +19,7 @@ together or not at all. They are sent before the step is added to the table:
   note and sends none of them, even if it cuts its steps at other offsets.
 - Two runs at a time: the later one fences the earlier one, whose step fails.
 
-Readers must read committed records only. If the archive is deleted and made anew, nothing is sent twice: the
+Readers must read committed records only. If the archive is deleted and made again, nothing is sent twice: the
 group must be deleted as well if that is wanted.
 """
 
@@ -72,7 +72,7 @@ class Sent(NamedTuple):
 
     @classmethod
     def joined(cls, place: Place, span: Span, known: "Sent | None") -> "Sent":
-        """With what was sent before, unless the archive was made anew at another place of the log."""
+        """With what was sent before, unless the archive was made again at another place of the log."""
         if known is None or span.start > known.span.end or known.span.start > span.end:
             return cls(place.topic_id, span)
         both = Span(min(known.span.start, span.start), max(known.span.end, span.end))

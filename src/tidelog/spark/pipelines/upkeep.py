@@ -1,7 +1,7 @@
 """Compaction and expiry of an archive of any format, as pipelines.
 
-Small files make queries slow, and snapshots that nobody needs keep old files. An Iceberg or Delta archive may
-run at the same time; one of plain Parquet is locked meanwhile.
+Small files make queries slow, and snapshots that no reader needs keep old files. An Iceberg or Delta archive
+may run at the same time; one of plain Parquet is locked meanwhile.
 """
 
 import re

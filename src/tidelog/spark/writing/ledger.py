@@ -101,7 +101,7 @@ class Ledger:
         self._timeout_ms = timeout_ms
 
     def read(self) -> LedgerState:
-        """What was last changed by anybody."""
+        """What was last changed, by any query."""
         patience = self._cluster.patience()
         unstable = 0
         while True:
@@ -118,7 +118,7 @@ class Ledger:
             return decode(offsets)
 
     def change(self, before: LedgerState, after: LedgerState, topic: str) -> bool:
-        """Whether it was made; False: the ledger is not as ``before`` any more, or somebody else changes it.
+        """Whether it was made; False: the ledger is not as ``before`` any more, or another query changes it.
 
         ``topic``: one that exists, to which the sink writes; offsets of others are refused.
         """

@@ -61,7 +61,7 @@ def transactional_id(sink: str, task: int, attempt: int) -> str:
 
 
 def is_gone(error: ClientError) -> bool:
-    """Whether the transaction was ended by somebody else."""
+    """Whether the transaction was ended by another client or by the broker."""
     return isinstance(error, TransactionLost) or (isinstance(error, Refused) and error.code in _GONE)
 
 

@@ -36,5 +36,5 @@ def test_a_role_that_nobody_has_is_no_party() -> None:
 
 
 def test_a_line_needs_two_sides() -> None:
-    with pytest.raises(NoSuchParty, match="nobody is left"):
+    with pytest.raises(NoSuchParty, match="no broker is left"):
         resolve_between(("all", "leader"), NOW)

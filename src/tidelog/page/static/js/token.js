@@ -1,4 +1,4 @@
-// The token of the printed address: whoever has it may change something. Browsers do not send what follows the #.
+// The token of the printed address: a browser that has it may change something. Browsers do not send what follows the #.
 
 const KEY = "token";
 

@@ -72,7 +72,7 @@ def read_history(spark: "SparkSession", paths: list[str]) -> History:
         [found] = spark.sql(_LOOK, lines=lines).collect()
         if found["odd"] is not None:
             raise OptionError(
-                f"This line is not an event; remove it, or write the history anew: {found['odd'][:200]}"
+                f"This line is not an event; remove it, or write the history again: {found['odd'][:200]}"
             )
         if found["unknown"] is not None:
             raise OptionError(

@@ -158,7 +158,7 @@ from (
 
 # A wait is between two acknowledgements of a partition: the second one and the failures before it. It starts
 # when the oldest unanswered write was sent. The frame of all later rows is ordered backwards: Spark computes
-# one that ends at the last row anew for each row, in quadratic time.
+# one that ends at the last row again for each row, in quadratic time.
 _DOWNTIME = """
 with troubles as (
   select run, mode, kind, name, time_us as fault_us,

@@ -4,8 +4,8 @@ Owns which record goes to which file, and when a file is full. Fetched records a
 rows of Spark they would be copied into the JVM, converted twice, and written there, which costs several times
 as much. Knows no table format and no Spark: :mod:`tidelog.spark.pipelines.tables.direct` starts the tasks.
 
-A task writes below a directory of its own, whose name Spark and readers take for hidden. Whoever started the
-tasks moves the files of those that count, so what a lost or repeated task leaves is never part of a table.
+A task writes below a directory of its own, whose name Spark and readers take for hidden. Spark's
+driver moves the files of those that count, so what a lost or repeated task leaves is never part of a table.
 """
 
 import shutil

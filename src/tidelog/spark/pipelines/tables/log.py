@@ -5,7 +5,7 @@ Owns ``_log`` and ``_staging`` of the table. Knows nothing of Spark, Parquet or 
 New files are complete in a directory of ``_staging`` before anything else happens. An :class:`Entry` with the
 next number is created: that commits the change. Then its files are moved to their places, the files that it
 replaces are deleted, its staging directory, and last of all the entry before. So an entry is *pending* as
-long as the one before it is there. Whoever finds a pending entry carries it out before anything else.
+long as the one before it is there. A process that finds a pending entry carries it out before anything else.
 
 A number is taken only once. That makes changes conditional: a process that did not see the last entry cannot
 commit. An entry that was delayed until higher ones existed, and whose number was free again, is ignored: it
@@ -41,7 +41,7 @@ LOG = "_log"
 STAGING = "_staging"
 
 # Behind the name of a staging directory.
-_MARK = ".staged"  # Nobody has begun to remove it.
+_MARK = ".staged"  # No process has begun to remove it.
 _CHANGE = ".change"  # Its moves and removes, before they are committed and until they are carried out.
 _ENTRY = re.compile(rf"{LOG}/(\d+)\.json")
 # Number of the task, and of its file in the directory. Files that are not compressed have no codec's suffix.

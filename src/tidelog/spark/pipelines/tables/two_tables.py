@@ -155,7 +155,7 @@ class TwoTables:
         )
 
     def _check_begins(self) -> None:
-        """Refuse to begin an archive anew beside the undecodable records of the one before, which would all
+        """Refuse to begin a new archive beside the undecodable records of the one before, which would all
         be added again.
         """
         if self._undecodable.mark().attempt and not self._records.mark().attempt:

@@ -95,10 +95,10 @@ function showDetail(root, group) {
     root.mayChange = store.may.admin;
     root.members = h("tbody");
     root.partitions = h("tbody");
-    root.nobody = h("p", { class: "rest", hidden: true }, "No member is connected.");
+    root.empty = h("p", { class: "rest", hidden: true }, "No member is connected.");
     root.rest = h("p", { class: "rest" });
     fill(root, h("h2", {}, group.name), h("p", { class: "changes" }, changeButton("Reset offsets", () => resetOffsets(group))),
-      h("h3", {}, "Members"), h("div", { class: "frame" }, h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["Member", "Client", "Host"].map((each) => h("th", { scope: "col" }, each)), h("th", { scope: "col", class: "number" }, "Partitions"))), root.members)), root.nobody,
+      h("h3", {}, "Members"), h("div", { class: "frame" }, h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["Member", "Client", "Host"].map((each) => h("th", { scope: "col" }, each)), h("th", { scope: "col", class: "number" }, "Partitions"))), root.members)), root.empty,
       h("h3", {}, "Partitions"), h("div", { class: "frame" }, h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Topic"), ["Partition", "Committed", "End", "Lag"].map((each) => h("th", { scope: "col", class: "number" }, each)), h("th", { scope: "col" }, "Lag over time"), h("th", { scope: "col" }, "Read by"))), root.partitions)), root.rest);
   }
   keyed(root.members, group.who.map((_, index) => index), () => h("tr", {}, h("th", { scope: "row" }), h("td"), h("td"), h("td", { class: "number" })), (row, index) => {
@@ -109,7 +109,7 @@ function showDetail(root, group) {
     say(host, member.host);
     say(partitions, count(member.partitions));
   });
-  attribute(root.nobody, "hidden", group.who.length ? "" : null);
+  attribute(root.empty, "hidden", group.who.length ? "" : null);
   const most = Math.max(...group.partitions.map((each) => each.lag ?? 0), 1);
   const places = new Map(group.partitions.slice(0, PARTITIONS_SHOWN).map((each) => [`${each.topic}\n${each.partition}`, each]));
   keyed(root.partitions, [...places.keys()], (key) => {

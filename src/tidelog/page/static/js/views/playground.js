@@ -67,7 +67,7 @@ export function playground(root) {
     if (keys && !keys.has("playground") && !keys.has("status")) return;
     const now = store.playground;
     if (!now.loads) {
-      // The page was started again, and nobody has opened its playground yet.
+      // The page was started again, and its playground has not been opened yet.
       if (!keys && store.status === "live") open();
       return;
     }

@@ -21,7 +21,7 @@ const LEFT = 110;
 const SHOWN_MAX = 300;
 const LEAST_MS = 200; // what a zoomed picture spans at least
 let spanS = 300;
-let part = null; // { begin, end } in ms while somebody looks at a part; null: up to now
+let part = null; // { begin, end } in ms while a part is looked at; null: up to now
 
 export function timeline(root) {
   const topic = h("select", { "aria-label": "Topic", on: { change: () => update(null) } }, h("option", { value: "" }, "all topics"));
@@ -55,7 +55,7 @@ export function timeline(root) {
     return store.events.filter((event) => (!topic.value || event.topic === topic.value) && (!broker.value || event.brokers.includes(Number(broker.value))));
   }
 
-  /** What is shown; up to now, unless somebody looks at a part. */
+  /** What is shown; up to now, unless a part is looked at. */
   function shownTime(found) {
     if (part) return part;
     const now = Date.now();
