@@ -7,7 +7,8 @@ data until it has copied everything again. Brokers in one rack lose power togeth
 changes in its first 13 digits.
 
 The loss is an upper bound: every moment in which the model allows a loss counts as one, whatever the order of
-the faults, and whether or not a record was on its way.
+the faults, and whether or not a record was on its way. A broker that is down may also be one that is back and
+has not caught up.
 """
 
 from collections import Counter
@@ -102,26 +103,41 @@ class Chain:
     def outcome(self, state: State) -> Outcome:
         known = self._outcomes.get(state)
         if known is None:
-            known = self._outcomes[state] = outcome(self.terms, self.where, self._faults(state, ()))
+            faults = self._faults(state, (), (0,) * len(state))
+            known = self._outcomes[state] = outcome(self.terms, self.where, faults)
         return known
 
     def _loses(self, state: State, struck: tuple[int, ...]) -> bool:
         """``struck``: how many of each group that were up lose power at this moment."""
         known = self._struck.get((state, struck))
         if known is None:
-            known = bool(loss(self.terms, self.where, self._faults(state, struck)))
+            known = any(
+                loss(self.terms, self.where, self._faults(state, struck, late)) for late in self._late(state)
+            )
             self._struck[state, struck] = known
         return known
 
-    def _faults(self, state: State, struck: tuple[int, ...]) -> Faults:
+    def _late(self, state: State) -> Iterator[tuple[int, ...]]:
+        """How many of each group that are down may be back, and not caught up yet: as controllers they agree
+        to leave themselves out of the in-sync set.
+        """
+        down = tuple(counts[DOWN] for counts in state)
+        if self.terms.acks == "all" and not self.terms.unclean:
+            return iter((down,))  # The worst: nothing but the controllers' majority tells the two apart.
+        return product(*(range(count + 1) for count in down))
+
+    def _faults(self, state: State, struck: tuple[int, ...], late: tuple[int, ...]) -> Faults:
+        slow: set[int] = set()
         dead: set[int] = set()
         lost: set[int] = set()
         off: set[int] = set()
         for number, (group, counts) in enumerate(zip(self._groups, state, strict=True)):
-            dead |= {*group[counts[UP] : counts[UP] + counts[DOWN]]}
+            down = group[counts[UP] : counts[UP] + counts[DOWN]]
+            slow |= {*down[: late[number]]}
+            dead |= {*down[late[number] :]}
             lost |= {*group[counts[UP] + counts[DOWN] :]}
             off |= {*group[: struck[number]]} if struck else set()
-        return Faults(dead=frozenset(dead), disk_lost=frozenset(lost), power_lost=frozenset(off))
+        return Faults(frozenset(slow), frozenset(dead), frozenset(), frozenset(off), frozenset(lost))
 
     def events(self, state: State) -> list[Event]:
         return [*self._single(state), *self._power_failures(state)]
@@ -162,10 +178,11 @@ class Chain:
 
     def losing(self, state: State) -> float:
         """How often per year, in this state, a record may be lost that was not lost before."""
-        if self.outcome(state).loss:
+        none = (0,) * len(state)
+        if self._loses(state, none):
             return 0.0
         return sum(
-            event.rate for event in self.events(state) if event.loses or self.outcome(event.target).loss
+            event.rate for event in self.events(state) if event.loses or self._loses(event.target, none)
         )
 
     def matrix(self) -> list[list[float]]:
