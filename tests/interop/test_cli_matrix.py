@@ -149,9 +149,13 @@ def _one_dead(cluster: BreakableCluster) -> None:
 def _disk_full(cluster: BreakableCluster) -> None:
     _mend(cluster)
     cluster.fill_disk(OTHER)
+    # It notices when it has to write, which the change of a setting asks of every node.
+    assert _run("config", "set", "log.retention.ms=7d", "--bootstrap", cluster.bootstrap).code == 0
     cluster.wait_for(lambda: OTHER not in cluster.view().brokers, "its broker keeps its session")
     # On a busy machine it may have lost the session for another reason, before it wrote anything.
     cluster.wait_for(lambda: bool(_says(cluster, "cannot write")), "its broker has not noticed")
+    # The active controller counts it as there for two seconds.
+    cluster.wait_for(lambda: "no failure" in _controllers(cluster), "its controller counts as alive")
 
 
 def _primary_away(cluster: BreakableCluster) -> None:
@@ -199,6 +203,10 @@ def _controllers_dead(apart: Apart) -> None:
 def _health(cluster: Any) -> dict[str, Any]:
     told = json.loads(_run("cluster", "health", "--json", "--bootstrap", cluster.bootstrap).out)
     return dict(told)
+
+
+def _controllers(cluster: BreakableCluster) -> str:
+    return _run("controller", "list", "--bootstrap", cluster.bootstrap).out
 
 
 def _offline(cluster: BreakableCluster) -> set[str]:

@@ -9,9 +9,9 @@ import pytest
 
 from tidelog.sim.run import run
 
-FIRST = 13_000_000
+FIRST = 20_000_000
 """The first seed of every mode. Every issue takes a new range that nobody has tried (issue 12:
-12_000_000, issue 13: 13_000_000, and so on) and keeps it whatever fails in it: seeds that were chosen because
+12_000_000, issue 20: 20_000_000) and keeps it whatever fails in it: seeds that were chosen because
 they pass prove nothing. What fails among them is mended; the range does not move for it.
 """
 
