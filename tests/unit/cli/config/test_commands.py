@@ -43,5 +43,5 @@ def test_the_one_that_is_wanted_is_down(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_value_by_its_name() -> None:
-    settings = [{"name": "a", "value": "1"}, {"name": "b", "value": None}]
+    settings: list[dict[str, Any]] = [{"name": "a", "value": "1"}, {"name": "b", "value": None}]
     assert [admin.value_of(settings, name) for name in ("a", "b", "c")] == ["1", None, None]

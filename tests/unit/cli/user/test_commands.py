@@ -60,7 +60,7 @@ def test_the_password_itself_is_not_sent() -> None:
 
 
 def test_a_refusal_is_a_sentence() -> None:
-    with pytest.raises(CommandFailed, match="^'bob' is not deleted: RESOURCE_NOT_FOUND"):
+    with pytest.raises(CommandFailed, match=r"^'bob' is not deleted: RESOURCE_NOT_FOUND"):
         commands._check(ErrorCode.RESOURCE_NOT_FOUND, None, "'bob' is not deleted")
-    with pytest.raises(CommandFailed, match="^The user is not set: too few"):
+    with pytest.raises(CommandFailed, match=r"^The user is not set: too few"):
         commands._check(ErrorCode.UNACCEPTABLE_CREDENTIAL, "too few", "the user is not set")

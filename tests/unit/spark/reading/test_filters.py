@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down: which are applied exactly, which only narrow, and which are left to Spark."""
+"""Filters that Spark pushes down: which are applied exactly, which only narrow, which are left to Spark."""
 
 from datetime import UTC, datetime
 

@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.spark.reading.limits import share
-from tidelog.types import TopicPartition
 
-A, B, C = (TopicPartition("t", number) for number in range(3))
+A, B, C = (("t", number) for number in range(3))
 
 
 def test_all_that_is_there_if_the_limit_allows_it() -> None:
@@ -25,8 +24,8 @@ def test_none_starves() -> None:
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 60)), min_size=1, max_size=6), st.integers(1, 80)
 )
 def test_a_stream_gets_to_the_end_and_never_back(spans: list[tuple[int, int]], limit: int) -> None:
-    begin = {TopicPartition("t", number): start for number, (start, _) in enumerate(spans)}
-    end = {TopicPartition("t", number): stop for number, (_, stop) in enumerate(spans)}
+    begin = {("t", number): start for number, (start, _) in enumerate(spans)}
+    end = {("t", number): stop for number, (_, stop) in enumerate(spans)}
     for _ in range(400):
         if all(begin[one] >= end[one] for one in end):
             return
