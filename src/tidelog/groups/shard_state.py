@@ -24,7 +24,7 @@ Replay = Callable[[bytes, bytes | None], None]
 
 
 class OffsetDeletion:
-    """Offsets of a group that are being deleted, in several writes. Nobody may wait for it."""
+    """Offsets of a group that are being deleted, in several writes. A request may wait for it."""
 
     __slots__ = ("errors", "failure", "group_id", "waiter")
 

@@ -455,7 +455,7 @@ class DataDirectory:
     ) -> None:
         """Take the offsets of these logs as they are now for the next checkpoint. From here on they are
         claims: a truncation below them writes a checkpoint first (:meth:`lower_claims`), which captures them
-        anew. So thousands of logs can be captured in several turns.
+        again. So thousands of logs can be captured in several turns.
         """
         for name in names:
             log = self.logs.get(name)

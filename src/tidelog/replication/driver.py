@@ -476,7 +476,7 @@ class ReplicaDriver(Slots):
             each.cut(self.log.end_offset)
 
     def fail(self, error: StorageError) -> None:
-        # Whoever wants a sync later finds the same failure again. On a full disk, repeated lines cost space.
+        # Later syncs find the same failure again. On a full disk, repeated lines cost space.
         if error.message != self._failure_told:
             self._failure_told = error.message
             logger.error("%s: %s", self.key, error.message)

@@ -300,7 +300,7 @@ class TransactionShard(Machine):
     def _abort_by_force(
         self, entry: TransactionEntry, now: Now, waiter: Waiter | None = None, response: Any = None
     ) -> Effects:
-        """If nobody waits for it, it is tried again."""
+        """If no request waits for it, it is tried again."""
         fenced = rules.fence(entry.transaction, now.wall_ms)
         retry = TimerKind.TIMEOUT if waiter is None else None
         write = StateWrite(fenced, waiter, response, retry, now.uptime_ms + BUSY_RETRY_MS)

@@ -167,8 +167,9 @@ class ElectedAssigner:
 
 def stand_in(driver: ReplicaDriver, partition: PartitionImage) -> None:
     """Confirm the replica as stand-in, unless an unclean election by an operator came later. Only if the
-    metadata says that there is no leader: whoever knows that knows every earlier change of the settings. If
-    the leader was merely seen to have ended, it may have required more copies than this replica knows of.
+    metadata says that there is no leader: a replica that knows that knows every earlier change of the
+    settings. If the leader was merely seen to have ended, it may have required more copies than this replica
+    knows of.
     """
     if acting_leader(partition) == NO_BROKER and partition.unclean_epoch <= partition.acted_epoch:
         driver.stand_in.stand_in(partition.acted_epoch)
