@@ -2,8 +2,9 @@
 
 Owns which file a command uses. In this order: ``--config`` (or ``TIDELOG_CONFIG``), the profile's, and that
 of the cluster that `tidelog up --tls` runs in this directory. The last two belong to addresses: who names
-others with --bootstrap does not get them. What a setting means is known to the data source of Spark, which
-has the same ones; librdkafka's names are understood, too.
+others with --bootstrap does not get them; who names brokers of this directory's cluster gets its file. What
+a setting means is known to the data source of Spark, which has the same ones; librdkafka's names are
+understood, too.
 """
 
 import ssl
@@ -56,12 +57,24 @@ class ClientConfig(NamedTuple):
 
 
 _chosen: Path | None = None  # of the command that runs in this process
+_named: str | None = None  # the --bootstrap of that command
 
 
 def choose(path: Path | None) -> None:
     """Use this file for all connections of this command; None: none was named."""
     global _chosen
     _chosen = path
+
+
+def name_bootstrap(bootstrap: str | None) -> None:
+    """This command got --bootstrap (or its variable); None: it did not."""
+    global _named
+    _named = bootstrap
+
+
+def is_given(bootstrap: str) -> bool:
+    """Whether somebody named these addresses. Who names the default one means it, and no other cluster."""
+    return bootstrap != DEFAULT_BOOTSTRAP or _named == bootstrap
 
 
 def refuse_chosen(why: str) -> None:
@@ -71,16 +84,21 @@ def refuse_chosen(why: str) -> None:
 
 
 def config_path(bootstrap: str = DEFAULT_BOOTSTRAP, directory: Path = USUAL_DIRECTORY) -> Path | None:
-    """The file for these addresses; the default stands for none."""
+    """The file for these addresses; the default, if nobody named it, stands for none."""
     if _chosen is not None:
         return _chosen.expanduser()
-    if bootstrap != DEFAULT_BOOTSTRAP:
-        return None
+    beside = directory / NAME
+    if is_given(bootstrap):
+        return beside if beside.exists() and _is_of(beside, bootstrap) else None
     of_profile = active_config()
     if of_profile is not None:
         return Path(of_profile) if of_profile else None
-    beside = directory / NAME
     return beside if beside.exists() else None
+
+
+def _is_of(path: Path, bootstrap: str) -> bool:
+    """Whether this file of a cluster has all these addresses."""
+    return set(bootstrap.split(",")) <= set(_properties(path).get(_BOOTSTRAP, "").split(","))
 
 
 def client_config(bootstrap: str = DEFAULT_BOOTSTRAP, directory: Path = USUAL_DIRECTORY) -> ClientConfig:

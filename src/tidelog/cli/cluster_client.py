@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from tidelog.cli.client_config import client_config
+from tidelog.cli.client_config import client_config, is_given
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import (
     CONNECT_TIMEOUT_S,
-    DEFAULT_BOOTSTRAP,
     REQUEST_TIMEOUT_S,
     Address,
     Silent,
@@ -50,7 +49,7 @@ class ClusterClient:
         self._silent: dict[Address, bool] = dict.fromkeys(addresses, False)
         self._bootstrap = self._first_open(addresses)
         # Of one cluster, for libraries that choose among them.
-        self.addresses = self._of_one_cluster(addresses, given=bootstrap != DEFAULT_BOOTSTRAP)
+        self.addresses = self._of_one_cluster(addresses, given=is_given(bootstrap))
 
     def __enter__(self) -> Self:
         return self

@@ -14,12 +14,20 @@ def flag(*names: str, help: str, **more: Any) -> Any:  # noqa: A002 — typer's 
     return typer.Option(*names, metavar="", help=help, **more)
 
 
+def _name_bootstrap(context: typer.Context, value: str) -> str:
+    source = context.get_parameter_source("bootstrap")
+    is_default = source is None or source.name in ("DEFAULT", "DEFAULT_MAP")
+    client_config.name_bootstrap(None if is_default else value)
+    return value
+
+
 Bootstrap = Annotated[
     str,
     typer.Option(
         "--bootstrap",
         metavar="HOST:PORT",
         envvar="TIDELOG_BOOTSTRAP",
+        callback=_name_bootstrap,
         help="Addresses of brokers, separated by commas. Without it, the cluster of `tidelog up` in this "
         "directory is found by any of its brokers.",
     ),

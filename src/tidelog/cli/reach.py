@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tidelog.cli.client_config import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
 from tidelog.cli.client_config import USUAL_DIRECTORY as USUAL_DIRECTORY
-from tidelog.cli.client_config import client_config
+from tidelog.cli.client_config import client_config, is_given
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 from tidelog.cli.profile.store import active_bootstrap
 from tidelog.cli.settings import read_broker_settings
@@ -62,19 +62,19 @@ class Address(NamedTuple):
 
 
 def addresses_of(bootstrap: str, directory: Path = USUAL_DIRECTORY) -> list[Address]:
-    """Without --bootstrap: also the other brokers of this directory's cluster, and the usual ports."""
+    """Without --bootstrap: this directory's cluster, and then the usual ports, where another may listen."""
     try:
         given = [Address(*each) for each in parse_bootstrap(bootstrap)]
     except ValueError as error:
         raise InvalidCommandLine(f"--bootstrap: {error}.") from None
-    if bootstrap != DEFAULT_BOOTSTRAP:
+    if is_given(bootstrap):
         return given
     if (of_config := client_config(directory=directory).bootstrap) is not None:
         return _of_config(of_config)
     if (of_profile := active_bootstrap()) is not None:
         return [Address(*each) for each in parse_bootstrap(of_profile)]
     usual = [Address("127.0.0.1", port) for port in USUAL_PORTS]
-    return list(dict.fromkeys([*given, *_of_directory(directory), *usual]))
+    return list(dict.fromkeys([*_of_directory(directory), *given, *usual]))
 
 
 def _of_config(bootstrap: str) -> list[Address]:

@@ -31,6 +31,7 @@ def nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(config.VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(config, "_chosen", None)
+    monkeypatch.setattr(config, "_named", None)
 
 
 def written(path: Path, text: str) -> Path:
@@ -238,3 +239,18 @@ def test_a_command_does_not_get_the_file_of_an_earlier_one(tmp_path: Path) -> No
     config.choose(written(tmp_path / "c.properties", f"bootstrap.servers=far:1\n{SCRAM}"))
     assert main(["profile", "list"]) == 0
     assert addresses_of(config.DEFAULT_BOOTSTRAP)[0] == ("127.0.0.1", 9092)
+
+
+def test_who_names_brokers_of_this_directorys_cluster_gets_its_file(tmp_path: Path) -> None:
+    beside = written(
+        tmp_path / ".tidelog" / config.NAME, f"bootstrap.servers={config.DEFAULT_BOOTSTRAP},one:2\n"
+    )
+    assert config.config_path("one:2") == beside.relative_to(tmp_path)
+    assert config.config_path("one:2,three:3") is None
+
+
+def test_who_names_the_default_address_does_not_get_the_file_of_others(tmp_path: Path) -> None:
+    written(tmp_path / ".tidelog" / config.NAME, "bootstrap.servers=one:2\n")
+    assert config.config_path() is not None
+    config.name_bootstrap(config.DEFAULT_BOOTSTRAP)
+    assert config.config_path(config.DEFAULT_BOOTSTRAP) is None

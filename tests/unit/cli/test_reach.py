@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from tidelog.cli import reach
+from tidelog.cli import client_config, reach
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import Bootstrap
 from tidelog.cli.reach import DEFAULT_BOOTSTRAP, Address, Silent, addresses_of, reachable, refused, unanswered
 
 
@@ -65,11 +68,41 @@ def write_config(directory: Path, broker: int, port: int) -> None:
     path.write_text(f'"node.id" = {broker}\n"listeners" = "PLAINTEXT://127.0.0.1:{port}"\n')
 
 
-def test_without_bootstrap_all_brokers_of_the_directory_are_tried(tmp_path: Path) -> None:
+def test_without_bootstrap_the_cluster_of_the_directory_comes_first(tmp_path: Path) -> None:
+    """Another cluster may have the usual ports, and a command must not change that one."""
     write_config(tmp_path, 1, 21001)
     write_config(tmp_path, 2, 21002)
     ports = [address.port for address in addresses_of(DEFAULT_BOOTSTRAP, tmp_path)]
-    assert ports == [9092, 21001, 21002, 9093, 9094]
+    assert ports == [21001, 21002, 9092, 9093, 9094]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "ports"),
+    [
+        ([], {}, [21001, 9092, 9093, 9094]),
+        (["--bootstrap", DEFAULT_BOOTSTRAP], {}, [9092]),
+        ([], {"TIDELOG_BOOTSTRAP": DEFAULT_BOOTSTRAP}, [9092]),
+    ],
+)
+def test_who_names_the_default_address_gets_that_one(
+    arguments: list[str],
+    variables: dict[str, str],
+    ports: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_config, "_named", None)
+    monkeypatch.delenv("TIDELOG_BOOTSTRAP", raising=False)
+    write_config(tmp_path, 1, 21001)
+    found: list[int] = []
+    app = typer.Typer()
+
+    @app.command()
+    def ask(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+        found.extend(address.port for address in addresses_of(bootstrap, tmp_path))
+
+    assert CliRunner().invoke(app, arguments, env=variables).exit_code == 0
+    assert found == ports
 
 
 def test_a_broken_file_is_left_to_the_broker(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def _cryptography() -> Any:
         import cryptography.x509
     except ImportError:
         raise TidelogError(
-            "certificates are made with the package cryptography: pip install 'tidelog[tls]'"
+            "Certificates are made with cryptography, which is not installed: pip install 'tidelog[tls]'."
         ) from None
     return cryptography.x509
 
