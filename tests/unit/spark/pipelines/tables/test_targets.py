@@ -12,6 +12,7 @@ from tidelog.spark.pipelines.tables import NULL_DIRECTORY, Place, Position, Rows
 from tidelog.spark.pipelines.tables.filesystem import LocalFiles
 from tidelog.spark.pipelines.tables.opening import open_existing, open_table
 from tidelog.spark.pipelines.tables.parquet import ParquetTable
+from tidelog.spark.pipelines.upkeep import Compaction, Expiry, compact, expire
 from unit.spark.pipelines.tables.arrow_tables import opener, records
 
 NO_SESSION = cast(Any, None)
@@ -58,3 +59,15 @@ def test_a_topic_whose_directory_would_mean_null_is_refused(
     with pytest.raises(TableError, match="means null in the names of directories: archive it to an Iceberg"):
         table.append(rows, step)
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_an_archive_that_is_not_there_is_not_kept_up(tmp_path: Path) -> None:
+    """A scheduled command with a misspelt path ended well every day, and made the directory."""
+    for target in (tmp_path / "nosuch", tmp_path):
+        for upkeep, job in (
+            (compact, Compaction(str(target), 1 << 20)),
+            (expire, Expiry(str(target), "7 days")),
+        ):
+            with pytest.raises(OptionError, match=r"There is no archive in .*: name an existing one"):
+                upkeep(NO_SESSION, cast(Any, job))
+    assert not list(tmp_path.iterdir())
