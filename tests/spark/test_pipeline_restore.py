@@ -1,6 +1,7 @@
 """Archives written back: missing topics are created, and what does not fit is refused in one sentence."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from tidelog.spark.pipelines import Archive, NewTopics, Restore, Topics, archive
 
 from .arrived import consume
 from .conftest import CreateTopic
+
+MONTH_AGO_MS = (time.time_ns() // 1_000_000) - 30 * 86_400_000
 
 
 @pytest.fixture
@@ -67,6 +70,35 @@ def test_a_missing_topic_is_created(spark: SparkSession, bootstrap: str, archive
     assert len(consume(bootstrap, small)) == 30
     with pytest.raises(OptionError, match="has 1 partition, and the archive has records of partition 2"):
         restore(spark, Restore(target, bootstrap, small))
+
+
+def test_old_records_are_not_restored_to_a_topic_that_deletes_them(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    """A restore was successful, and the retention of the topic emptied it moments later."""
+    topic = create_topic(retention_ms=-1)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for timestamp in (MONTH_AGO_MS, MONTH_AGO_MS + 1):
+        producer.produce(topic, "old", timestamp=timestamp)
+    producer.flush()
+    target = str(tmp_path / "archive")
+    archive(spark, Archive(Topics(bootstrap, topic), target))
+
+    again = f"{topic}-again"
+    for refused, words in (
+        (Restore(target, bootstrap, create_topic(retention_ms=1000)), "alter .* --set retention.ms=-1"),
+        (Restore(target, bootstrap, again, new_topics=NewTopics(settings={"retention.ms": "1000"})), "would"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            restore(spark, refused)
+    stamped = create_topic(retention_ms=3_600_000, message_timestamp_type="LogAppendTime")
+    assert restore(spark, Restore(target, bootstrap, stamped)).records == 2
+
+    report = restore(spark, Restore(target, bootstrap, again))
+    assert (report.created, report.kept) == ([again], [again])
+    with Cluster(ClientSettings(parse_bootstrap(bootstrap))) as cluster:
+        assert topic_setting(cluster, [again], "retention.ms") == {again: "-1"}
+    assert len(consume(bootstrap, again)) == 2
 
 
 def test_topics_of_one_name_are_not_mixed(

@@ -251,6 +251,8 @@ def restore(
     else:
         created = f" (created {', '.join(report.created)})" if report.created else ""
         print(f"restored {count(report.records, 'record')} to {', '.join(report.topics)}{created}")
+        if report.kept:
+            print(f"retention.ms=-1 in {', '.join(report.kept)}: by default, old records would be deleted")
 
 
 @app.command("transform")

@@ -33,6 +33,7 @@ _DENIED = (
 )
 _NO_MEMORY = ("java.lang.OutOfMemoryError", "GC overhead limit exceeded")
 _NO_PATH = "PATH_NOT_FOUND"
+_UNREAD = re.compile(r"\[FAILED_READ_FILE\.(?!FILE_NOT_EXIST)\w+\].* reading file (\S+?)\.?(?:\s|$)")
 # What Spark says when it cannot even begin, and what to do.
 _NO_START = {
     "Insufficient driver memory": "Spark needs more memory to start: --conf spark.driver.memory=1g.",
@@ -80,6 +81,11 @@ def reason(text: str) -> str:
         return f"This user may not read or write{_at(_line_with(lines, _DENIED)) or ' a file'}."
     if any(sign in text for sign in _NO_MEMORY):
         return "Spark ran out of memory; give it more with --conf spark.driver.memory=4g."
+    if unread := _UNREAD.search(text):
+        return (
+            f"The file {unread[1].removeprefix('file://')} is damaged, or cannot be read: restore it from a "
+            "copy, or move it away to let `tidelog pipeline verify` say which records are missing."
+        )
     if advice := next((said for sign, said in _NO_START.items() if sign in text), None):
         return advice
     if ours := [found[1] for line in lines if (found := _OURS.match(line))]:

@@ -102,6 +102,7 @@ def plan(position: Position, view: View) -> Plan:
     others = position.spans.keys() - made.goals.keys() - adopted
     made.others = {place: position.spans[place] for place in others}
     _tell_missing(made, view, archived_topics)
+    _tell_vanished(made, view)
     if any(not seen.place.topic_id for seen in view.partitions):
         made.notes.append(
             "The brokers report no topic ids, as Kafka does since version 2.8: a topic that is created again "
@@ -122,9 +123,9 @@ def _begin(made: Plan, seen: Seen, *, is_known: bool, earlier: Mapping[str, Span
     if earlier:
         end = max(span.end for span in earlier.values())
         made.notes.append(
-            f"{place} belongs to a topic that was deleted and created again: the one before was archived up "
-            f"to offset {end}, records behind that are lost if there were any, and the new one is archived "
-            "from its beginning"
+            f"{place} belongs to a topic that was deleted and created again, or to another cluster: the one "
+            f"before was archived up to offset {end}, records behind that are lost if there were any and it "
+            "was deleted, and the new one is archived from its beginning"
         )
     if is_known and seen.from_offset is None and seen.earliest > 0:
         made.losses.append(
@@ -184,6 +185,28 @@ def _tell_missing(made: Plan, view: View, archived_topics: set[str]) -> None:
             raise OptionError(f"There is no topic {topic} to archive{also}.")
     for topic in view.gone:
         made.notes.append(f"The topic {topic}, which the pattern matches, is not there any more")
+
+
+def _tell_vanished(made: Plan, view: View) -> None:
+    """Partitions that a topic does not have any more since it was created again with fewer. Told by the run
+    that finds the new topic.
+    """
+    ids = {seen.place.topic: seen.place.topic_id for seen in view.partitions}
+    there = {(seen.place.topic, seen.place.partition) for seen in view.partitions}
+    continued = {place.topic for place in made.before.spans if ids.get(place.topic) == place.topic_id}
+    ends: dict[tuple[str, int], int] = {}
+    for place, span in made.others.items():
+        one = (place.topic, place.partition)
+        # Of an earlier topic, it was told before. Where there are no ids, earlier ones cannot be told apart.
+        is_told = place.topic in continued and place.topic_id != ids[place.topic]
+        if place.topic in ids and one not in there and not is_told:
+            ends[one] = max(span.end, ends.get(one, 0))
+    for (topic, partition), end in sorted(ends.items()):
+        made.notes.append(
+            f"{topic}-{partition} is not there any more, because the topic was created again with fewer "
+            f"partitions, or this is another cluster: it was archived up to offset {end}, and records behind "
+            "that are lost if there were any and it was deleted"
+        )
 
 
 def _shares(ranges: Ranges, rows: int) -> dict[Place, int]:

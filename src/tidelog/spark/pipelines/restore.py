@@ -6,6 +6,7 @@ leaves nothing that ``read_committed`` readers would see. Missing topics are cre
 (:mod:`tidelog.spark.pipelines.restore_targets`).
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from tidelog.client.cluster import Cluster
 from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import OptionError, Options
 from tidelog.spark.pipelines import restore_targets
-from tidelog.spark.pipelines.restore_targets import NewTopics
+from tidelog.spark.pipelines.restore_targets import NewTopics, Prepared, Wanted
 from tidelog.spark.pipelines.running import Progress, Tell, discard
 from tidelog.spark.pipelines.tables.opening import open_existing
 
@@ -42,6 +43,7 @@ class RestoreReport:
     records: int
     topics: list[str]
     created: list[str] = field(default_factory=list)  # those of them that did not exist
+    kept: list[str] = field(default_factory=list)  # those of these that got retention.ms=-1
 
 
 def restore(spark: "SparkSession", job: Restore, *, tell: Tell = discard) -> RestoreReport:
@@ -51,15 +53,18 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = discard) -> Res
     _check(job, found)
     total = sum(row["records"] for row in found)
     tell(Progress(0, 0.0, 0, f"of {total} records"))
-    created = _prepare(job, {str(row["topic"]): row["last"] + 1 for row in found})
+    archived = {str(row["topic"]): Wanted(row["last"] + 1, row["oldest_ms"]) for row in found}
+    prepared = _prepare(job, archived)
     _write(job, rows)
     tell(Progress(total, 0.0, 0, f"of {total} records"))
     topics = [job.topic] if job.topic is not None else sorted(str(row["topic"]) for row in found)
-    return RestoreReport(total, topics, created)
+    return RestoreReport(total, topics, prepared.created, prepared.kept)
 
 
 def _by_topic(rows: "DataFrame") -> "list[Row]":
-    """Of each topic: its records, its last partition, its ids, and how many records lack their values."""
+    """Of each topic: its records, its last partition, its ids, how many records lack their values, and its
+    oldest time. Records without a time have -1.
+    """
     from pyspark.sql import functions
 
     ids = functions.col("topicId") if "topicId" in rows.columns else functions.lit(None).cast("string")
@@ -71,6 +76,7 @@ def _by_topic(rows: "DataFrame") -> "list[Row]":
             functions.max("partition").alias("last"),
             functions.array_sort(functions.collect_set(ids)).alias("ids"),
             functions.expr(f"count_if({is_dropped})").alias("dropped"),
+            functions.expr("min(nullif(unix_millis(timestamp), -1))").alias("oldest_ms"),
         )
         .collect()
     )
@@ -114,12 +120,19 @@ def _write(job: Restore, rows: "DataFrame") -> None:
     ordered.select(*columns).write.format("tidelog").mode("append").options(**options).save()
 
 
-def _prepare(job: Restore, archived: Mapping[str, int]) -> list[str]:
-    """The topics that were created. ``archived``: how many partitions the archive has of each topic."""
-    wanted = {job.topic: max(archived.values())} if job.topic is not None else archived
+def _prepare(job: Restore, archived: Mapping[str, Wanted]) -> Prepared:
+    """``archived``: what the archive has of each topic."""
+    wanted = archived
+    if job.topic is not None:
+        ages = [one.oldest_ms for one in archived.values() if one.oldest_ms is not None]
+        partitions = max(one.partitions for one in archived.values())
+        wanted = {job.topic: Wanted(partitions, min(ages, default=None))}
     options = Options({"kafka.bootstrap.servers": job.bootstrap, **job.options})
+    now_ms = time.time_ns() // 1_000_000
     with Cluster(client_settings(options)) as cluster:
-        return restore_targets.prepare(cluster, wanted, job.new_topics, keeps_partitions=job.keeps_partitions)
+        return restore_targets.prepare(
+            cluster, wanted, job.new_topics, keeps_partitions=job.keeps_partitions, now_ms=now_ms
+        )
 
 
 def _chosen(spark: "SparkSession", job: Restore) -> "DataFrame":

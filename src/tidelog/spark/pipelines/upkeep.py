@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.running import Progress, Tell, discard
 from tidelog.spark.pipelines.tables import Compacted, Table, Totals
-from tidelog.spark.pipelines.tables.opening import open_existing
+from tidelog.spark.pipelines.tables.filesystem import files_at
+from tidelog.spark.pipelines.tables.opening import CATALOG, open_existing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def compact(spark: "SparkSession", job: Compaction, *, tell: Tell = discard) -> 
     """Merge small files; the records stay the same."""
     if job.target_bytes <= 0:
         raise OptionError("The size of compacted files must be more than 0.")
-    table = open_existing(spark, job.target, job.table_options)
+    table = _existing(spark, job.target, job.table_options)
     with table.exclusive():
         return _report(
             table, table.compact(target_bytes=job.target_bytes, say=lambda text: tell(_said(text)))
@@ -64,9 +65,20 @@ def compact(spark: "SparkSession", job: Compaction, *, tell: Tell = discard) -> 
 def expire(spark: "SparkSession", job: Expiry, *, tell: Tell = discard) -> UpkeepReport:
     """Remove files that only old snapshots, or killed runs, refer to; the records stay the same."""
     age_ms = parse_age_ms(job.older_than)
-    table = open_existing(spark, job.target, job.table_options)
+    table = _existing(spark, job.target, job.table_options)
     with table.exclusive():
         return _report(table, table.expire(older_than_ms=age_ms, say=lambda text: tell(_said(text))))
+
+
+def _existing(spark: "SparkSession", target: str, options: Mapping[str, str]) -> Table:
+    """:class:`OptionError` if there is none: a misspelt path would be kept up for years without a word. A
+    directory of records without a position is of an earlier version, or damaged, which the table tells.
+    """
+    table = open_existing(spark, target, options)
+    is_empty = not table.position().spans and table.totals() == Totals()
+    if is_empty and (CATALOG in options or not files_at(spark, target).exists("records")):
+        raise OptionError(f"There is no archive in {target}: name an existing one.")
+    return table
 
 
 def parse_age_ms(text: str) -> int:

@@ -1,7 +1,8 @@
 """The Airflow example: its DAGs load, and what they run is understood by this version's commands.
 
 Without Airflow (it is heavy, and no dependency) stand-ins take its place: they show that the file uses the
-names that Airflow 3 has, and what the shell makes of its commands. Where Airflow is installed, it loads them.
+names that Airflow 3 has, and what the shell makes of its commands. Where Airflow is installed, it loads and
+runs them.
 """
 
 import importlib.util
@@ -78,10 +79,20 @@ def test_the_example_runs_commands_that_exist(commands: dict[str, str], tmp_path
         assert "/data/it's {{ 1 }}" in given.values() and given["topics"] == "orders"
 
 
-def test_airflow_loads_the_example(tmp_path: Path) -> None:
+def airflow_python() -> str:
     python = os.environ.get("TIDELOG_TEST_AIRFLOW")
     if python is None:
         pytest.importorskip("airflow", reason="TIDELOG_TEST_AIRFLOW names a Python that has Airflow")
+    return python or sys.executable
+
+
+def airflow_settings(home: Path) -> dict[str, str]:
+    own = {"AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    # This project's own path would show Airflow other packages than its own.
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own
+
+
+def test_airflow_loads_the_example(tmp_path: Path) -> None:
     code = (
         "from airflow.dag_processing.dagbag import DagBag\n"
         f"bag = DagBag({str(EXAMPLE)!r})\n"
@@ -89,11 +100,38 @@ def test_airflow_loads_the_example(tmp_path: Path) -> None:
         "print(sorted(bag.dags))"
     )
     ran = subprocess.run(
-        [python or sys.executable, "-c", code],
-        env={**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+        [airflow_python(), "-c", code],
+        env=airflow_settings(tmp_path),
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert "['tidelog_orders_archive', 'tidelog_orders_audit']" in ran.stdout
+
+
+@pytest.mark.timeout(1800)
+def test_airflow_runs_the_example(tmp_path: Path) -> None:
+    """Its tasks, with a command of the name tidelog that notes how it was called."""
+    airflow, noted = [airflow_python(), "-m", "airflow"], tmp_path / "noted"
+    command = tmp_path / "bin" / "tidelog"
+    command.parent.mkdir()
+    command.write_text(
+        f"#!{sys.executable}\nimport json, sys\n"
+        f"print(json.dumps(sys.argv[1:]), file=open({str(noted)!r}, 'a'))\n"
+    )
+    command.chmod(0o755)
+    environment = airflow_settings(tmp_path) | {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(EXAMPLE),
+        "ORDERS_ARCHIVE": "/data/it's {{ 1 }}",
+        "PATH": f"{command.parent}:{os.environ['PATH']}",
+    }
+    for words in (
+        ["db", "migrate"],
+        *(["dags", "test", f"tidelog_orders_{one}"] for one in ("archive", "audit")),
+    ):
+        ran = subprocess.run([*airflow, *words], env=environment, capture_output=True, text=True, timeout=900)
+        assert ran.returncode == 0, ran.stderr[-2000:]
+    archived, audited = (json.loads(line) for line in noted.read_text().splitlines())
+    assert archived[:5] == ["pipeline", "archive", "orders", "--to", "/data/it's {{ 1 }}"]
+    assert audited[:5] == ["pipeline", "audit", "orders", "--archive", "/data/it's {{ 1 }}"]

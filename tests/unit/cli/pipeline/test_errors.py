@@ -38,6 +38,11 @@ NO_DIRECTORY = """An error occurred while calling o77.parquet.
 : java.io.IOException: Mkdirs failed to create file:/root/x/_temporary/0 (exists=false, cwd=file:/work)
 \tat org.apache.hadoop.fs.ChecksumFileSystem.create(ChecksumFileSystem.java:1)
 """
+DAMAGED = """An error occurred while calling o9.collectToPython.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///data/a/part-0.parquet.  SQLSTATE: KD001
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors.scala:920)
+Caused by: java.io.IOException: Required field 'encoding' was not present! Struct: DataPageHeader(num_values:29)
+"""  # noqa: E501
 NO_PATH = "[PATH_NOT_FOUND] Path does not exist: file:/data/nothing/records. SQLSTATE: 42K03"
 NO_COLUMN = """[UNRESOLVED_COLUMN] A column `dat` cannot be resolved. Did you mean `date`? SQLSTATE: 42703; x
 'Filter ('dat > 1)
@@ -57,6 +62,11 @@ Caused by: java.lang.IllegalArgumentException: requirement failed: the block is 
     ("text", "sentence"),
     [
         (IN_A_TASK, "There is no topic orders-again in the cluster at 127.0.0.1:9092."),
+        (
+            DAMAGED,
+            "The file /data/a/part-0.parquet is damaged, or cannot be read: restore it from a copy, or move "
+            "it away to let `tidelog pipeline verify` say which records are missing.",
+        ),
         (IN_A_LINE, "There is no topic orders-again in the cluster."),
         (
             AFTER_A_CONDITION,

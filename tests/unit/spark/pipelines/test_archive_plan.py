@@ -64,6 +64,24 @@ def test_a_topic_that_was_created_again_is_archived_from_its_beginning() -> None
         assert position.spans == {ORDERS: Span(0, 100), again: Span(0, latest)}
 
 
+@pytest.mark.parametrize("new", [NEW, ""])  # "": brokers that report no ids
+def test_partitions_that_a_topic_has_no_more_are_told_once(new: str) -> None:
+    """The report named only the partitions that the new topic has, too."""
+    first = {
+        ORDERS._replace(topic_id=OLD if new else "", partition=number): Span(0, 9) for number in range(3)
+    }
+    again = ORDERS._replace(topic_id=new)
+    found = made(first, seen(0, 9, place=again), seen(0, 9, place=Place("bills", new, 0)))
+    told = [note for note in found.notes if "is not there any more" in note]
+    assert [note.partition(" ")[0] for note in told] == ["orders-1", "orders-2"]
+    assert all("archived up to offset 9, and records behind that are lost" in note for note in told)
+    _, position = carried_out(found)
+    later = made(dict(position.spans), seen(0, 20, place=again))
+    assert any("is not there any more" in note for note in later.notes) == (not new)
+    assert not found.losses and not later.losses
+    assert {place.partition for place in position.spans if place.topic == "orders"} == {0, 1, 2}
+
+
 def test_records_that_retention_deleted_first_are_a_loss() -> None:
     found = made({ORDERS: Span(0, 100)}, seen(150, 160))
     assert "begins at offset 150, and was archived up to 100" in found.losses[0]

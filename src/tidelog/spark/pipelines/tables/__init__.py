@@ -24,6 +24,8 @@ PARTITION_COLUMNS = ("topic", "date")  # Of both tables; date is the day of the 
 # The columns that say which record a row is. A row of an archive from before topic ids has no topicId (null).
 IDENTITY_COLUMNS = ("topic", "topicId", "partition", "offset")
 
+# In the name of a directory, Hive's convention for a value that is null.
+NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 
 MARK = "undecodable"
 
@@ -152,6 +154,17 @@ def check_values(known: Collection[str], added: Collection[str], table: str) -> 
         has, do = ("has", "do not drop them") if "value" in known else ("has not", "drop them (--drop-value)")
         raise TableError(
             f"{table} {has} the original values of its records: {do}, or archive to another target."
+        )
+
+
+def check_directories(position: Position, target: str) -> None:
+    """Raise :class:`TableError` if a topic has the name that stands for null where directories are named by
+    topics: every reader would find records without a topic.
+    """
+    if any(place.topic == NULL_DIRECTORY for place in position.spans):
+        raise TableError(
+            f"{target} cannot have a topic with the name {NULL_DIRECTORY}, which means null in the names of "
+            "directories: archive it to an Iceberg table (--table-format iceberg)."
         )
 
 

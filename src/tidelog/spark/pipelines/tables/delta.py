@@ -72,10 +72,16 @@ def open_delta(spark: "SparkSession", target: str, options: Mapping[str, str]) -
         raise TableError(
             "A Delta table keeps its partitions, and an archive's are days: use --partition-by day."
         )
+    if (place := _for_delta(target)).startswith("/") and "%" in place:
+        raise TableError(
+            f"A Delta archive cannot be in {target}, because deltalake takes % in a path for part of an "
+            "escape: choose another directory."
+        )
     records, undecodable = (
         DeltaCommits(spark, f"{target.rstrip('/')}/{name}", chosen) for name in ("records", "undecodable")
     )
-    return TwoTables(target, records, undecodable, partial(_earlier_position, target, records, undecodable))
+    earlier = partial(_earlier_position, target, records, undecodable)
+    return TwoTables(target, records, undecodable, earlier, has_topic_directories=True)
 
 
 def _earlier_position(target: str, records: "DeltaCommits", undecodable: "DeltaCommits") -> Position | None:

@@ -19,6 +19,9 @@ Options = Mapping[str, str]
 
 CATALOG = "catalog"  # The option that names a catalog of Iceberg, in which the target is a namespace.
 
+# Spark reads the paths of files as patterns: it would find other files than were written, or none.
+_PATTERN = frozenset("*?[]{}\\")
+
 
 class Format(NamedTuple):
     open: "Callable[[SparkSession, str, Options], Table]"
@@ -50,6 +53,8 @@ def open_table(
         )
     if table_format != "parquet" and BREAK_LOCK in (options or {}):
         raise OptionError("Only a Parquet archive has a lock: leave --break-lock out.")
+    if not _is_in_catalog(options):
+        _check_target(target)
     table = FORMATS[table_format].open(spark, target, options or {})
     found = None if _is_in_catalog(options) else format_of(spark, target)
     if found not in (None, table_format):
@@ -57,6 +62,14 @@ def open_table(
             f"{target} is an archive of the format {found}: use --table-format {found}, or another target."
         )
     return table
+
+
+def _check_target(target: str) -> None:
+    if found := sorted(_PATTERN & {*target}):
+        raise OptionError(
+            f"An archive cannot be in {target}: Spark takes {found[0]} in a path for part of a pattern; "
+            "choose another directory, or rename it if it exists."
+        )
 
 
 def open_existing(spark: "SparkSession", target: str, options: Options | None = None) -> Table:

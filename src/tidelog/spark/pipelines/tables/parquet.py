@@ -35,6 +35,7 @@ from tidelog.spark.pipelines.tables import (
     Step,
     TableError,
     Totals,
+    check_directories,
     check_values,
 )
 from tidelog.spark.pipelines.tables.direct import direct_write
@@ -112,6 +113,7 @@ class ParquetTable:
         before = self.log.last()
         if self._position(before) != step.before:
             raise PositionMoved(f"Another run has added to {self.target} meanwhile; run the pipeline again.")
+        check_directories(step.after, self.target)
         schemas = self._grown(before, rows)
         staging = "" if rows.is_empty else self.log.new_staging()
         try:

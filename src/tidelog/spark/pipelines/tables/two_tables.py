@@ -30,6 +30,7 @@ from tidelog.spark.pipelines.tables import (
     Step,
     TableError,
     Totals,
+    check_directories,
 )
 from tidelog.spark.pipelines.tables.staging import Written, new_attempt
 
@@ -103,12 +104,19 @@ class TwoTables:
     """Implements :class:`tidelog.spark.pipelines.tables.Table`."""
 
     def __init__(
-        self, target: str, records: Commits, undecodable: Commits, found_before: Earlier | None = None
+        self,
+        target: str,
+        records: Commits,
+        undecodable: Commits,
+        found_before: Earlier | None = None,
+        *,
+        has_topic_directories: bool = False,
     ) -> None:
         self.target = target
         self._records = records
         self._undecodable = undecodable
         self._found_before = found_before
+        self._has_topic_directories = has_topic_directories
 
     def exclusive(self) -> AbstractContextManager[None]:
         return nullcontext()  # Every commit is conditional.
@@ -127,6 +135,8 @@ class TwoTables:
         before = self._records.mark()
         if before.position != step.before:
             raise PositionMoved(f"{self.target} has another position: another run added records.")
+        if self._has_topic_directories:
+            check_directories(step.after, self.target)
         if before.attempt == 0:
             self._check_begins()
         self._complete(before)
