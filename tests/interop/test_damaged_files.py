@@ -22,10 +22,10 @@ def follower_of(cluster: Cluster) -> Broker:
     return next(broker for broker in cluster if broker.node_id != leader)
 
 
-def flip_last_digit(path: Path) -> None:
+def flip_last_digit(path: Path, end: bytes = b"]\n") -> None:
     text = bytearray(path.read_bytes())
-    assert text.endswith(b"]\n")
-    text[-3] ^= 1
+    assert text.endswith(end)
+    text[-1 - len(end)] ^= 1
     path.write_bytes(text)
 
 
@@ -74,6 +74,23 @@ def test_a_damaged_list_of_voters_is_written_anew(tmp_path: Path) -> None:
         cluster.leader_of(TOPIC).kill()
         assert ledger.write(30) == set()
         ledger.check()
+
+
+@pytest.mark.timeout(240)
+def test_a_controller_whose_own_vote_is_damaged_says_what_to_do(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3) as cluster:
+        create_topic(cluster.bootstrap, TOPIC, 1)
+        cluster.await_in_sync(TOPIC)
+        follower = follower_of(cluster)
+        follower.kill()
+        vote = follower.data_directory / "__cluster_metadata-0" / "quorum-state"
+        flip_last_digit(vote, b"}")
+        with pytest.raises(BrokerError, match="Move the file away and start the node again"):
+            follower.start()
+        vote.rename(vote.with_suffix(".damaged"))
+        follower.start()
+        cluster.await_in_sync(TOPIC)
+        eventually(lambda: "the voters are [1, 2, 3] from now on" in follower.log_text(), "it is readmitted")
 
 
 def test_a_killed_controller_tells_damage_from_a_torn_write(tmp_path: Path) -> None:

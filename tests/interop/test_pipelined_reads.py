@@ -97,6 +97,45 @@ def test_a_committed_offset_is_found(wire: Wire, topic: str) -> None:
         assert found.topics[0].partitions[0].committed_offset == number
 
 
+def test_a_group_has_the_assignment_that_was_just_given(wire: Wire) -> None:
+    for _ in range(3):
+        group = f"group-{uuid4()}"
+        member = joined(wire, group)
+        given, described, listed = pipelined(
+            wire,
+            (
+                "sync_group",
+                3,
+                member | {"assignments": [{"member_id": member["member_id"], "assignment": b"a"}]},
+            ),
+            ("describe_groups", 5, {"groups": [group]}),
+            ("list_groups", 4, {"states_filter": ["Stable"]}),
+        )
+        assert (given.error_code, given.assignment) == (ErrorCode.none, b"a")
+        assert described.groups[0].group_state == "Stable"
+        assert group in {each.group_id for each in listed.groups}
+        wire.call("leave_group", 2, group_id=group, member_id=member["member_id"])
+
+
+def joined(wire: Wire, group: str) -> dict[str, Any]:
+    """The only member of a group, which has yet to assign its partitions."""
+    answers: list[Any] = []
+
+    def join() -> bool:
+        protocols = [{"name": "range", "metadata": b"m"}]
+        answers.append(
+            wire.call(
+                "join_group", 3, group_id=group, session_timeout=30_000, rebalance_timeout=30_000,
+                member_id="", protocol_type="consumer", protocols=protocols,
+            )
+        )  # fmt: skip
+        return answers[-1].error_code is ErrorCode.none
+
+    wire.call("find_coordinator", 2, key=group, key_type=0)
+    calls.eventually(join, "the coordinator takes members")
+    return {"group_id": group, "generation_id": answers[-1].generation_id, "member_id": answers[-1].member_id}
+
+
 def test_a_topic_just_created_is_known(wire: Wire) -> None:
     for _ in range(5):
         name = f"topic-{uuid4()}"

@@ -13,8 +13,9 @@ last stable offset  int64  when the marker was written: later transactions have 
 =================== ====== ==========================================================================
 
 There is no file until a transaction is aborted. The file need not survive a crash: recovery rebuilds it
-from the batches. So does any reader that finds a damaged entry. An entry that cannot be written stays in
-memory: its marker is in the log, and readers that do not skip the transaction would get its records.
+from the batches. So does any reader that finds a damaged entry: one whose check is wrong, or whose marker is
+not in this segment, as in a page of zeros or in the file of another segment. An entry that cannot be written
+stays in memory: its marker is in the log, and readers that do not skip the transaction would get its records.
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.log.files import replace_whole
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
@@ -53,27 +55,34 @@ def encode(transactions: Sequence[AbortedTransaction]) -> bytes:
     return b"".join(_ENTRY.pack(_check_of(_FIELDS.pack(*each)), *each) for each in transactions)
 
 
-def decode(data: bytes) -> list[AbortedTransaction]:
-    """Raises :class:`DamagedIndex` if an entry is damaged."""
+def decode(data: bytes, base_offset: int = 0, end_offset: int = LONG_MAX) -> list[AbortedTransaction]:
+    """Raises :class:`DamagedIndex` if an entry is damaged, or is none of a segment with these offsets."""
     found = []
     view = memoryview(data)
     at = 0
+    offset_min = base_offset
     for version, *fields in _ENTRY.iter_unpack(data):
         aborted = AbortedTransaction._make(fields)
         at += ENTRY_SIZE
         if version != _UNCHECKED and version != _check_of(view[at - _FIELDS.size : at]):
             raise DamagedIndex(f"the entry of producer {aborted.producer_id} does not match its check")
-        if not 0 <= aborted.first_offset <= aborted.last_offset:
+        if not 0 <= aborted.first_offset < aborted.last_offset:
             raise DamagedIndex(f"a transaction from {aborted.first_offset} to {aborted.last_offset}")
+        if not offset_min <= aborted.last_offset < end_offset:
+            raise DamagedIndex(f"offset {aborted.last_offset} is not from {offset_min} to {end_offset - 1}")
+        offset_min = aborted.last_offset + 1
         found.append(aborted)
     return found
 
 
 class AbortedIndex:
-    __slots__ = ("_file", "_handles", "_storage", "_unwritten", "exists", "path", "size")
+    __slots__ = ("_base_offset", "_file", "_handles", "_storage", "_unwritten", "exists", "path", "size")
 
-    def __init__(self, storage: Storage, handles: HandleCache, path: str, size: int | None) -> None:
-        """``size`` is the file's; None if there is no file."""
+    def __init__(
+        self, storage: Storage, handles: HandleCache, path: str, base_offset: int, size: int | None
+    ) -> None:
+        """``base_offset``: of the segment. ``size`` is the file's; None if there is no file."""
+        self._base_offset = base_offset
         self._storage = storage
         self._handles = handles
         self._file: File | None = None
@@ -161,12 +170,16 @@ class AbortedIndex:
 
     # -- reading -----------------------------------------------------------------------
 
-    def find(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those with records in ``[start_offset, end_offset)``, and whether later segments have none."""
+    def find(
+        self, start_offset: int, end_offset: int, segment_end: int = LONG_MAX
+    ) -> tuple[list[AbortedTransaction], bool]:
+        """Those with records in ``[start_offset, end_offset)``, and whether later segments have none.
+        ``segment_end``: exclusive, of the segment's offsets.
+        """
         found: list[AbortedTransaction] = []
-        number = self._first_ending_at(start_offset)
+        number = self._first_ending_at(start_offset, segment_end)
         while number < len(self):
-            for aborted in self._read(number, _READ_ENTRIES):
+            for aborted in self._read(number, _READ_ENTRIES, segment_end):
                 if aborted.first_offset < end_offset:
                     found.append(aborted)
                 if aborted.last_stable_offset >= end_offset:
@@ -179,18 +192,18 @@ class AbortedIndex:
         )
         return found, False
 
-    def _first_ending_at(self, offset: int) -> int:
+    def _first_ending_at(self, offset: int, segment_end: int = LONG_MAX) -> int:
         """Number of the first entry whose marker is at or after ``offset``."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
-            if self._read(middle, 1)[0].last_offset >= offset:
+            if self._read(middle, 1, segment_end)[0].last_offset >= offset:
                 high = middle
             else:
                 low = middle + 1
         return low
 
-    def _read(self, number: int, count: int) -> list[AbortedTransaction]:
+    def _read(self, number: int, count: int, segment_end: int) -> list[AbortedTransaction]:
         count = min(count, len(self) - number)
         data = self._open().read_at(number * ENTRY_SIZE, count * ENTRY_SIZE)
-        return decode(data)
+        return decode(data, self._base_offset, segment_end)

@@ -60,7 +60,7 @@ class IndexPiece(NamedTuple):
             if timestamp != NO_TIMESTAMP and found != (timestamp, offset):
                 return f"{time_path}: timestamp {timestamp} is not at offset {offset}"
         if self.first == 0:
-            decode(read_whole(self.storage, aborted_path) or b"")
+            decode(read_whole(self.storage, aborted_path) or b"", base)
         return ""
 
 

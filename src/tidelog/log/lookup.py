@@ -104,7 +104,7 @@ def first_at_or_after(
     for segment, reached in _with_ends(segments, log_end_offset):
         if segment.base_offset >= end_offset:
             return None
-        if reached <= start_offset or segment.indexes.load_max_timestamp() < timestamp_ms:
+        if reached <= start_offset or _largest_in(segment, reached) < timestamp_ms:
             continue
         search_offset = max(start_offset, segment.indexes.time_floor(timestamp_ms))
         for at, header in segment.walk(search_offset, reached):
@@ -130,7 +130,7 @@ def newest(
     for segment, reached in _with_ends(segments, log_end_offset):
         if segment.base_offset >= end_offset:
             break
-        if reached <= start_offset or (best is not None and segment.indexes.load_max_timestamp() <= best[0]):
+        if reached <= start_offset or (best is not None and _largest_in(segment, reached) <= best[0]):
             continue
         found = _newest_batch(segment, start_offset, end_offset, reached)
         if found is not None and (best is None or timestamp_of(found[1]) > best[0]):
@@ -151,11 +151,19 @@ def _with_ends(segments: Sequence[Segment], log_end_offset: int) -> Iterator[tup
     yield segments[-1], log_end_offset
 
 
+def _largest_in(segment: Segment, reached: int) -> int:
+    """The largest timestamp of a segment whose range ends at ``reached``. Raises :class:`BrokenChain` if its
+    file ends earlier: newer records of other segments are not the answer then.
+    """
+    segment.require_end(reached)
+    return segment.indexes.load_max_timestamp()
+
+
 def _newest_batch(
     segment: Segment, start_offset: int, end_offset: int, reached: int
 ) -> tuple[int, BatchHeader] | None:
     """(position, header) of the first batch with the largest timestamp of a segment in the range."""
-    if segment.indexes.load_max_timestamp() == NO_TIMESTAMP:
+    if _largest_in(segment, reached) == NO_TIMESTAMP:
         return None
     best: tuple[int, BatchHeader] | None = None
     newest_ms = NO_TIMESTAMP

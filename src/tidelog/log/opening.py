@@ -97,9 +97,9 @@ class Opening:
         if any(entry.name == layout.EPOCHS_FILE for entry in entries):
             unread = self._load_epochs()
         filed = self._epochs.history_unchecked()
-        damaged = [segment.base_offset for segment in self._segments if segment.aborted.is_torn]
+        damaged = [segment.base_offset for segment in self._segments if _lacks_aborted(segment)]
         if damaged:
-            _logger.warning("%s: the index of aborted transactions is torn", self._directory)
+            _logger.warning("%s: the index of aborted transactions is torn or missing", self._directory)
             clean, recovery_point = False, min(recovery_point, damaged[0])
         if unread is not None:
             clean, recovery_point = False, min(recovery_point, unread)
@@ -337,6 +337,15 @@ class Opening:
             )
         ]
         self._names_changed = True
+
+
+def _lacks_aborted(segment: Segment) -> bool:
+    """Whether the aborted transactions of a segment must be read from its batches. A segment without any has
+    no file of them; but if its other indexes are missing, too, then all may have been deleted.
+    """
+    if segment.indexes.missing and not segment.aborted.exists:
+        return segment.has_markers()
+    return segment.aborted.is_torn
 
 
 def _follows(segment: Segment, previous: Segment, end_offset: int) -> bool:

@@ -94,6 +94,10 @@ class Reading(LogBase):
             if position < segment.trusted_from:
                 # A damaged batch may wrongly claim to end after ``end_offset``: readers would wait for ever.
                 self._verify(segment, position, size, offset, is_whole=True)
+                first = segment.header_at(position)
+                if first is not None and first.next_offset <= end_offset:
+                    # It is intact, and what follows it is not. Its readers find that when they go on.
+                    return Region(segment.file(), position, size)
             return EMPTY_REGION
         is_whole = available <= max_bytes
         if not is_whole:
@@ -209,8 +213,9 @@ class Reading(LogBase):
             for number in range(self._row.number_of(start_offset), len(self._row)):
                 segment = self._row.segments[number]
                 if not segment.aborted.is_empty:
+                    segment_end, _ = self._row.end_of(segment, self.end_offset)
                     try:
-                        more, complete = segment.aborted.find(start_offset, end_offset)
+                        more, complete = segment.aborted.find(start_offset, end_offset, segment_end)
                     except DamagedIndex as error:
                         self._rebuild_aborted(number, error)
                         more, complete = segment.aborted.find(start_offset, end_offset)

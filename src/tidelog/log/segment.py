@@ -48,8 +48,8 @@ _logger = logging.getLogger(__name__)
 
 class Segment:
     __slots__ = (
-        "_file", "_handles", "_storage", "_suffixes", "aborted", "active", "base_offset", "dense", "indexes",
-        "on_closed_file", "path", "size", "trusted_from", "verified",
+        "_ends_whole", "_file", "_handles", "_storage", "_suffixes", "aborted", "active", "base_offset",
+        "dense", "indexes", "on_closed_file", "path", "size", "trusted_from", "verified",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +69,7 @@ class Segment:
         self.size = size  # Bytes of whole batches; the file may be longer during a write.
         self.trusted_from = size  # Position: everything after it was written by this process.
         self.verified = VerifiedRanges()
+        self._ends_whole = False  # Whether it was seen to reach the segment after it.
         self.active = False
         self.on_closed_file: Callable[[], None] | None = None  # Tells the writer that its file gave way.
         index_path, time_path = (
@@ -78,7 +79,8 @@ class Segment:
         offsets = OffsetIndex(storage, handles, index_path, base_offset, index_size, index_bytes_max)
         times = TimeIndex(storage, handles, time_path, base_offset, time_index_size, index_bytes_max)
         self.indexes = SegmentIndexes(self, offsets, times)
-        self.aborted = AbortedIndex(storage, handles, self._file_path(layout.ABORTED_SUFFIX), aborted_size)
+        aborted_path = self._file_path(layout.ABORTED_SUFFIX)
+        self.aborted = AbortedIndex(storage, handles, aborted_path, base_offset, aborted_size)
 
     @classmethod
     def create(
@@ -193,6 +195,7 @@ class Segment:
         """
         self.file().truncate(position)
         self.size = position
+        self._ends_whole = False
         self.trusted_from = min(self.trusted_from, position)
         self.verified.truncate(position)
         return self.indexes.truncate(position, end_offset)
@@ -248,6 +251,18 @@ class Segment:
             return min(error.offset, offset)
         return offset
 
+    def require_end(self, end_offset: int) -> None:
+        """Raise BrokenChain if the file of this inactive segment ends before ``end_offset``, where the next
+        one begins. It is looked at once: opening touches only the newest segment.
+        """
+        if self._ends_whole or self.active or end_offset <= self.dense_from:
+            return
+        place = self.locate(end_offset - 1)
+        if not place.size and end_offset <= self.base_offset + RELATIVE_OFFSET_MAX + 1:
+            message = f"the segment ends at offset {place.base_offset}, and {end_offset} was expected"
+            raise BrokenChain(message, place.previous, place.base_offset)
+        self._ends_whole = True
+
     def header_at(self, position: int) -> BatchHeader | None:
         """Header of the batch at ``position``; None at the end."""
         return header_at(self.file(), position, self.size)
@@ -278,6 +293,18 @@ class Segment:
             held, next_offset = (at, header), header.next_offset
         if held is not None:
             yield held
+
+    def has_markers(self) -> bool:
+        """Whether transactions ended here, by hops over all headers. Readers find what is damaged."""
+        try:
+            return any(
+                header.is_control
+                for _, header in headers(
+                    self.file(), 0, self.size, self.base_offset, dense_from=self.dense_from
+                )
+            )
+        except BrokenChain:
+            return True
 
     def sound_headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of the batches from ``position`` on. Batches not written by this process are

@@ -72,6 +72,13 @@ _EXPANSION_MAX = {
     Codec.ZSTD: 32 << 10,  # a block of 128 KB that is one byte repeated takes four
 }
 
+_MARKS: dict[int, bytes] = {
+    Codec.GZIP: b"\x1f\x8b",
+    Codec.LZ4: b"\x04\x22\x4d\x18",
+    Codec.ZSTD: b"\x28\xb5\x2f\xfd",
+}
+"""What compressed data begins with. Snappy has no mark."""
+
 _FIRST_GUESS_BYTES_MIN = 64 << 10
 _LAZY_FROM_BYTES = 1 << 20  # such memory is allocated lazily: filling it takes too long
 _OUTPUT_FULL = "failed to write whole buffer"  # cramjam's error when the output does not fit
@@ -98,6 +105,12 @@ def expansion_max(codec: int) -> int:
     """The largest expansion of one compressed byte; large blocks of zeros come close."""
     known = _BY_ID.get(codec)
     return 1 if known is None else _EXPANSION_MAX[known]
+
+
+def has_mark(codec: int, data: Buffer, at: int) -> bool:
+    """Whether the data at a position begins as compressed data does, if the codec has a mark for it."""
+    mark = _MARKS.get(codec)
+    return mark is None or data[at : at + len(mark)] == mark
 
 
 def compress(codec: int, data: Buffer) -> Buffer:

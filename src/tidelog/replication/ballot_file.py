@@ -71,10 +71,16 @@ class BallotFile:
         try:
             state = msgspec.json.decode(text, type=_State)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise StorageError(f"{self._path} is damaged: {error}") from error
+            raise self._damaged(str(error)) from error
         if state.crc not in (None, _crc_of(state)):
-            raise StorageError(f"{self._path} is damaged: its checksum does not match")
+            raise self._damaged("its checksum does not match")
         return state
+
+    def _damaged(self, reason: str) -> StorageError:
+        return StorageError(
+            f"{self._path} is damaged: {reason}. Move the file away and start the node again: the other"
+            " controllers readmit it. If they have no majority without it, restore the file from a copy."
+        )
 
     def load(self) -> Ballot:
         """The newest ballot; an empty one if there is none yet."""

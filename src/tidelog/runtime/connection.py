@@ -46,9 +46,16 @@ from tidelog.runtime.peers import names
 from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
-from tidelog.runtime.slots import LooseSlot, Slot, WriteSlot
+from tidelog.runtime.slots import LooseSlot, RebalanceSlot, Slot, WriteSlot
 from tidelog.runtime.tls.sender import sender_for
-from tidelog.runtime.write_order import CHANGES, NO_WRITE, WRITES, kind_that_passes
+from tidelog.runtime.write_order import (
+    CHANGES,
+    GROUP_READS,
+    NO_WRITE,
+    REBALANCES,
+    WRITES,
+    kind_that_passes,
+)
 from tidelog.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -75,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         "_awaited",
         "_awaited_rows",
         "_awaits_reads",
+        "_awaits_rebalances",
         "_busy",
         "_closed",
         "_ended",
@@ -144,6 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         self._awaited = 0  # how many of those writes are pending
         self._awaited_rows = 0  # of responses that will be worked out after a wait
         self._awaits_reads = False  # The request that is held back may change what those describe.
+        self._awaits_rebalances = False  # It describes what they change: they are counted in ``_awaited``.
         self._opening = 0  # how many threads are working on the last request
         self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
@@ -407,6 +416,9 @@ class Connection(asyncio.BufferedProtocol):
             self._awaits_reads = True
             self.hold()
             return None
+        if api_key in GROUP_READS and self._must_follow_rebalances():
+            self._held_back = request
+            return None
         if api_key not in HOT and self._must_await_turn(len(request)):
             self._held_back = request
             self.hold()
@@ -543,6 +555,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._release_memory()
             self._resume_if_possible()
 
+    def _must_follow_rebalances(self) -> bool:
+        """The same for a description of groups. No write is pending."""
+        if self.node is None:
+            self._awaited = sum(slot.rebalances and slot.parts is None for slot in self.slots)
+        self._awaits_rebalances = self._awaited > 0
+        return self._awaits_rebalances
+
     def await_rows(self, count: int) -> None:
         """Otherwise a client could make the broker work out a thousand large responses at the same time."""
         could_wait = self._awaited_rows <= AWAITED_ROWS_MAX
@@ -613,6 +632,8 @@ class Connection(asyncio.BufferedProtocol):
         if api_key in WRITES or (huge and self._is_forwarded(api_key)):
             slot = WriteSlot(begun_s, times)
             self._write_kind = kind_that_passes(api_key)
+        elif api_key in REBALANCES:
+            slot = RebalanceSlot(begun_s, times)
         else:
             slot = Slot(begun_s, times)
         self.slots.append(slot)
@@ -628,6 +649,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self.node is None:
             self._awaited = sum(slot.writes and slot.parts is None for slot in self.slots)
+        self._awaits_rebalances = False
         if not self._awaited:
             self._write_kind = NO_WRITE
         return self._awaited > 0
@@ -736,7 +758,7 @@ class Connection(asyncio.BufferedProtocol):
     def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         slot.parts = parts
         slot.pending = None
-        if self._awaited and slot.writes:
+        if self._awaited and (slot.rebalances if self._awaits_rebalances else slot.writes):
             self._written()
         if slot.loose:
             self._finish_loose(slot, parts)

@@ -15,6 +15,7 @@ class Slot:
 
     loose: ClassVar[bool] = False  # the response may be sent out of order
     writes: ClassVar[bool] = False  # later requests may have to wait for it
+    rebalances: ClassVar[bool] = False  # later descriptions of groups have to wait for it
 
     def __init__(self, begun_s: float, times: Histogram) -> None:
         """``begun_s``: when the request arrived. ``times``: those of its API."""
@@ -32,3 +33,8 @@ class LooseSlot(Slot):
 class WriteSlot(Slot):
     __slots__ = ()
     writes = True
+
+
+class RebalanceSlot(Slot):
+    __slots__ = ()
+    rebalances = True

@@ -21,8 +21,8 @@ _WRITES = {
     "consumer_group_heartbeat", "add_raft_voter", "remove_raft_voter", "update_raft_voter",
     "create_acls", "delete_acls", "alter_client_quotas", "alter_user_scram_credentials",
 }  # fmt: skip
-"""Requests whose changes a later request may read. Not JoinGroup and SyncGroup, which wait for other members
-and return everything that they change.
+"""Requests whose changes a later request may read. Not JoinGroup and SyncGroup, which wait for other members:
+heartbeats and a member's leaving must not wait for them. Only descriptions of groups do.
 """
 
 WRITES = frozenset(key for key, name in api_key_map.items() if name in _WRITES)
@@ -30,6 +30,14 @@ PIPELINED = frozenset(key for key, name in api_key_map.items() if name in ("prod
 CHANGES = WRITES - PIPELINED
 """Writes that wait for earlier reads, too, whose responses are worked out late and may describe what they
 change: a topic must not be missing from a Metadata response because the next request deletes it.
+"""
+
+REBALANCES = frozenset(key for key, name in api_key_map.items() if name in ("join_group", "sync_group"))
+GROUP_READS = frozenset(
+    key for key, name in api_key_map.items() if name in ("describe_groups", "list_groups")
+)
+"""They wait for pending ``REBALANCES``, too: a client that is given an assignment must not read after it that
+the group has none.
 """
 
 

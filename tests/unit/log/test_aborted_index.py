@@ -47,7 +47,7 @@ def files(disk: SimulatedDisk, suffix: str) -> list[str]:
 class TestFile:
     def index(self, disk: SimulatedDisk) -> AbortedIndex:
         disk.make_directory("t-0")
-        return AbortedIndex(disk, HandleCache(), PATH, None)
+        return AbortedIndex(disk, HandleCache(), PATH, 0, None)
 
     def test_golden(self, disk: SimulatedDisk) -> None:
         index = self.index(disk)

@@ -24,7 +24,7 @@ READS = {
     "describe_producers", "describe_transactions", "list_transactions", "describe_cluster", "describe_quorum",
     "describe_topic_partitions", "list_partition_reassignments", "consumer_group_describe",
     "list_config_resources", "describe_acls", "describe_client_quotas", "describe_user_scram_credentials",
-    # They wait for other members, and what they change is in their own answer.
+    # They wait for other members; only descriptions of groups wait for them.
     "join_group", "sync_group", "heartbeat",
     # Always refused, so they change nothing.
     "create_delegation_token", "renew_delegation_token", "expire_delegation_token",

@@ -3,8 +3,8 @@
 The header is checked and compared with the records; see :mod:`tidelog.protocol.framing`. Records are decoded
 only if that comparison fails or the topic's settings require it: a compacted topic needs keys, and another
 codec than the producer's needs recompression. Other compressed batches are not decoded, unless the header
-says that the batch must be refused. For them only the number of records is compared with the size; see
-docs/decisions/0019. Which records of a refused batch are wrong is found by
+says that the batch must be refused. For them only the number of records is compared with the size, and the
+first bytes with the codec; see docs/decisions/0019. Which records of a refused batch are wrong is found by
 :mod:`~tidelog.broker.partitions.wrong_records`.
 """
 
@@ -19,6 +19,7 @@ from tidelog.errors import CorruptBatch, ErrorCode, TidelogError
 from tidelog.protocol import batch as batches
 from tidelog.protocol import framing
 from tidelog.protocol.batch import CRC_FROM, HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader
+from tidelog.protocol.codecs import codec_of_id, has_mark
 from tidelog.protocol.records import payload_of, recompress, validate_records
 
 ZSTD = 4
@@ -236,6 +237,8 @@ def _newest_timestamp(
         return _check_keys(records, header, rules, now_ms, pace)
     if header.count > framing.records_max(header):
         raise InvalidRecord(f"{header.count} records cannot be in {header.size} bytes")
+    if not has_mark(header.codec, records, HEADER_SIZE):
+        raise InvalidRecord(f"the records are not compressed with {codec_of_id(header.codec).label}")
     return header.max_timestamp
 
 

@@ -56,6 +56,14 @@ class TestForm:
         header = check(records(b"a", b"b", codec=codec))
         assert (header.count, header.last_offset_delta, header.codec) == (2, 1, CODECS[codec])
 
+    @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+    def test_records_that_are_not_compressed_as_the_header_says(self, codec: str) -> None:
+        plain = changed(22, bytes([CODECS[codec]]))
+        assert refused(plain) is ErrorCode.INVALID_RECORD
+        other = bytearray(records(b"a" * 50, codec="gzip" if codec == "zstd" else "zstd"))
+        other[22] = CODECS[codec]
+        assert refused(reseal(other)) is ErrorCode.INVALID_RECORD
+
     def test_nothing_at_all(self) -> None:
         """Not a damaged batch: the client must not send it again."""
         assert refused(b"") is ErrorCode.INVALID_RECORD
