@@ -51,7 +51,7 @@ class RequestMemory:
         self._used = 0
         # Connections that receive a large request, oldest first, and when they began.
         self._receiving: dict[ReceivingConnection, float] = {}
-        self._paused: dict[ReceivingConnection, None] = {}  # those of them that were told to wait, in this order
+        self._paused: dict[ReceivingConnection, None] = {}  # those that were told to wait, in this order
         self._is_waking = False
         self._timer: asyncio.TimerHandle | None = None
 
