@@ -4,7 +4,7 @@ import select
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from tidelog.lab.local.broker import free_port
 from tidelog.lab.local.secret import SETTING as SECRET
 from tidelog.lab.local.secret import make_secret
+from tidelog.runtime.request_memory import LOGIN_BYTES_MAX
 from tidelog.testing import Broker
 
 from . import calls
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
 MEGABYTE = 1 << 20
 ALLOWED = 524_288  # sasl.server.max.receive.size
 GUESSES = 300
+STRANGERS = 300  # with unfinished logins: 157 MB
 PATIENCE_S = 3  # The longest of these messages held the event loop for half a minute.
 
 LONG_MESSAGES = [
@@ -85,6 +87,29 @@ def test_unfinished_logins_use_no_memory_of_others(broker: SaslBroker) -> None:
             for _ in range(3):
                 answer = calls.produce(client, "beside-strangers", bytes(batch(b"x" * 900_000)))
                 assert answer.error_code is ErrorCode.none
+
+
+def resident_bytes(broker: Broker) -> int:
+    return int(Path(f"/proc/{broker.pid}/statm").read_text().split()[1]) * 4096
+
+
+def test_many_unfinished_logins_use_no_more_memory_than_some(broker: SaslBroker) -> None:
+    """Each sends half a megabyte, when all of them have begun. Together they may use 16 MB, and a
+    little for each.
+    """
+    with ExitStack() as stack, Wire(broker.bootstrap) as other:
+        assert other.call("api_versions", 0).error_code == 0
+        before = resident_bytes(broker)
+        strangers = [stack.enter_context(Wire(broker.secured)) for _ in range(STRANGERS)]
+        for stranger in strangers:
+            stranger.send_bytes(struct.pack(">ihh", ALLOWED, 36, 2) + b"x" * 1000)
+        assert other.call("api_versions", 0).error_code == 0
+        for stranger in strangers:
+            stranger.socket.setblocking(False)
+            with suppress(BlockingIOError):
+                stranger.socket.send(b"x" * (ALLOWED - 2000))
+        assert other.call("api_versions", 0).error_code == 0
+        assert resident_bytes(broker) - before < 2 * LOGIN_BYTES_MAX
 
 
 def test_strangers_at_a_listener_for_nodes(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """Kafka's own kafka-acls and kafka-configs administer access rules, users and quotas.
 
-``TIDELOG_TEST_KAFKA_TOOLS`` names a directory with Kafka's jars, as ``./dev bench`` fetches them.
+Needs ``TIDELOG_TEST_JARS``; see ``test_java``.
 """
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 
 from tidelog.testing import Broker, running_broker
 
-JARS = os.environ.get("TIDELOG_TEST_KAFKA_TOOLS")
+from .test_java import JARS
 
 pytestmark = [
     pytest.mark.interop,

@@ -63,9 +63,13 @@ class PendingProduces:
             if not queue:
                 continue
             expired = [pending for pending in queue if pending.deadline_ms <= now_ms]
-            for pending in expired:
-                queue.remove(pending)
-                effects.append(CompleteProduce(pending.token, error))
+            if not expired:
+                continue
+            # Not one after another: producers choose their timeouts, so they may be anywhere in a long queue.
+            left = [pending for pending in queue if pending.deadline_ms > now_ms]
+            queue.clear()
+            queue.extend(left)
+            effects += [CompleteProduce(pending.token, error) for pending in expired]
         return effects
 
     def refuse_all(self, error: ErrorCode) -> Effects:

@@ -136,7 +136,9 @@ class Connection(asyncio.BufferedProtocol):
         self.principal = ANONYMOUS
         self._login = server.logins.first(self)  # while not all of its requests may be handled
         self._session: asyncio.TimerHandle | None = None  # until it has to authenticate again
-        self._receiver = Receiver(server.logins.bytes_max(self) or server.max_request_bytes)
+        self._receiver = Receiver(
+            server.logins.bytes_max(self) or server.max_request_bytes, of_stranger=self._login is not None
+        )
         self._memory = server.client_memory if self._login is None else server.login_memory
         self.held_bytes = 0  # of the memory that the broker reserves for large requests
         self.short_of_memory = False  # waits until other connections release memory
@@ -263,7 +265,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests in ----------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._receiver.buffer()
+        buffer = self._receiver.buffer()
+        return buffer[: self._memory.readable_bytes(len(buffer))] if self.held_bytes else buffer
 
     def buffer_updated(self, count: int) -> None:
         self.last_active = self._server.loop.time()
@@ -311,8 +314,8 @@ class Connection(asyncio.BufferedProtocol):
                         self.dispatch(request)
                 elif not receiver.needed_bytes:
                     break
-                else:
-                    self._hold(receiver.begin_large())
+                elif not self._hold(receiver.begin_large()):
+                    self.short_of_memory = True
         except HangUp as error:
             self.close(error.message)
         finally:

@@ -47,6 +47,7 @@ class Receiver:
         "_filled",
         "_frame",
         "_max_bytes",
+        "_of_stranger",
         "_scratch",
         "_spare",
         "_start",
@@ -55,8 +56,12 @@ class Receiver:
         "number",
     )
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, of_stranger: bool = False) -> None:
+        """``of_stranger``: the client has to authenticate first. Of what it sends unasked, only the beginning
+        is received before it is known how large the request is.
+        """
         self._max_bytes = max_bytes
+        self._of_stranger = of_stranger
         self._scratch = uncleared(SCRATCH_BYTES)
         self._view = memoryview(self._scratch)
         self._start = 0  # of the bytes in the scratch buffer that are not consumed yet
@@ -64,7 +69,7 @@ class Receiver:
         self._frame: memoryview | None = None  # a large request that is being received
         self._filled = 0
         self._spare: bytearray | None = None
-        self._bulk = False  # the last request was a large one
+        self._bulk = of_stranger  # the next request may be a large one
         self.number = 0  # of the requests that were received completely
         self.needed_bytes = 0  # if not 0, the next request needs a separate buffer of this size
 
@@ -73,8 +78,9 @@ class Receiver:
         self._max_bytes = min(self._max_bytes, PLAIN_BYTES_MAX)
 
     def allow(self, max_bytes: int) -> None:
-        """Requests may be that large from now on."""
+        """The client has authenticated: requests may be that large from now on."""
         self._max_bytes = max_bytes
+        self._of_stranger = self._bulk = False
 
     @property
     def in_the_middle(self) -> bool:
@@ -122,7 +128,7 @@ class Receiver:
         if not self.LEAST_BYTES <= size <= self._max_bytes and not self._may_be_envelope(size, have):
             raise HangUp(self._what_else(size))
         if have >= 4 + size:
-            self._bulk = False
+            self._bulk = self._of_stranger
             self.number += 1
             begin = self._start + 4
             self._start = begin + size

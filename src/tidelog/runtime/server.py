@@ -20,74 +20,12 @@ from tidelog.runtime.large_requests import LargeRequests
 from tidelog.runtime.logins import Logins
 from tidelog.runtime.metering import Metering
 from tidelog.runtime.peers.gate import Gate
+from tidelog.runtime.request_memory import LOGIN_BYTES_MAX, RequestMemory
 from tidelog.runtime.services import LoopServices, give_way
 from tidelog.runtime.tls.listening import TlsListener
 from tidelog.runtime.traffic import Reads, RequestTimes
 
 logger = logging.getLogger(__name__)
-
-SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
-LOGIN_BYTES_MAX = 16 * 1024 * 1024  # of large requests of clients that have not authenticated, in all
-
-
-class RequestMemory:
-    """Counts the bytes of large requests. Those of other nodes have a limit of their own: they do not wait
-    for clients, but any client can say that it is a node. So have those of clients that have not
-    authenticated: others do not wait for strangers.
-    """
-
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, bytes_max: int | None = None) -> None:
-        """``bytes_max``: by default ``queued.max.request.bytes``."""
-        self._broker = broker
-        self._loop = loop
-        self._bytes_max = bytes_max
-        self._used = 0
-        # Connections that receive a large request, oldest first, and when they began.
-        self._receiving: dict[Connection, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def _limit(self) -> int:
-        """Negative: none."""
-        return self._broker.config.queued_max_request_bytes if self._bytes_max is None else self._bytes_max
-
-    def hold(self, count: int, connection: Connection) -> bool:
-        """Bytes of a large request have arrived. Returns whether its connection may continue to receive.
-
-        Only received bytes count, not announced ones. Above the limit, only the oldest request continues. So
-        one request can always be completed and release its memory.
-        """
-        self._used += count
-        self._receiving.setdefault(connection, self._loop.time())
-        limit = self._limit
-        if limit < 0 or self._used <= limit or next(iter(self._receiving)) is connection:
-            return True
-        if self._timer is None:
-            self._timer = self._loop.call_later(SCARCE_S, self._make_room)
-        return False
-
-    def release(self, count: int, connection: Connection) -> None:
-        self._used -= count
-        self._receiving.pop(connection, None)
-        for other in list(self._receiving):
-            self._loop.call_soon(other.memory_freed)
-
-    def _make_room(self) -> None:
-        """Others have waited for a while: close the oldest requests that are still incomplete. Otherwise
-        three clients that send the end of their requests byte by byte could stop the writes of all others.
-        """
-        self._timer = None
-        limit = self._limit
-        began_before = self._loop.time() - SCARCE_S
-        left = self._used
-        for connection, began in list(self._receiving.items()):
-            if left <= limit // 2 or began > began_before:
-                break
-            if connection.in_the_middle and not connection.short_of_memory:
-                left -= connection.held_bytes
-                connection.close(f"an incomplete request held memory for {SCARCE_S:.0f} s, others wait")
-        if left > limit >= 0:
-            self._timer = self._loop.call_later(SCARCE_S, self._make_room)
 
 
 class Server:

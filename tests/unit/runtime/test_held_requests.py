@@ -31,7 +31,9 @@ class Held:
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None,
             admit=lambda connection: "", forget=lambda connection: None,
-            client_memory=SimpleNamespace(hold=self._hold, release=self._release),
+            client_memory=SimpleNamespace(
+                hold=self._hold, release=self._release, readable_bytes=lambda size: size
+            ),
             produce=SimpleNamespace(handle=lambda request, at, context, send, asker: asker.hold()),
         )  # fmt: skip
         self.connection = Connection(cast(Any, server))

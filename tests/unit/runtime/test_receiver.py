@@ -7,7 +7,13 @@ import pytest
 
 from tidelog.broker.requests.request import HangUp
 from tidelog.protocol import envelope, produce
-from tidelog.runtime.receiver import ENVELOPE_BYTES_MAX, PLAIN_BYTES_MAX, Receiver
+from tidelog.runtime.receiver import (
+    ENVELOPE_BYTES_MAX,
+    PEEK_BYTES,
+    PLAIN_BYTES_MAX,
+    SCRATCH_BYTES,
+    Receiver,
+)
 
 METADATA = 3
 
@@ -79,3 +85,17 @@ def test_the_buffer_of_a_quiet_connection_is_dropped() -> None:
     assert receiver._spare is request.obj
     receiver.drop_spare()
     assert receiver._spare is None
+
+
+def test_of_a_stranger_only_the_beginning_is_received_before_it_is_known_how_much_it_is() -> None:
+    """Those that wait for memory would use a full buffer each otherwise."""
+    receiver = Receiver(500_000, of_stranger=True)
+    for _ in range(2):
+        assert len(receiver.buffer()) == PEEK_BYTES
+        begin(receiver, struct.pack(">ihh", 500_000, 36, 2))
+        assert receiver.needed_bytes == 500_000
+        assert receiver.begin_large() == 4
+        receiver.received(len(receiver.buffer()))
+        assert receiver.next() is not None
+    receiver.allow(100 << 20)
+    assert len(receiver.buffer()) == SCRATCH_BYTES

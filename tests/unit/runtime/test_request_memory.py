@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tidelog.runtime.server import SCARCE_S, RequestMemory
+from tidelog.runtime.request_memory import READ_BYTES_MIN, SCARCE_S, WOKEN_PER_TURN, RequestMemory
 
 
 class Loop:
@@ -12,6 +12,7 @@ class Loop:
     def __init__(self) -> None:
         self.now = 0.0
         self.timers: list[Any] = []
+        self.soon: list[Any] = []
 
     def time(self) -> float:
         return self.now
@@ -21,7 +22,14 @@ class Loop:
         return callback
 
     def call_soon(self, callback: Any) -> None:
-        callback()
+        self.soon.append(callback)
+
+    def turn(self) -> int:
+        """Run what was scheduled. Returns how much that was."""
+        soon, self.soon = self.soon, []
+        for callback in soon:
+            callback()
+        return len(soon)
 
     def pass_time(self, seconds: float = SCARCE_S) -> None:
         self.now += seconds
@@ -39,6 +47,7 @@ class Sender:
         self.in_the_middle = True
         self.closed = False
         self.short_of_memory = False
+        self.times_told = 0
 
     def send(self, count: int) -> bool:
         self.held_bytes += count
@@ -51,6 +60,7 @@ class Sender:
 
     def memory_freed(self) -> None:
         self.short_of_memory = False
+        self.times_told += 1
 
 
 def memory(limit: int = 100) -> tuple[Loop, RequestMemory]:
@@ -67,6 +77,7 @@ def test_slow_requests_are_closed_while_others_wait() -> None:
     assert not victim.send(2)
     loop.pass_time()
     assert [each.closed for each in slow] == [True, True, False]
+    loop.turn()
     assert not victim.short_of_memory
     assert not victim.closed
 
@@ -104,3 +115,64 @@ def test_the_next_ones_are_closed_later() -> None:
     assert not Sender(shared).send(20)
     loop.pass_time(SCARCE_S / 2)
     assert (next_slow.closed, late.closed) == (True, False)
+
+
+def test_the_end_of_a_request_costs_the_same_however_many_wait() -> None:
+    """Clients that have not authenticated could have the broker work for each pair of them otherwise."""
+    loop, shared = memory()
+    first = Sender(shared)
+    assert first.send(200)
+    waiting = [Sender(shared) for _ in range(1000)]
+    assert not any(each.send(1) for each in waiting)
+    for ended in waiting[-500:]:
+        ended.close("gone")
+    assert loop.turn() == 1
+    assert not any(each.times_told for each in waiting)
+    first.close("done")
+    # The oldest may always go on, so that one request can be completed.
+    assert loop.turn() == 1
+    assert [each.times_told for each in waiting[:500]] == [1] + [0] * 499
+
+
+def test_those_that_wait_continue_a_few_at_a_time_while_there_is_room() -> None:
+    loop, shared = memory(READ_BYTES_MIN)
+    first = Sender(shared)
+    assert first.send(READ_BYTES_MIN)
+    waiting = [Sender(shared) for _ in range(3 * WOKEN_PER_TURN)]
+    assert not any(each.send(1) for each in waiting)
+    first.close("done")
+    turns = 0
+    while loop.turn():
+        turns += 1
+    assert turns >= 3
+    assert [each.times_told for each in waiting] == [1] * len(waiting)
+
+
+def test_those_that_wait_are_not_forgotten_if_the_room_is_used_up_again() -> None:
+    loop, shared = memory()
+    oldest, other = Sender(shared), Sender(shared)
+    assert oldest.send(60)
+    assert other.send(40)
+    waiting = Sender(shared)
+    assert not waiting.send(10)
+    loop.timers.clear()
+    shared._timer = None  # It was over, and there was nothing to close yet.
+    other.close("done")
+    assert oldest.send(60)
+    loop.turn()
+    assert waiting.short_of_memory
+    loop.pass_time()
+    loop.turn()
+    assert oldest.closed
+    assert not waiting.short_of_memory
+
+
+def test_a_connection_receives_no_more_than_there_is_room_for() -> None:
+    _, shared = memory(1 << 20)
+    assert shared.readable_bytes(500_000) == 500_000
+    assert Sender(shared).send(900_000)
+    assert shared.readable_bytes(500_000) == (1 << 20) - 900_000
+    Sender(shared).send(900_000)
+    assert shared.readable_bytes(500_000) == READ_BYTES_MIN
+    assert shared.readable_bytes(10) == 10
+    assert memory(-1)[1].readable_bytes(500_000) == 500_000

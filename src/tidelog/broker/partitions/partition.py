@@ -139,7 +139,8 @@ class Partition:
         self._is_certain = is_certain
         self.replica.ask_before_commit(self._safe_end_offset)
         self.on_role = on_role
-        self._fetch_waiters: list[FetchWaiter] = []
+        # No list: clients decide how many there are, and in which order they go.
+        self._fetch_waiters: dict[FetchWaiter, None] = {}
         self._committed_bytes = 0  # total bytes ever written, when all of them were last committed
         self.config = config
         self.rules = AppendRules.of(config)
@@ -484,11 +485,10 @@ class Partition:
         return (epoch, end_offset) if epoch < last_epoch or end_offset < offset else None
 
     def add_fetch_waiter(self, waiter: FetchWaiter) -> None:
-        self._fetch_waiters.append(waiter)
+        self._fetch_waiters[waiter] = None
 
     def remove_fetch_waiter(self, waiter: FetchWaiter) -> None:
-        if waiter in self._fetch_waiters:
-            self._fetch_waiters.remove(waiter)
+        self._fetch_waiters.pop(waiter, None)
 
     def _wake(self, size: int) -> None:
         for waiter in list(self._fetch_waiters):

@@ -237,6 +237,26 @@ class TestReaders:
         setup.append(b"b")
         assert [len(waiter.sizes) for waiter in waiters] == [1, 1, 1]
 
+    def test_one_leaves_at_the_same_cost_however_many_there_are(self) -> None:
+        """A hundred connections may have fifty thousand fetches, and close in any order."""
+        partition = Setup().partition
+        compared = 0
+
+        class Compared(Waiter):
+            __hash__ = object.__hash__
+
+            def __eq__(self, other: object) -> bool:
+                nonlocal compared
+                compared += 1
+                return self is other
+
+        waiters = [Compared() for _ in range(1000)]
+        for waiter in waiters:
+            partition.add_fetch_waiter(waiter)
+        for waiter in reversed(waiters):
+            partition.remove_fetch_waiter(waiter)
+        assert compared < len(waiters)
+
     def test_of_a_partition_that_leaves_are_told(self) -> None:
         setup = Setup(flush_messages=1)
         waiter = Waiter()
