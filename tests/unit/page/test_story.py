@@ -32,7 +32,17 @@ def test_a_follower_that_does_not_keep_up_and_returns() -> None:
         "The in-sync set of orders-0 lost broker 3, which did not keep up."
     ]
     assert texts(cluster_changed(without, whole, NOBODY)) == [
-        "Broker 3 caught up and is in the in-sync set of orders-0 again."
+        "Broker 3 caught up and is in the in-sync set of orders-0."
+    ]
+
+
+def test_brokers_that_leave_and_return_together() -> None:
+    whole, alone = cluster(partition(1, ALL)), cluster(partition(1, ALL, (1,)))
+    assert texts(cluster_changed(whole, alone, frozenset({2, 3}))) == [
+        "The in-sync set of orders-0 lost brokers 2 and 3, which are down."
+    ]
+    assert texts(cluster_changed(alone, whole, NOBODY)) == [
+        "Brokers 2 and 3 caught up and are in the in-sync set of orders-0."
     ]
 
 
@@ -81,5 +91,5 @@ def test_who_left_with_its_epoch_may_have_kept_up() -> None:
         "Broker 1 leads orders-0, which had no leader.",
         "The in-sync set of orders-0 lost broker 3, which is down.",
         "The in-sync set of orders-0 lost broker 2, until it has caught up with the leader.",
-        "Broker 1 caught up and is in the in-sync set of orders-0 again.",
+        "Broker 1 caught up and is in the in-sync set of orders-0.",
     ]
