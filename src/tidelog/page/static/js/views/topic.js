@@ -208,7 +208,7 @@ function settingsTable(root, settings) {
 }
 
 function settingList(heading, rows) {
-  return h("section", {}, h("h2", { class: "small" }, heading), h("div", { class: "frame" }, h("table", { class: "list settings" }, h("thead", { class: "unseen" }, h("tr", {}, h("th", { scope: "col" }, "Setting"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, "Meaning"))), h("tbody", {}, rows.map((each) =>
+  return h("section", {}, h("h2", { class: "small" }, heading), h("div", { class: "frame" }, h("table", { class: "list settings" }, h("caption", { class: "unseen" }, heading), h("thead", { class: "unseen" }, h("tr", {}, h("th", { scope: "col" }, "Setting"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, "Meaning"))), h("tbody", {}, rows.map((each) =>
     h("tr", {}, h("th", { scope: "row" }, h("code", {}, each.name)),
       h("td", {}, h("code", { class: "value" }, each.value === null || each.value === "" ? "not set" : each.value), each.set ? h("small", {}, `by ${each.source}${each.default === null || each.default === each.value ? "" : `; default ${each.default}`}`) : null),
       h("td", { class: "meaning" }, withCode(each.meaning), each.value === null && each.unset ? [" Not set: ", withCode(each.unset)] : ""))))))); 
