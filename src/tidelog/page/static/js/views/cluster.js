@@ -81,7 +81,11 @@ export function cluster(root) {
     body.states = new Map(columns.map((each) => [`b/${each.id}`, each.state]));
     const shown = topics().filter((topic) => showInternal || !topic.internal);
     if (!shown.length) {
-      keyed(body, ["none"], () => h("tr", { class: "none" }, h("td", { colspan: 99 })), (row) => fill(row.firstChild, whyNone(["No topics yet. ", h("code", {}, "tidelog topic create orders --partitions 3"), " makes one."])));
+      keyed(body, ["none"], () => h("tr", { class: "none" }, h("td")), (row) => {
+        // As many as there are: each more would be a column that takes its share of the width.
+        attribute(row.firstChild, "colspan", columns.length + 1);
+        fill(row.firstChild, whyNone(["No topics yet. ", h("code", {}, "tidelog topic create orders --partitions 3"), " makes one."]));
+      });
       return;
     }
     keyed(body, shown.map((topic) => topic.name), (name) => topicRow(name), (row, name) => {
