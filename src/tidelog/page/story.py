@@ -129,7 +129,10 @@ def partitions_changed(
     found: dict[_Same, list[int]] = {}
     for index, old, new in pairs:
         for same in _of_partition(old, new):
-            found.setdefault(same, []).append(index)
+            kind, left, _ = same
+            # Why a broker left that is down does not depend on the epoch.
+            key = ("left", left, ()) if kind.startswith("left") and gone >= {*left} else same
+            found.setdefault(key, []).append(index)
     for same, indexes in found.items():
         yield from _events(topic, same, named(indexes, count), gone)
 
@@ -179,7 +182,7 @@ def _event(topic: str, same: _Same, where: str, gone: AbstractSet[int]) -> Event
 def _leader_event(topic: str, name: str, old: int, new: int, gone: AbstractSet[int]) -> Event:
     if new == NO_LEADER:
         why = (
-            f": broker {old} is down, and no replica may take over"
+            f": broker {old} is down, and no other replica has taken over"
             if old in gone
             else f" for now: the others have lost touch with broker {old}"
         )

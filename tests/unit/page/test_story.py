@@ -46,10 +46,19 @@ def test_brokers_that_leave_and_return_together() -> None:
     ]
 
 
+def test_a_broker_that_is_down_left_sets_that_it_led_and_others_alike() -> None:
+    before = cluster(partition(1, ALL), partition(2, ALL))
+    led = partition(2, ALL, (2, 3))._replace(epoch=2)
+    assert texts(cluster_changed(before, cluster(led, partition(2, ALL, (2, 3))), frozenset({1}))) == [
+        "Broker 2 took over orders-0 from broker 1, because broker 1 is down.",
+        "The in-sync set of orders (all 2 partitions) lost broker 1, which is down.",
+    ]
+
+
 def test_a_primary_that_is_down_and_returns() -> None:
     there, gone = cluster(partition(1, (1, 2))), cluster(partition(-1, (1, 2)))
     assert texts(cluster_changed(there, gone, frozenset({1}))) == [
-        "orders-0 has no leader: broker 1 is down, and no replica may take over."
+        "orders-0 has no leader: broker 1 is down, and no other replica has taken over."
     ]
     assert texts(cluster_changed(there, gone, NOBODY)) == [
         "orders-0 has no leader for now: the others have lost touch with broker 1."
