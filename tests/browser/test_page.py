@@ -94,6 +94,21 @@ def test_every_view_by_keyboard_and_address(browser: Browser) -> None:
     browser.sees("#live", "live")
 
 
+def test_a_topic_that_is_deleted_and_created_again_while_it_is_shown(
+    browser: Browser, cluster: Cluster
+) -> None:
+    shown = "return document.querySelector('.promise-card').checkVisibility()"
+    cluster.create_topic("brief", partitions=1, replicas=3)
+    browser.open("/topic/brief")
+    browser.sees(".promise-list", "Writes go on.")
+    assert run(["topic", "delete", "brief", "--yes", "--bootstrap", cluster.bootstrap]) == 0
+    browser.sees(".topic-head", "There is no such topic.")
+    assert not browser.run(shown)
+    cluster.create_topic("brief", partitions=1, replicas=3)
+    until(lambda: "no such topic" not in browser.text(".topic-head"))
+    assert browser.run(shown)
+
+
 def test_a_hostile_message(browser: Browser, cluster: Cluster) -> None:
     write(cluster, "orders", (HOSTILE, f'{{"a": "{HOSTILE[:20]}"}}'.encode()), ("k", HOSTILE.encode()))
     browser.open("/topic/orders#messages")
