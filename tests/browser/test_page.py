@@ -263,6 +263,9 @@ def test_phone_width_needs_no_sideways_scrolling(browser: Browser, cluster: Clus
                 until(lambda: browser.count(".frame tbody tr > :last-child"))
                 table = "return document.querySelector('.frame table').getBoundingClientRect().right"
                 assert browser.run(table) <= 390, path
+            if path == "/topics":
+                height = "return document.querySelector(arguments[0]).getBoundingClientRect().height"
+                assert browser.run(height, "a[href='/topic/orders']") < 30  # on one line
             tab = "return document.querySelector('.bar nav [aria-current]').getBoundingClientRect().right"
             assert browser.run(tab) <= 390, path
     finally:
