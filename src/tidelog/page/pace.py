@@ -11,14 +11,14 @@ BURST_S = 5.0
 BURST_PAUSE_S = 0.05
 # The share of the time that a question may take.
 SHARE = 0.05
-ANSWERS = 4  # that are compared
+RESPONSES = 4  # that are compared
 
 
 class Pace:
     """How long to wait between questions of one kind, so that all of them take a small share of the time."""
 
     def __init__(self) -> None:
-        self._took_s = deque([0.0] * ANSWERS, ANSWERS)
+        self._took_s = deque([0.0] * RESPONSES, RESPONSES)
 
     def pause_s(self, least_s: float, took_s: float) -> float:
         """Before it is asked again, after an answer that took so long. The quickest of the last answers tells

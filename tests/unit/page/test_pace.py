@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.page.pace import ANSWERS, SHARE, Pace
+from tidelog.page.pace import RESPONSES, SHARE, Pace
 
 LEAST_S = 0.5
 
@@ -14,7 +14,7 @@ def test_a_quick_answer_is_asked_for_again_soon() -> None:
 
 def test_an_answer_that_always_takes_long_is_asked_for_rarely() -> None:
     pace = Pace()
-    pause_s = [pace.pause_s(LEAST_S, 1.0) for _ in range(ANSWERS)][-1]
+    pause_s = [pace.pause_s(LEAST_S, 1.0) for _ in range(RESPONSES)][-1]
     assert 1.0 / (1.0 + pause_s) == pytest.approx(SHARE)
 
 
