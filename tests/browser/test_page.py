@@ -87,9 +87,26 @@ def test_every_view_by_keyboard_and_address(browser: Browser) -> None:
     browser.sees(".settings", "min.insync.replicas")
     browser.open("/topic/no-such-topic")
     browser.sees(".topic-head", "There is no such topic.")
+    browser.click(".skip")  # to the content, and not away from the tab of the topic
+    assert browser.run("return document.activeElement.id") == "main"
     browser.open("/topic/%E0%A4%A")  # no encoded text
     browser.sees(".topic-head", "There is no such topic.")
     browser.sees("#live", "live")
+
+
+def test_a_topic_that_is_deleted_and_created_again_while_it_is_shown(
+    browser: Browser, cluster: Cluster
+) -> None:
+    shown = "return document.querySelector('.promise-card').checkVisibility()"
+    cluster.create_topic("brief", partitions=1, replicas=3)
+    browser.open("/topic/brief")
+    browser.sees(".promise-list", "Writes go on.")
+    assert run(["topic", "delete", "brief", "--yes", "--bootstrap", cluster.bootstrap]) == 0
+    browser.sees(".topic-head", "There is no such topic.")
+    assert not browser.run(shown)
+    cluster.create_topic("brief", partitions=1, replicas=3)
+    until(lambda: "no such topic" not in browser.text(".topic-head"))
+    assert browser.run(shown)
 
 
 def test_a_hostile_message(browser: Browser, cluster: Cluster) -> None:
@@ -115,6 +132,23 @@ def test_json_is_indented_without_another_meaning(browser: Browser, cluster: Clu
     lines.append('    "a \\" {": [')
     lines += ["      true,", "      null", "    ]", "  }", "}"]
     browser.sees(".detail", "\n".join(lines))
+
+
+def test_json_that_line_breaks_would_make_huge_is_shown_as_it_is(browser: Browser, cluster: Cluster) -> None:
+    """400 kB at a depth of 900 would be 340 MB with them, and the browser would hang."""
+    text = "[" * 900 + "1," * 190_000 + "1" + "]" * 900
+    write(cluster, "orders", ("deep", text.encode()), ("lines", b"one\n" * 90), partition=3)
+    browser.open("/topic/orders#messages")
+    browser.sees(".messages-tools", "partition 3")
+    browser.choose(".messages-tools select", "3")
+    browser.sees(".messages tbody", "deep")
+    browser.sees(".lead", "Offsets 0 to 1.")
+    height = "return document.querySelector('.messages tbody tr').getBoundingClientRect().height"
+    assert browser.run(height) < 60  # A list has a line for each message, whatever is in it.
+    browser.click(".messages tbody tr:nth-child(2) .opener")
+    browser.sees(".detail", "Value · json")
+    assert browser.text(".detail pre:last-of-type").count("1,") == 190_000
+    assert len(browser.text(".detail")) < 500_000
 
 
 def test_a_large_message_is_cut(browser: Browser, cluster: Cluster) -> None:
@@ -225,6 +259,13 @@ def test_phone_width_needs_no_sideways_scrolling(browser: Browser, cluster: Clus
             browser.open(path)
             until(lambda: browser.count("h1"))
             assert browser.run("return document.documentElement.scrollWidth") <= 390, path
+            if path in ("/topics", "/topic/orders", "/what-if"):  # All of a table is in sight, too.
+                until(lambda: browser.count(".frame tbody tr > :last-child"))
+                table = "return document.querySelector('.frame table').getBoundingClientRect().right"
+                assert browser.run(table) <= 390, path
+            if path == "/topics":
+                height = "return document.querySelector(arguments[0]).getBoundingClientRect().height"
+                assert browser.run(height, "a[href='/topic/orders']") < 30  # on one line
             tab = "return document.querySelector('.bar nav [aria-current]').getBoundingClientRect().right"
             assert browser.run(tab) <= 390, path
     finally:
@@ -284,6 +325,8 @@ def test_many_browsers_that_do_not_read(browser: Browser, page: PageProcess) -> 
         ("/api/messages?name=orders&from=oldest&limit=200&whole=1", 200),
         ("/api/messages?name=orders&partition=99999999999999999999", 400),
         ("/api/what-if?dead=99999999999999999999", 200),
+        ("/no-such-view", 404),
+        ("/topic/a/b", 404),
         ("/static/../server.py", 404),
         ("/static/%2e%2e%2fserver.py", 404),
         ("/static//etc/passwd", 404),

@@ -132,6 +132,7 @@ def test_strangers_start_and_kill_nothing(demo: Demo) -> None:
     [
         {"action": "kill", "broker": 99},
         {"action": "kill", "broker": "1; reboot"},
+        {"action": "kill", "broker": True},
         {"action": "kill"},
         {"action": "wipe", "broker": 1},
         {"action": "start", "load": "<img src=x>"},

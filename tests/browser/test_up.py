@@ -32,12 +32,22 @@ def test_the_page_comes_and_goes_with_the_cluster(tmp_path: Path, driver: "WebDr
         assert line.startswith("page http://127.0.0.1:")
         address = line.removeprefix("page ").strip()
         assert b"<title>Tidelog" in urllib.request.urlopen(address, timeout=10).read()
+        _has_its_columns_without_topics(driver, address)
         _says_why_nothing_can_be_cut_off(driver, address)
         _knows_the_past(driver, f"127.0.0.1:{port}")
     finally:
         cluster.terminate()
     assert cluster.wait(30) == 0
     until(lambda: _is_gone(address))
+
+
+def _has_its_columns_without_topics(driver: "WebDriver", address: str) -> None:
+    """What a new cluster shows first."""
+    browser = Browser(driver, address.partition("#")[0].rstrip("/"))
+    browser.open("/")
+    browser.sees(".matrix", "No topics yet.")
+    script = "return document.querySelector(arguments[0]).getBoundingClientRect().right"
+    assert abs(browser.run(script, "th.broker") - browser.run(script, ".matrix")) < 3
 
 
 def _says_why_nothing_can_be_cut_off(driver: "WebDriver", address: str) -> None:

@@ -13,7 +13,7 @@ from tidelog.client.messages import TopicPartition
 from tidelog.page.asking import offsets, process, replicas, settings
 from tidelog.page.asking.link import Address, Link
 from tidelog.page.facts import Facts
-from tidelog.page.pace import BURST_PAUSE_S, PULSE_S, pause_s, words_of
+from tidelog.page.pace import BURST_PAUSE_S, PULSE_S, Pace, words_of
 from tidelog.page.rates import Meter
 
 # A broker that has not answered for so long is shown as silent: within a second of its death.
@@ -80,15 +80,16 @@ class BrokerWatch:
             await asyncio.sleep(max(PULSE_S - (time.monotonic() - begun_s), 0.02))
 
     async def _ends(self) -> None:
-        link = Link(self.address, RESPONSE_TIMEOUT_S)
+        link, pace = Link(self.address, RESPONSE_TIMEOUT_S), Pace()
         while True:
             begun_s = time.monotonic()
+            pause_s = least_s = 2 * BURST_PAUSE_S if self._board.in_burst else ENDS_S
             if self._responds and (wanted := self._board.led_by(self._broker)):
                 with contextlib.suppress(OSError):
                     found = await self._board.in_thread(offsets.ends, link, wanted)
                     self._ends_seen(found)
-            least_s = 2 * BURST_PAUSE_S if self._board.in_burst else ENDS_S
-            await asyncio.sleep(pause_s(least_s, time.monotonic() - begun_s))
+                    pause_s = pace.pause_s(least_s, time.monotonic() - begun_s)
+            await asyncio.sleep(pause_s)
 
     def _ends_seen(self, found: dict[TopicPartition, int]) -> None:
         self._board.grown(self._broker, self.meter.add(found, time.monotonic()))
@@ -98,15 +99,16 @@ class BrokerWatch:
         self._board.changed()
 
     async def _replicas(self) -> None:
-        link = Link(self.address, SLOW_RESPONSE_TIMEOUT_S)
+        link, pace = Link(self.address, SLOW_RESPONSE_TIMEOUT_S), Pace()
         while True:
-            begun_s = time.monotonic()
+            begun_s, pause_s = time.monotonic(), REPLICAS_S
             if self._responds:
                 with contextlib.suppress(OSError):
                     found = await self._board.in_thread(replicas.replicas, link)
                     self._board.facts.replicas[self._broker] = found
                     self._board.changed()
-            await asyncio.sleep(pause_s(REPLICAS_S, time.monotonic() - begun_s))
+                    pause_s = pace.pause_s(REPLICAS_S, time.monotonic() - begun_s)
+            await asyncio.sleep(pause_s)
 
     async def _figures(self) -> None:
         """Where the broker has an HTTP port, which its settings tell."""

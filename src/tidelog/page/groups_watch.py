@@ -14,7 +14,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from tidelog.client.messages import TopicPartition
 from tidelog.page.facts import Facts
-from tidelog.page.pace import now_ms, pause_s
+from tidelog.page.pace import Pace, now_ms
 from tidelog.page.views import groups
 from tidelog.page.views.groups import GroupSeen
 
@@ -70,11 +70,12 @@ class GroupsWatch:
         self._of_partitions: Courses[tuple[str, TopicPartition]] = Courses()
 
     async def run(self) -> None:
+        pace = Pace()
         while True:
             begun_s = time.monotonic()
             if self._board.facts.cluster is not None:
                 await self._ask()
-            await asyncio.sleep(pause_s(GROUPS_S, time.monotonic() - begun_s))
+            await asyncio.sleep(pace.pause_s(GROUPS_S, time.monotonic() - begun_s))
 
     async def look(self, chosen: str) -> dict[str, Any]:
         """All groups as they were seen last, and ``chosen`` with its members and partitions."""

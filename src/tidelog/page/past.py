@@ -7,6 +7,7 @@ clients do not show.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from tidelog.client.topic_partitions import PartitionSeen
@@ -41,9 +42,9 @@ class Past:
     def take(self, response: Mapping[str, Any]) -> list[Told]:
         self._whole = self._whole or bool(response.get("whole"))
         return [
-            Told(int(at_ms), event)
-            for _, at_ms, epoch, records in response.get("decisions", ())
-            for event in self._decision(int(epoch), records)
+            Told(at_ms, event)
+            for (at_ms, epoch, _), decisions in groupby(response.get("decisions", ()), _moment)
+            for event in self._decision(epoch, [record for each in decisions for record in each[3]])
         ]
 
     def _decision(self, epoch: int, records: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
@@ -82,7 +83,7 @@ class Past:
         elif record.get("leaving"):
             yield Event("broker", "warn", f"Broker {broker} is shutting down.", (broker,))
         elif was_fenced:
-            text = f"Broker {broker} has a session with the controllers again."
+            text = f"Broker {broker} has a session with the controllers."
             yield Event("broker", "ok", text, (broker,))
 
     def _broker_unregistered(self, record: Mapping[str, Any]) -> Iterator[Event]:
@@ -144,6 +145,15 @@ class Past:
                 "what only others had committed is given up."
             )
             yield Event(UNCLEAN, "bad", text, (leader,), topic)
+
+
+def _moment(decision: tuple[int, int, int, list[Mapping[str, Any]]]) -> tuple[int, int, int]:
+    """The same for decisions that share events: fifty partitions that a broker rejoins in one millisecond
+    may be as many decisions. Between other decisions the order matters.
+    """
+    offset, at_ms, epoch, records = decision
+    alone = any(each["type"] != "partition-changed" for each in records)
+    return int(at_ms), int(epoch), int(offset) if alone else -1
 
 
 def _created(replicas: Iterable[int], away: frozenset[int]) -> PartitionSeen:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from tidelog.page.asking import past as questions
-from tidelog.page.pace import now_ms, pause_s
+from tidelog.page.pace import Pace, now_ms
 from tidelog.page.past import UNCLEAN, Past, Told, losses
 from tidelog.page.story import Event
 
@@ -41,6 +41,7 @@ class PastWatch:
         self._given_up: dict[int, dict[str, int]] = {}
 
     async def run(self) -> None:
+        pace = Pace()
         while True:
             begun_s = time.monotonic()
             asked = False
@@ -49,7 +50,7 @@ class PastWatch:
                 with contextlib.suppress(OSError, KeyError, TypeError, ValueError, AttributeError):
                     await self._ask(broker, host, port, NOTHING if asked else self._next)
                     asked = True
-            await asyncio.sleep(pause_s(PAST_S, time.monotonic() - begun_s))
+            await asyncio.sleep(pace.pause_s(PAST_S, time.monotonic() - begun_s))
 
     async def _ask(self, broker: int, host: str, port: int, begin: int) -> None:
         found: dict[str, Any] = await self._board.in_thread(questions.read, host, port, begin, TIMEOUT_S)

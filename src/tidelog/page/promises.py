@@ -93,7 +93,7 @@ def promise(places: Sequence[Place], away: frozenset[int]) -> Promise:
         _acknowledged(first.terms),
         _stops("Writes", "are refused", refused, len(states), writes),
         _stops("Reads", "find no replica", unread, len(states), reads),
-        f"An acknowledged record is lost only if {listed(losses(first.terms), 'or')}.",
+        f"An acknowledged record is lost only if {listed(_lost(first.terms), 'or')}.",
     )
     return Promise(level, _short(refused, len(states), writes), sentences)
 
@@ -149,6 +149,14 @@ def _acknowledged(terms: Terms) -> str:
     where = waits_for(terms) if terms.replicas > 1 else "the only replica"
     synced = " and synced to disk there" if terms.synced else ""
     return f"A record is acknowledged (acks=all) when it is on {where}{synced}."
+
+
+def _lost(terms: Terms) -> list[str]:
+    """The planner's clauses, which stand alone, as parts of one sentence."""
+    first, *others = losses(terms)
+    holders = first.removesuffix(" are lost for good")
+    of_them = (each.replace(holders, "they", 1) if each.startswith(holders) else each for each in others)
+    return [first, *of_them]
 
 
 def _stops(what: str, how: str, stopped: int, partitions: int, limit: Limit) -> str:

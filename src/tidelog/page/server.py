@@ -93,7 +93,8 @@ class Page:
         if self._changes is not None:
             routes.append(Route("/api/change/preview", self._answering(self._preview), methods=["POST"]))
             routes.append(Route("/api/change/apply", self._answering(self._apply), methods=["POST"]))
-        return Guarded(Starlette(routes=routes, lifespan=self._lifespan), self._may.token)
+        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={404: _no_such_view})
+        return Guarded(app, self._may.token)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -216,6 +217,11 @@ class Page:
             raise Unusable("Brokers are given as numbers, with commas between them.") from None
         internal = request.query_params.get("internal") == "1"
         return await self.watcher.for_view(what_if.what_if, self.watcher.facts, faults, internal=internal)
+
+
+async def _no_such_view(_request: Request, _error: Exception) -> Response:
+    """For a mistyped address. Plain, so that nothing of the address is in it."""
+    return PlainTextResponse("There is no such view. The page begins at /.\n", 404)
 
 
 def _query(name: str, request: Request) -> messages.Query:

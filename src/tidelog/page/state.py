@@ -119,13 +119,15 @@ def _broker(facts: Facts, broker: BrokerSeen, tally: Tally) -> dict[str, Any]:
     replicas = facts.replicas.get(number, Replicas())
     figures = facts.figures.get(number, Figures())
     quorum = facts.cluster.quorum if facts.cluster is not None else Quorum()
+    is_active = number == quorum.leader and _controllers_decide(quorum, facts.silent())
     return {
         "id": number,
         "address": f"{broker.host}:{broker.port}" if broker.host else "",
         "rack": broker.rack,
         **state_of(broker, pulse),
-        "controller": ACTIVE if number == quorum.leader else VOTER if number in quorum.voters else "",
-        "leads": tally.leads,
+        "controller": ACTIVE if is_active else VOTER if number in quorum.voters else "",
+        # What the metadata still name as led by a broker that is away has no leader: it counts as offline.
+        "leads": 0 if number in facts.away() else tally.leads,
         "replicas": tally.replicas,
         "behind": tally.behind,
         "failed": replicas.failed,
@@ -205,7 +207,8 @@ def _cluster(
     counts = {
         "brokers": len(cluster.brokers),
         "up": len(cluster.brokers) - len(away & cluster.brokers.keys()),
-        "topics": sum(not topic["internal"] for topic in topics),
+        "topics": len(topics),
+        "internal": sum(topic["internal"] for topic in topics),
         "partitions": sum(len(topic["partitions"]) for topic in topics),
         "offline": sum(topic["offline"] for topic in topics),
         "below": sum(topic["below"] for topic in topics),

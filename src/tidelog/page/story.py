@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 
 from tidelog.client.topic_partitions import PartitionSeen
 from tidelog.page.facts import NO_LEADER, ClusterSeen, Pulse, Settings
-from tidelog.planner.faults import listed
+from tidelog.planner.faults import brokers_named, listed
 
 MODE = "replication.mode"
 PARTITIONS_NAMED = 6
+# Why an in-sync set lost one broker, and why several.
+DOWN = ("which is down", "which are down")
+LATE = ("which did not keep up", "which did not keep up")
+NOT_YET = ("until it has caught up with the leader", "until they have caught up with the leader")
 
 
 class Event(NamedTuple):
@@ -84,9 +88,7 @@ def _brokers(before: ClusterSeen, after: ClusterSeen) -> Iterator[Event]:
                 (broker,),
             )  # fmt: skip
         elif old.fenced and not seen.fenced:
-            yield Event(
-                "broker", "ok", f"Broker {broker} has a session with the controllers again.", (broker,)
-            )
+            yield Event("broker", "ok", f"Broker {broker} has a session with the controllers.", (broker,))
     for broker in before.brokers.keys() - after.brokers.keys():
         yield Event("broker", "warn", f"Broker {broker} was removed from the cluster.", (broker,))
 
@@ -127,7 +129,10 @@ def partitions_changed(
     found: dict[_Same, list[int]] = {}
     for index, old, new in pairs:
         for same in _of_partition(old, new):
-            found.setdefault(same, []).append(index)
+            kind, left, _ = same
+            # Why a broker left that is down does not depend on the epoch.
+            key = ("left", left, ()) if kind.startswith("left") and gone >= {*left} else same
+            found.setdefault(key, []).append(index)
     for same, indexes in found.items():
         yield from _events(topic, same, named(indexes, count), gone)
 
@@ -151,10 +156,11 @@ def _events(topic: str, same: _Same, where: str, gone: AbstractSet[int]) -> Iter
     if not kind.startswith("left"):
         yield _event(topic, same, where, gone)
         return
-    late = "which did not keep up" if kind == "left" else "until it has caught up with the leader"
-    for brokers, why in ((set(left) & gone, "which is down"), (set(left) - gone, late)):
+    late = LATE if kind == "left" else NOT_YET
+    for brokers, why in ((set(left) & gone, DOWN), (set(left) - gone, late)):
         if brokers:
-            text = f"The in-sync set of {topic}{where} lost broker {listed(sorted(brokers))}, {why}."
+            lost = f"{brokers_named(brokers)}, {why[len(brokers) > 1]}"
+            text = f"The in-sync set of {topic}{where} lost {lost}."
             yield Event("sync", "warn", text, tuple(sorted(brokers)), topic)
 
 
@@ -166,7 +172,8 @@ def _event(topic: str, same: _Same, where: str, gone: AbstractSet[int]) -> Event
     if kind == "epoch":
         return Event("leader", "ok", f"Broker {new[0]} was elected again for {name}.", new, topic)
     if kind == "joined":
-        text = f"Broker {listed(old)} caught up and is in the in-sync set of {name} again."
+        are = "is" if len(old) == 1 else "are"
+        text = f"{brokers_named(old).capitalize()} caught up and {are} in the in-sync set of {name}."
         return Event("sync", "ok", text, old, topic)
     text = f"The replicas of {name} are on brokers {listed(new)} now, not on {listed(old)}."
     return Event("topic", "ok", text, tuple({*old, *new}), topic)
@@ -175,7 +182,7 @@ def _event(topic: str, same: _Same, where: str, gone: AbstractSet[int]) -> Event
 def _leader_event(topic: str, name: str, old: int, new: int, gone: AbstractSet[int]) -> Event:
     if new == NO_LEADER:
         why = (
-            f": broker {old} is down, and no replica may take over"
+            f": broker {old} is down, and no other replica has taken over"
             if old in gone
             else f" for now: the others have lost touch with broker {old}"
         )

@@ -23,7 +23,7 @@ from tidelog.page.asking.link import Address, Link
 from tidelog.page.broker_watch import BrokerWatch
 from tidelog.page.facts import NO_LEADER, ClusterSeen, Facts, Pulse, Quorum, Settings, with_absent
 from tidelog.page.failover import Failover
-from tidelog.page.pace import BURST_PAUSE_S, BURST_S, PULSE_S, now_ms, pause_s, words_of
+from tidelog.page.pace import BURST_PAUSE_S, BURST_S, PULSE_S, Pace, now_ms, words_of
 from tidelog.page.past import Told
 from tidelog.page.past_watch import Endpoint, PastWatch
 from tidelog.page.rates import Histories
@@ -208,6 +208,7 @@ class Watcher:
 
     async def _watch_cluster(self) -> None:
         link: Link | None = None
+        pace = Pace()
         while True:
             begun_s = time.monotonic()
             link = link or await self._open_link()
@@ -233,7 +234,7 @@ class Watcher:
             self._cluster_seen(seen)
             least_s = BURST_PAUSE_S if self.in_burst else CLUSTER_S
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), pause_s(least_s, time.monotonic() - begun_s))
+                await asyncio.wait_for(self._hurry.wait(), pace.pause_s(least_s, time.monotonic() - begun_s))
             self._hurry.clear()
 
     async def _open_link(self) -> Link | None:
@@ -295,6 +296,7 @@ class Watcher:
         self.facts.pulses.pop(NO_BROKER, None)
         if before != seen:
             self.facts.cluster = seen
+            self._forget_ends(before, seen)
             self.changed()
         if self._failover is not None:
             self._failover.cluster_seen(seen, now_ms())
@@ -310,10 +312,18 @@ class Watcher:
             self._brokers.pop(broker).stop()
             self.facts.pulses.pop(broker, None)
 
+    def _forget_ends(self, before: ClusterSeen | None, seen: ClusterSeen) -> None:
+        """Of topics that are gone, and of those that another one of the same name has replaced."""
+        for name, topic in before.topics.items() if before is not None else ():
+            after = seen.topics.get(name)
+            if after is None or after.topic_id != topic.topic_id:
+                self.facts.ends.pop(name, None)
+
     # -- settings --------------------------------------------------------------------------
 
     async def _watch_settings(self) -> None:
         """Those that promises depend on, of all topics."""
+        pace = Pace()
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._settings_wanted.wait(), SETTINGS_S)
@@ -329,7 +339,7 @@ class Watcher:
                 self._settings_wanted.set()
                 continue
             self._settings_seen(found)
-            await asyncio.sleep(pause_s(0.0, time.monotonic() - begun_s))
+            await asyncio.sleep(pace.pause_s(0.0, time.monotonic() - begun_s))
 
     def _settings_seen(self, found: dict[str, Settings]) -> None:
         known = self.facts.settings

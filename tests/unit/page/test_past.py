@@ -46,12 +46,26 @@ def test_a_failover() -> None:
         [started(1)],
     ) == [
         "Broker 1 joined the cluster.",
-        "Broker 1 has a session with the controllers again.",
+        "Broker 1 has a session with the controllers.",
         "Topic orders was created with 2 partitions.",
         "Broker 1 was fenced: its session with the controllers ended, so it leads nothing.",
         "Broker 2 took over orders (all 2 partitions) from broker 1, because broker 1 is down.",
         "The in-sync set of orders (all 2 partitions) lost broker 1, which is down.",
         "Broker 1 was started.",
+    ]
+
+
+def test_decisions_of_the_same_millisecond_share_an_event() -> None:
+    rows = [
+        [0, 1000, 1, [created("orders", [1, 2], [1, 2])]],
+        [1, 1000, 1, [partition("orders", 0, 1, [1], 0)]],
+        [2, 1000, 1, [partition("orders", 1, 1, [1], 0)]],
+        [3, 1001, 1, [partition("orders", 0, 1, [1, 2], 0)]],
+    ]
+    assert [each.event.text for each in Past().take({"decisions": rows, "whole": True})] == [
+        "Topic orders was created with 2 partitions.",
+        "The in-sync set of orders (all 2 partitions) lost broker 2, which did not keep up.",
+        "Broker 2 caught up and is in the in-sync set of orders-0.",
     ]
 
 
@@ -68,7 +82,7 @@ def test_a_log_that_begins_in_the_middle() -> None:
     assert texts(*found, whole=False) == [
         "Broker 2 was started.",
         "Broker 1 took over orders-3 from broker 2, because broker 2 is down.",
-        "Broker 1 caught up and is in the in-sync set of orders-3 again.",
+        "Broker 1 caught up and is in the in-sync set of orders-3.",
     ]
 
 

@@ -25,6 +25,10 @@ def test_a_healthy_isr_topic() -> None:
     assert found.sentences[1] == (
         "Writes go on. Two more deaths stop writes: brokers 1 and 2; 1 and 3; 2 and 3."
     )
+    assert found.sentences[3] == (
+        "An acknowledged record is lost only if all replicas that hold a record (at least 2 of 3) are lost "
+        "for good or they lose power at once, before records were synced to disk."
+    )
 
 
 def test_one_death_later() -> None:

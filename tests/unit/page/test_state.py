@@ -13,7 +13,8 @@ def test_a_healthy_cluster() -> None:
     state = Builder().build(facts(cluster(partition(1, ALL), partition(2, ALL))))
     assert state["cluster"]["level"] == "ok"
     assert state["cluster"]["counts"] == {
-        "brokers": 3, "up": 3, "topics": 1, "partitions": 2, "offline": 0, "below": 0, "under": 0,
+        "brokers": 3, "up": 3, "topics": 1, "internal": 0, "partitions": 2,
+        "offline": 0, "below": 0, "under": 0,
     }  # fmt: skip
     assert (state["b/1"]["leads"], state["b/1"]["replicas"], state["b/1"]["controller"]) == (1, 2, "active")
     assert (state["b/3"]["leads"], state["b/3"]["controller"]) == (0, "voter")
@@ -30,6 +31,7 @@ def test_a_silent_broker_is_away_before_the_metadata_say_so() -> None:
     assert state["cluster"]["level"] == "bad"
     assert state["cluster"]["sentences"][0] == "1 partition has no leader: writes to them wait."
     assert "Broker 1 does not answer." in state["cluster"]["sentences"]
+    assert (state["b/1"]["leads"], state["b/2"]["leads"]) == (0, 1)  # What it led counts as offline.
 
 
 def test_without_an_active_controller_nothing_is_decided() -> None:
@@ -37,6 +39,15 @@ def test_without_an_active_controller_nothing_is_decided() -> None:
     assert not state["cluster"]["deciding"]
     silent = Builder().build(facts(cluster(partition(3, ALL)), silent=frozenset({1})))
     assert not silent["cluster"]["deciding"]  # The active one does not answer, and there is no other yet.
+    assert silent["b/1"]["controller"] == "voter"
+    alone = Builder().build(facts(cluster(partition(3, ALL)), silent=frozenset({2, 3})))
+    assert alone["b/1"]["controller"] == "voter"  # It decides nothing without a majority.
+
+
+def test_topics_and_partitions_count_the_same() -> None:
+    seen = cluster(partition(1, ALL), topic="__consumer_offsets")
+    counts = Builder().build(facts(seen))["cluster"]["counts"]
+    assert (counts["topics"], counts["internal"], counts["partitions"]) == (1, 1, 1)
 
 
 def test_too_few_replicas_for_acks_all() -> None:

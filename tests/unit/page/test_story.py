@@ -32,14 +32,33 @@ def test_a_follower_that_does_not_keep_up_and_returns() -> None:
         "The in-sync set of orders-0 lost broker 3, which did not keep up."
     ]
     assert texts(cluster_changed(without, whole, NOBODY)) == [
-        "Broker 3 caught up and is in the in-sync set of orders-0 again."
+        "Broker 3 caught up and is in the in-sync set of orders-0."
+    ]
+
+
+def test_brokers_that_leave_and_return_together() -> None:
+    whole, alone = cluster(partition(1, ALL)), cluster(partition(1, ALL, (1,)))
+    assert texts(cluster_changed(whole, alone, frozenset({2, 3}))) == [
+        "The in-sync set of orders-0 lost brokers 2 and 3, which are down."
+    ]
+    assert texts(cluster_changed(alone, whole, NOBODY)) == [
+        "Brokers 2 and 3 caught up and are in the in-sync set of orders-0."
+    ]
+
+
+def test_a_broker_that_is_down_left_sets_that_it_led_and_others_alike() -> None:
+    before = cluster(partition(1, ALL), partition(2, ALL))
+    led = partition(2, ALL, (2, 3))._replace(epoch=2)
+    assert texts(cluster_changed(before, cluster(led, partition(2, ALL, (2, 3))), frozenset({1}))) == [
+        "Broker 2 took over orders-0 from broker 1, because broker 1 is down.",
+        "The in-sync set of orders (all 2 partitions) lost broker 1, which is down.",
     ]
 
 
 def test_a_primary_that_is_down_and_returns() -> None:
     there, gone = cluster(partition(1, (1, 2))), cluster(partition(-1, (1, 2)))
     assert texts(cluster_changed(there, gone, frozenset({1}))) == [
-        "orders-0 has no leader: broker 1 is down, and no replica may take over."
+        "orders-0 has no leader: broker 1 is down, and no other replica has taken over."
     ]
     assert texts(cluster_changed(there, gone, NOBODY)) == [
         "orders-0 has no leader for now: the others have lost touch with broker 1."
@@ -81,5 +100,5 @@ def test_who_left_with_its_epoch_may_have_kept_up() -> None:
         "Broker 1 leads orders-0, which had no leader.",
         "The in-sync set of orders-0 lost broker 3, which is down.",
         "The in-sync set of orders-0 lost broker 2, until it has caught up with the leader.",
-        "Broker 1 caught up and is in the in-sync set of orders-0 again.",
+        "Broker 1 caught up and is in the in-sync set of orders-0.",
     ]

@@ -51,6 +51,23 @@ class QuietWatch:
         self.address, self.http_port = address, 0
 
 
+def test_the_ends_of_a_topic_that_is_gone_or_another_one_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watching, "BrokerWatch", QuietWatch)
+    page, seen = Watcher([("127.0.0.1", 9092)]), cluster(partition(1, (1, 2)))
+    for after in (
+        cluster(),
+        seen._replace(topics={"orders": seen.topics["orders"]._replace(topic_id="new")}),
+    ):
+        page._cluster_seen(seen)
+        page.facts.ends["orders"] = {0: 7}
+        page._cluster_seen(seen)
+        assert page.facts.ends["orders"] == {0: 7}
+        page._cluster_seen(after)
+        assert "orders" not in page.facts.ends
+
+
 async def seen_by(page: Watcher, asked: list[int], times: int) -> ClusterSeen | None:
     watch = page.spawn(page._watch_cluster())
     async with asyncio.timeout(PATIENCE_S):

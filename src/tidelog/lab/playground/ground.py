@@ -69,7 +69,7 @@ class Ground:
         }
         if action in actions:
             broker = command.get("broker")
-            if not isinstance(broker, int):
+            if type(broker) is not int:  # not true and false either
                 raise Refused("Brokers are given by number.")
             return actions[action](broker)
         if action in ("start", "stop"):

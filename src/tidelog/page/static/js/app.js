@@ -78,6 +78,12 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href]");
   if (!link || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const path = link.getAttribute("href");
+  if (path === "#main") {
+    // Not by the address: what follows the # there is the tab of a topic.
+    event.preventDefault();
+    main.focus();
+    return;
+  }
   if (!path.startsWith("/") || path.startsWith("/static/")) return;
   event.preventDefault();
   go(path);

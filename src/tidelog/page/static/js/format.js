@@ -57,11 +57,20 @@ export function listed(values, joint = "and") {
   return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${joint} ${words.at(-1)}`;
 }
 
-/** JSON with line breaks. Its tokens stay as they are: numbers may have more digits than scripts can count with. */
+// Strangers write messages: 400,000 characters that are nested 900 deep would become hundreds of millions.
+const INDENTED_MAX = 1000000;
+
+/** JSON with line breaks, unless they make too much of it. Its tokens stay as they are: numbers may have more
+ * digits than scripts can count with.
+ */
 export function indented(text) {
   let depth = 0;
-  const line = () => `\n${"  ".repeat(depth)}`;
+  let size = 0;
   const parts = [];
+  const line = () => {
+    size += 2 * depth;
+    return size > INDENTED_MAX ? "" : `\n${"  ".repeat(depth)}`;
+  };
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g)) {
     if (token === "{" || token === "[") {
       parts.push(token);
@@ -75,6 +84,7 @@ export function indented(text) {
     } else if (token === ",") parts.push(token, line());
     else if (token === ":") parts.push(": ");
     else parts.push(token);
+    if (size > INDENTED_MAX) return text;
   }
   return parts.join("");
 }

@@ -17,7 +17,7 @@ export function cluster(root) {
   const spark = sparkline([], { width: 220, height: 36, label: "records per second in the last two minutes" });
   const head = h("tr");
   const body = h("tbody");
-  const internal = h("label", { class: "check" }, h("input", { type: "checkbox", checked: showInternal, on: { change: (event) => { showInternal = event.target.checked; update(null); } } }), "internal topics");
+  const internal = h("label", { class: "check" }, h("input", { type: "checkbox", checked: showInternal, on: { change: (event) => { showInternal = event.target.checked; update(null); } } }), h("span", {}, "internal topics"));
   const table = h("table", { class: "matrix" }, h("caption", { class: "unseen" }, "Replicas of each topic on each broker"), h("thead", {}, head), body);
   const facts = {};
   for (const [key, label] of [["brokers", "brokers"], ["topics", "topics"], ["partitions", "partitions"], ["under", "under-replicated"], ["offline", "offline"]]) {
@@ -60,6 +60,7 @@ export function cluster(root) {
     const counts = seen.counts ?? { brokers: 0, up: 0, topics: 0, partitions: 0, under: 0, offline: 0, below: 0 };
     say(facts.brokers, counts.up === counts.brokers ? count(counts.brokers) : `${counts.up} of ${counts.brokers}`);
     for (const key of ["topics", "partitions", "under", "offline"]) say(facts[key], count(counts[key]));
+    say(internal.lastChild, counts.internal ? `internal topics (${counts.internal})` : "internal topics");
     attribute(facts.brokers.parentElement, "data-level", counts.up < counts.brokers ? "bad" : null);
     attribute(facts.under.parentElement, "data-level", counts.under ? "warn" : null);
     attribute(facts.offline.parentElement, "data-level", counts.offline ? "bad" : null);
@@ -80,7 +81,11 @@ export function cluster(root) {
     body.states = new Map(columns.map((each) => [`b/${each.id}`, each.state]));
     const shown = topics().filter((topic) => showInternal || !topic.internal);
     if (!shown.length) {
-      keyed(body, ["none"], () => h("tr", { class: "none" }, h("td", { colspan: 99 })), (row) => fill(row.firstChild, whyNone(["No topics yet. ", h("code", {}, "tidelog topic create orders --partitions 3"), " makes one."])));
+      keyed(body, ["none"], () => h("tr", { class: "none" }, h("td")), (row) => {
+        // As many as there are: each more would be a column that takes its share of the width.
+        attribute(row.firstChild, "colspan", columns.length + 1);
+        fill(row.firstChild, whyNone(["No topics yet. ", h("code", {}, "tidelog topic create orders --partitions 3"), " makes one."]));
+      });
       return;
     }
     keyed(body, shown.map((topic) => topic.name), (name) => topicRow(name), (row, name) => {

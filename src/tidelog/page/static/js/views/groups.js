@@ -18,9 +18,9 @@ export function groups(root) {
   const body = h("tbody");
   const note = h("p", { class: "lead", role: "status" }, "Asking …");
   const detail = h("section", { class: "group-detail" });
-  root.append(h("div", { class: "view-head" }, title("Consumer groups")), note,
-    h("div", { class: "frame" }, h("table", { class: "list" }, h("caption", { class: "unseen" }, "Consumer groups"), h("thead", {}, h("tr", {},
-      h("th", { scope: "col" }, "Group"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Protocol"), h("th", { scope: "col", class: "number" }, "Members"), h("th", { scope: "col", class: "number" }, "Lag"), h("th", { scope: "col" }, "Lag over time"))), body)), detail);
+  const list = h("div", { class: "frame", hidden: true }, h("table", { class: "list of-groups" }, h("caption", { class: "unseen" }, "Consumer groups"), h("thead", {}, h("tr", {},
+      h("th", { scope: "col" }, "Group"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Protocol"), h("th", { scope: "col", class: "number" }, "Members"), h("th", { scope: "col", class: "number" }, "Lag"), h("th", { scope: "col" }, "Lag over time"))), body));
+  root.append(h("div", { class: "view-head" }, title("Consumer groups")), note, list, detail);
 
   async function poll() {
     const number = ++asked; // Of two questions at once, the later one counts.
@@ -38,6 +38,7 @@ export function groups(root) {
     const missing = found.unheard.length ? ` Groups of broker ${listed(found.unheard)} are missing: it does not answer.` : "";
     const old = found.at && Date.now() - found.at > OLD_MS ? ` As of ${clock(found.at, false)}.` : "";
     say(note, [`${found.groups.length ? `${plural(found.groups.length, "group")}.` : whyNone("No group reads from this cluster.")}${missing}${old}`, ...found.refused].join(" "));
+    list.hidden = !by.size;
     keyed(body, [...by.keys()], (group) => groupRow(group, choose), (row, group) => row.show(by.get(group), group === chosen));
     const group = by.get(chosen);
     if (group) showDetail(detail, group);

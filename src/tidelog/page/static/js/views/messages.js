@@ -77,7 +77,7 @@ export function messages(root, topic) {
     if (newestFirst && !isOlder) body.prepend(...rows.reverse());
     else body.append(...(isOlder ? rows.reverse() : rows));
     while (body.children.length > ROWS_MAX) (newestFirst && !isOlder ? body.lastChild : body.firstChild).remove();
-    const where = `Offsets ${count(found.begin)} to ${count(found.end)}`;
+    const where = `Offsets ${count(found.begin)} to ${count(found.end - 1)}`;
     const looked = match.value && (isOlder || !append) ? `; looked at ${plural(found.looked_at, "offset")} from ${count(found.start)} on` : "";
     say(note, found.end === found.begin ? "This partition is empty." : `${where}${looked}.`);
     if (!body.children.length && found.end > found.begin && found.next >= found.end) say(note, `${where}${looked}. Nothing there matches.`);

@@ -13,6 +13,7 @@ const RIGHT = 12;
 const TOP = 10;
 const BOTTOM = 28;
 const SPAN_MS = 120000;
+const NAME_WIDTH = 90; // of the longest name of a fault, on a narrow screen
 const DECADES = [1, 10, 100, 1000, 10000]; // milliseconds
 const COUNTERS = [["sent", "sent"], ["acknowledged", "acknowledged"], ["lost", "lost"], ["duplicated", "duplicated"], ["disordered", "out of order"], ["given_up", "given up"]];
 const WRONG = new Set(["lost", "duplicated", "disordered"]);
@@ -176,7 +177,9 @@ function draw(picture, now, points) {
     const left = x(Math.max(from, begin));
     const width = Math.max(x(to) - left, 2);
     parts.push(svg("rect", { class: `band ${what}`, x: left.toFixed(1), width: width.toFixed(1), y: TOP, height: HEIGHT - TOP - BOTTOM, "data-tip": `broker ${broker} ${what}, ${((to - from) / 1000).toFixed(1)} s` }));
-    parts.push(svg("text", { class: "band-name", x: (left + 3).toFixed(1), y: TOP + 12 + ((broker - 1) % 3) * 13 }, `${broker} ${what}`));
+    // The name of a fault that has just begun is to the left of it: there is no room to the right.
+    const isLate = left > WIDTH - RIGHT - NAME_WIDTH;
+    parts.push(svg("text", { class: "band-name", x: (isLate ? left - 3 : left + 3).toFixed(1), y: TOP + 12 + ((broker - 1) % 3) * 13, "text-anchor": isLate ? "end" : null }, `${broker} ${what}`));
   }
   for (const ms of DECADES) {
     parts.push(svg("line", { class: "tick", x1: LEFT, x2: WIDTH - RIGHT, y1: y(ms).toFixed(1), y2: y(ms).toFixed(1) }), svg("text", { class: "tick-name", x: LEFT - 8, y: (y(ms) + 4).toFixed(1), "text-anchor": "end" }, ms < 1000 ? `${ms} ms` : `${ms / 1000} s`));

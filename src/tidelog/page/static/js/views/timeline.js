@@ -15,9 +15,10 @@ const STEPS = [
   ["Zoom in", "+", ({ begin, end }) => ({ begin: begin + (end - begin) / 4, end: end - (end - begin) / 4 })],
   ["Zoom out", "−", ({ begin, end }) => ({ begin: begin - (end - begin) / 2, end: end + (end - begin) / 2 })],
 ];
-const WIDTH = 1000;
-const LANE = 26;
-const LEFT = 110;
+const LANE = 30;
+const LEFT = 92;
+const RIGHT = 8;
+const NARROW = 600; // pixels: below, only the begin and the end of the time are named
 const SHOWN_MAX = 300;
 const LEAST_MS = 200; // what a zoomed picture spans at least
 let spanS = 300;
@@ -28,7 +29,7 @@ export function timeline(root) {
   const broker = h("select", { "aria-label": "Broker", on: { change: () => update(null) } }, h("option", { value: "" }, "all brokers"));
   const spans = h("div", { class: "segments", role: "group", "aria-label": "Span" }, SPANS.map(([seconds, text]) => h("button", { type: "button", "aria-pressed": String(seconds === spanS), on: { click: () => { spanS = seconds; part = null; update(null); } } }, text)));
   const steps = h("div", { class: "segments", role: "group", "aria-label": "Zoom" }, STEPS.map(([name, text, step]) => h("button", { type: "button", title: name, "aria-label": name, on: { click: () => look(step) } }, text)));
-  const picture = svg("svg", { class: "lanes", viewBox: `0 0 ${WIDTH} ${LANES.length * LANE + 22}`, role: "img", "aria-label": "Events by kind over time; the list below has the same" });
+  const picture = svg("svg", { class: "lanes", role: "img", "aria-label": "Events by kind over time; the list below has the same" });
   const list = h("ol", { class: "events", reversed: true });
   const failover = h("section", { class: "failover", "aria-label": "The last failover" });
   const rest = h("p", { class: "rest" });
@@ -76,7 +77,7 @@ export function timeline(root) {
   const mark = svg("rect", { class: "chosen", y: 0, height: LANES.length * LANE });
   const timeAt = (event) => {
     const box = picture.getBoundingClientRect();
-    const share = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - 12);
+    const share = (event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT);
     const { begin, end } = shownTime(chosen());
     return begin + Math.min(Math.max(share, 0), 1) * (end - begin);
   };
@@ -87,7 +88,7 @@ export function timeline(root) {
   picture.addEventListener("pointermove", (event) => {
     if (!from) return;
     const box = picture.getBoundingClientRect();
-    const [left, right] = [from.x, event.clientX].sort((one, other) => one - other).map((each) => ((each - box.left) / box.width) * WIDTH);
+    const [left, right] = [from.x, event.clientX].sort((one, other) => one - other).map((each) => each - box.left);
     attribute(mark, "x", left.toFixed(1));
     attribute(mark, "width", (right - left).toFixed(1));
     picture.append(mark);
@@ -123,17 +124,21 @@ const when = (at) => (isToday(at) ? clock(at) : `${new Date(at).toLocaleDateStri
 /** With milliseconds if the picture spans a few seconds, with the day if it spans some. */
 const axis = (at, spanMs) => (spanMs > 86400000 ? new Date(at).toLocaleDateString("en-CA") : clock(at, spanMs < 8000));
 
+/** In pixels of the screen: on a narrow one, the newest would be out of sight or the words too small. */
 function draw(picture, events, begin, end) {
-  const x = (at) => LEFT + ((at - begin) / (end - begin)) * (WIDTH - LEFT - 12);
+  const width = Math.max(picture.getBoundingClientRect().width, 2 * LEFT);
   const bottom = LANES.length * LANE;
+  attribute(picture, "viewBox", `0 0 ${width.toFixed(0)} ${bottom + 22}`);
+  const x = (at) => LEFT + ((at - begin) / (end - begin)) * (width - LEFT - RIGHT);
+  const steps = width < NARROW ? 1 : 4;
   const parts = [];
   LANES.forEach(([, label], index) => {
     const y = index * LANE + LANE / 2;
-    parts.push(svg("text", { x: 0, y: y + 4, class: "lane-name" }, label), svg("line", { x1: LEFT, x2: WIDTH - 8, y1: y, y2: y, class: "lane" }));
+    parts.push(svg("text", { x: 0, y: y + 4, class: "lane-name" }, label), svg("line", { x1: LEFT, x2: width - RIGHT, y1: y, y2: y, class: "lane" }));
   });
-  for (let step = 0; step <= 4; step += 1) {
-    const at = begin + ((end - begin) * step) / 4;
-    parts.push(svg("line", { x1: x(at), x2: x(at), y1: 4, y2: bottom, class: "tick" }), svg("text", { x: x(at), y: bottom + 16, class: "tick-name", "text-anchor": step === 4 ? "end" : step ? "middle" : "start" }, axis(at, end - begin)));
+  for (let step = 0; step <= steps; step += 1) {
+    const at = begin + ((end - begin) * step) / steps;
+    parts.push(svg("line", { x1: x(at), x2: x(at), y1: 4, y2: bottom, class: "tick" }), svg("text", { x: x(at), y: bottom + 16, class: "tick-name", "text-anchor": step === steps ? "end" : step ? "middle" : "start" }, axis(at, end - begin)));
   }
   for (const event of events.slice(-600)) {
     const index = LANES.findIndex(([kind]) => kind === LANE_OF[event.kind]);

@@ -40,11 +40,10 @@ export function topic(root, [name]) {
     tabs.querySelector("[aria-selected=true]").focus();
   });
 
-  root.append(head,
-    h("section", { class: "promise-card", "aria-label": "What this topic promises now" }, h("div", { class: "promise-words" }, h("h2", {}, "What it promises now", level), sentences),
+  const card = h("section", { class: "promise-card", "aria-label": "What this topic promises now" }, h("div", { class: "promise-words" }, h("h2", {}, "What it promises now", level), sentences),
       h("div", { class: "topic-figures" }, h("dl", { class: "figures" },
-        h("div", {}, h("dt", {}, "records / s"), rate), h("div", {}, h("dt", {}, "records"), figures.records), h("div", {}, h("dt", {}, "data, all replicas"), figures.size), h("div", {}, h("dt", {}, "partitions"), figures.partitions)), spark)),
-    tabs, content);
+        h("div", {}, h("dt", {}, "records / s"), rate), h("div", {}, h("dt", {}, "records"), figures.records), h("div", {}, h("dt", {}, "data, all replicas"), figures.size), h("div", {}, h("dt", {}, "partitions"), figures.partitions)), spark));
+  root.append(head, card, tabs, content);
 
   function choose(key) {
     tab = key;
@@ -73,8 +72,10 @@ export function topic(root, [name]) {
 
   function update(keys) {
     const seen = get(`t/${name}`);
+    for (const each of [card, tabs, content]) each.hidden = !seen && Boolean(get("cluster"));
     if (!seen) {
-      fill(head, title(name), get("cluster") ? pill("bad", whyNone("There is no such topic.")) : null);
+      head.words = null; // Another one of the same name may come.
+      fill(head, h("a", { href: "/topics", class: "back" }, "Topics"), title(name), get("cluster") ? pill("bad", whyNone("There is no such topic.")) : null);
       return;
     }
     if (!keys || keys.has(`t/${name}`)) {
@@ -208,7 +209,7 @@ function settingsTable(root, settings) {
 }
 
 function settingList(heading, rows) {
-  return h("section", {}, h("h2", { class: "small" }, heading), h("div", { class: "frame" }, h("table", { class: "list settings" }, h("thead", { class: "unseen" }, h("tr", {}, h("th", { scope: "col" }, "Setting"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, "Meaning"))), h("tbody", {}, rows.map((each) =>
+  return h("section", {}, h("h2", { class: "small" }, heading), h("div", { class: "frame" }, h("table", { class: "list settings" }, h("caption", { class: "unseen" }, heading), h("thead", { class: "unseen" }, h("tr", {}, h("th", { scope: "col" }, "Setting"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, "Meaning"))), h("tbody", {}, rows.map((each) =>
     h("tr", {}, h("th", { scope: "row" }, h("code", {}, each.name)),
       h("td", {}, h("code", { class: "value" }, each.value === null || each.value === "" ? "not set" : each.value), each.set ? h("small", {}, `by ${each.source}${each.default === null || each.default === each.value ? "" : `; default ${each.default}`}`) : null),
       h("td", { class: "meaning" }, withCode(each.meaning), each.value === null && each.unset ? [" Not set: ", withCode(each.unset)] : ""))))))); 

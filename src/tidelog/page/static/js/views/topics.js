@@ -16,7 +16,7 @@ export function topics(root) {
   const rest = h("p", { class: "rest" });
   root.append(
     h("div", { class: "view-head" }, title("Topics"), h("div", { class: "tools" }, search, h("label", { class: "check" }, internal, "internal topics"), changes)),
-    h("div", { class: "frame" }, h("table", { class: "list" }, h("caption", { class: "unseen" }, "Topics"), h("thead", {}, h("tr", {},
+    h("div", { class: "frame" }, h("table", { class: "list of-topics" }, h("caption", { class: "unseen" }, "Topics"), h("thead", {}, h("tr", {},
       h("th", { scope: "col" }, "Topic"), h("th", { scope: "col" }, "Mode"), h("th", { scope: "col", class: "number" }, "Partitions"), h("th", { scope: "col", class: "number" }, "Replicas"),
       h("th", { scope: "col", class: "number" }, "Records / s"), h("th", { scope: "col" }, "Now"))), body)),
     rest,

@@ -5,7 +5,7 @@ import { count, listed, plural } from "../format.js";
 import { badge, pill, title, topicLink } from "../parts.js";
 import { ask, brokers, get } from "../store.js";
 
-const FAULTS = [["", "works"], ["dead", "dead"], ["power_lost", "power lost"], ["disk_lost", "disk lost"], ["cut_off", "cut off"], ["slow", "slow"]];
+const FAULTS = [["", "as now"], ["dead", "dead"], ["power_lost", "power lost"], ["disk_lost", "disk lost"], ["cut_off", "cut off"], ["slow", "slow"]];
 const REFRESH_MS = 1000;
 
 export function whatIf(root) {
@@ -18,7 +18,7 @@ export function whatIf(root) {
   const body = h("tbody");
   const unknown = h("p", { class: "rest" });
   const worst = h("div", { class: "worst" });
-  const reset = h("button", { type: "button", on: { click: () => { chosen.clear(); sync(); } } }, "All work again");
+  const reset = h("button", { type: "button", on: { click: () => { chosen.clear(); sync(); } } }, "No faults");
   root.append(
     h("div", { class: "view-head" }, title("What if"), h("div", { class: "tools" }, reset)),
     h("p", { class: "lead" }, "Choose faults and see what every topic would promise. Nothing happens to the cluster. What is wrong already counts."),
