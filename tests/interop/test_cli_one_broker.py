@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +79,34 @@ def test_without_a_majority_of_the_controllers_it_says_which_to_start(start_up: 
     assert "Broker 2 is back" in broker(up, "start", "2")
     # Those that ran before the controllers died count as there until a session has passed without them.
     wait_until(lambda: sorted(view_cluster("127.0.0.1", up.port + 1).brokers) == [2, 3])
+
+
+def asked(directory: Path, *words: str) -> str:
+    """Without --bootstrap, in a directory whose cluster does not run: exit code 1, and this sentence."""
+    command = [sys.executable, "-m", "tidelog", *words]
+    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (1, ""), ended
+    return ended.stderr
+
+
+def test_a_cluster_that_got_the_ports_of_another_one_is_not_changed(
+    start_up: StartUp, tmp_path: Path
+) -> None:
+    directory = tmp_path / "here" / ".tidelog"
+    directory.mkdir(parents=True)
+    up = start_up(directory=directory)
+    up.first_line()
+    up.end()
+    assert f"No broker of the cluster in .tidelog answers at 127.0.0.1:{up.port}" in (
+        said := asked(directory.parent, "topic", "list")
+    )
+    assert "`tidelog up` starts it." in said
+    other = start_up(directory=tmp_path / "other", port=up.port)
+    other.first_line()
+    tidelog(other.port, "topic", "create", "theirs")
+    for words in (("topic", "delete", "theirs", "--yes"), ("produce", "theirs"), ("cluster", "health")):
+        said = asked(directory.parent, *words)
+        assert f"127.0.0.1:{up.port} belongs to cluster" in said
+        assert f"pass --bootstrap 127.0.0.1:{up.port}" in said
+    assert "theirs" in tidelog(other.port, "topic", "list")
+    assert f"Port {up.port} of broker 1 is in use" in broker(up, "start", "1", fails=True)
