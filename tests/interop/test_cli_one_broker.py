@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.cli import main
 from tidelog.cli.reach import Address, refused
 from tidelog.client.cluster_view import view_cluster
 
@@ -81,32 +82,30 @@ def test_without_a_majority_of_the_controllers_it_says_which_to_start(start_up: 
     wait_until(lambda: sorted(view_cluster("127.0.0.1", up.port + 1).brokers) == [2, 3])
 
 
-def asked(directory: Path, *words: str) -> str:
-    """Without --bootstrap, in a directory whose cluster does not run: exit code 1, and this sentence."""
-    command = [sys.executable, "-m", "tidelog", *words]
-    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, ended.stdout) == (1, ""), ended
-    return ended.stderr
-
-
 def test_a_cluster_that_got_the_ports_of_another_one_is_not_changed(
-    start_up: StartUp, tmp_path: Path
+    start_up: StartUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = tmp_path / "here" / ".tidelog"
-    directory.mkdir(parents=True)
-    up = start_up(directory=directory)
+    here = tmp_path / ".tidelog"
+    up = start_up(directory=here)
     up.first_line()
     up.end()
-    assert f"No broker of the cluster in .tidelog answers at 127.0.0.1:{up.port}" in (
-        said := asked(directory.parent, "topic", "list")
-    )
+    for name in ("TIDELOG_BOOTSTRAP", "TIDELOG_CONFIG", "TIDELOG_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(["topic", "list"]) == 1
+    said = capsys.readouterr().err
+    assert f"No broker of the cluster in .tidelog answers at 127.0.0.1:{up.port}" in said
     assert "`tidelog up` starts it." in said
     other = start_up(directory=tmp_path / "other", port=up.port)
     other.first_line()
-    tidelog(other.port, "topic", "create", "theirs")
-    for words in (("topic", "delete", "theirs", "--yes"), ("produce", "theirs"), ("cluster", "health")):
-        said = asked(directory.parent, *words)
-        assert f"127.0.0.1:{up.port} belongs to cluster" in said
-        assert f"pass --bootstrap 127.0.0.1:{up.port}" in said
-    assert "theirs" in tidelog(other.port, "topic", "list")
-    assert f"Port {up.port} of broker 1 is in use" in broker(up, "start", "1", fails=True)
+    there = f"127.0.0.1:{up.port}"
+    assert main(["topic", "create", "theirs", "--bootstrap", there]) == 0
+    for words in (["topic", "delete", "theirs", "--yes"], ["produce", "theirs"], ["cluster", "health"]):
+        assert main(words) == 1
+        said = capsys.readouterr().err
+        assert f"{there} belongs to cluster" in said
+        assert f"pass --bootstrap {there}" in said
+    assert view_cluster("127.0.0.1", up.port, "theirs").topics
+    assert main(["broker", "start", "1"]) == 1
+    assert f"Port {up.port} of broker 1 is in use" in capsys.readouterr().err
