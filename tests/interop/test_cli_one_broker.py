@@ -82,6 +82,22 @@ def test_without_a_majority_of_the_controllers_it_says_which_to_start(start_up: 
     wait_until(lambda: sorted(view_cluster("127.0.0.1", up.port + 1).brokers) == [2, 3])
 
 
+def test_coordinators_whose_topic_was_never_made(
+    start_up: StartUp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The broker would wait for the controllers to make it, and the command for the broker."""
+    up = start_up(brokers=None)
+    up.first_line()
+    for number in (1, 2):
+        os.kill(pid(up, number), signal.SIGKILL)
+    left = ["--bootstrap", f"127.0.0.1:{up.port + 2}"]
+    wait_until(lambda: len(refused([Address("127.0.0.1", up.port + number) for number in range(2)])) == 2)
+    for words, topic in (("group", "__consumer_offsets"), ("txn", "__transaction_state")):
+        assert main([words, "describe", "mine", *left]) == 1
+        said = capsys.readouterr().err
+        assert f"because {topic} does not exist yet and cannot be made: controllers 1 and 2" in said
+
+
 def test_a_cluster_that_got_the_ports_of_another_one_is_not_changed(
     start_up: StartUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
