@@ -11,6 +11,7 @@ from tidelog.config import BrokerConfig
 from tidelog.errors import TidelogError
 from tidelog.lab.playground.programs import is_tidelog
 from tidelog.log.checkpoints import META_PROPERTIES_FILE, decode_properties
+from tidelog.planner.faults import listed
 
 
 class Address(NamedTuple):
@@ -63,7 +64,8 @@ def how_to_start(directory: Path) -> str:
     if len(stopped) == len(_configs(directory)) and not _runs(directory / "up.pid"):
         return "`tidelog up` starts it"
     numbers = [each.name.removeprefix("broker-") for each in stopped]
-    return f"start {', '.join(f'`tidelog broker start {number}`' for number in numbers)}"
+    commands = listed([f"`tidelog broker start {number}`" for number in numbers])
+    return f"{commands} {'starts it' if len(numbers) == 1 else 'start them'}"
 
 
 def _configs(directory: Path) -> list[Path]:

@@ -138,10 +138,12 @@ def test_tidelog_up_is_not_proposed_where_it_runs(
     # This process has Tidelog in its command line only by chance.
     monkeypatch.setattr(nearby, "is_tidelog", lambda pid: pid == os.getpid())
     (directory / "up.pid").write_text(f"{os.getpid()}\n")
-    with pytest.raises(CommandFailed, match=r"start `tidelog broker start 1`, `tidelog broker start 2`\.$"):
+    with pytest.raises(
+        CommandFailed, match=r"; `tidelog broker start 1` and `tidelog broker start 2` start them\.$"
+    ):
         reachable(DEFAULT_BOOTSTRAP)
     (directory / "broker-2" / "broker.pid").write_text(f"{os.getpid()}\n")
-    with pytest.raises(CommandFailed, match=r"start `tidelog broker start 1`\.$"):
+    with pytest.raises(CommandFailed, match=r"; `tidelog broker start 1` starts it\.$"):
         reachable(DEFAULT_BOOTSTRAP)
 
 
@@ -152,7 +154,7 @@ def test_a_broker_of_the_directory_that_waits_for_the_controllers(
     directory = here(tmp_path, monkeypatch, waits.port, closed.port)
     monkeypatch.setattr(nearby, "is_tidelog", lambda pid: pid == os.getpid())
     (directory / "broker-1" / "broker.pid").write_text(f"{os.getpid()}\n")
-    sentence = rf"{waits} closes connections.*majority of the controllers; start `tidelog broker start 2`\.$"
+    sentence = rf"{waits} closes connections.*of the controllers; `tidelog broker start 2` starts it\.$"
     with pytest.raises(CommandFailed, match=sentence):
         reachable(DEFAULT_BOOTSTRAP)
 
