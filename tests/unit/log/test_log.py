@@ -317,7 +317,7 @@ def test_too_many_open_files_refuse_an_append_and_fail_no_log(
 
 
 def test_a_newest_segment_that_was_removed_fails_the_log(disk: SimulatedDisk) -> None:
-    """Someone removed the directory of a running broker: trying again, as with too few descriptors, would not
+    """The directory of a running broker was removed: trying again, as with too few descriptors, would not
     end, and no other replica would lead.
     """
     log = open_log(disk)

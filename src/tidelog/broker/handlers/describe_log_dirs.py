@@ -45,7 +45,7 @@ def _directory(broker: Broker, topics: Mapping[str, list[Fields]]) -> Fields:
     failed = broker.partitions.has_failed_logs
     try:
         total_bytes, usable_bytes = broker.partitions.disk_usage()
-    except StorageError:  # Someone removed the directory, or its volume.
+    except StorageError:  # The directory, or its volume, was removed.
         failed, total_bytes, usable_bytes = True, UNKNOWN_BYTES, UNKNOWN_BYTES
     directory = {
         "error_code": ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE,

@@ -77,7 +77,7 @@ def start(broker: BrokerId, directory: Directory = USUAL_DIRECTORY) -> None:
     ours = _find(brokers_of(directory), broker, directory)
     if (pid := ours.running_pid()) is not None:
         raise CommandFailed(f"Broker {broker} of {directory} runs already (pid {pid}).")
-    if not is_free(ours.host, ours.port):  # Whoever has it would answer in the broker's place.
+    if not is_free(ours.host, ours.port):  # Its holder would answer in the broker's place.
         raise CommandFailed(
             f"Port {ours.port} of broker {broker} is in use by another process; end that one first, or start "
             "all brokers with `tidelog up --port PORT`."
