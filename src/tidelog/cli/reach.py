@@ -57,7 +57,7 @@ class NotTrusted(ConnectionError):
 
 
 class Sought(NamedTuple):
-    """The addresses that a command asks, and whose they are if nobody typed them."""
+    """The addresses that a command asks, and where they come from if they were not typed."""
 
     addresses: list[Address]
     directory: Path | None = None  # of `tidelog up`
