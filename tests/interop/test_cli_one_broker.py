@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tidelog.cli import main
 from tidelog.cli.reach import Address, refused
 from tidelog.client.cluster_view import view_cluster
 
@@ -78,3 +80,48 @@ def test_without_a_majority_of_the_controllers_it_says_which_to_start(start_up: 
     assert "Broker 2 is back" in broker(up, "start", "2")
     # Those that ran before the controllers died count as there until a session has passed without them.
     wait_until(lambda: sorted(view_cluster("127.0.0.1", up.port + 1).brokers) == [2, 3])
+
+
+def test_coordinators_whose_topic_was_never_made(
+    start_up: StartUp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The broker would wait for the controllers to make it, and the command for the broker."""
+    up = start_up(brokers=None)
+    up.first_line()
+    for number in (1, 2):
+        os.kill(pid(up, number), signal.SIGKILL)
+    left = ["--bootstrap", f"127.0.0.1:{up.port + 2}"]
+    wait_until(lambda: len(refused([Address("127.0.0.1", up.port + number) for number in range(2)])) == 2)
+    for words, topic in (("group", "__consumer_offsets"), ("txn", "__transaction_state")):
+        assert main([words, "describe", "mine", *left]) == 1
+        said = capsys.readouterr().err
+        assert f"because {topic} does not exist yet and cannot be made: controllers 1 and 2" in said
+
+
+def test_a_cluster_that_got_the_ports_of_another_one_is_not_changed(
+    start_up: StartUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = tmp_path / ".tidelog"
+    up = start_up(directory=here)
+    up.first_line()
+    up.end()
+    for name in ("TIDELOG_BOOTSTRAP", "TIDELOG_CONFIG", "TIDELOG_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(["topic", "list"]) == 1
+    said = capsys.readouterr().err
+    assert f"No broker of the cluster in .tidelog answers at 127.0.0.1:{up.port}" in said
+    assert "`tidelog up` starts it." in said
+    other = start_up(directory=tmp_path / "other", port=up.port)
+    other.first_line()
+    there = f"127.0.0.1:{up.port}"
+    assert main(["topic", "create", "theirs", "--bootstrap", there]) == 0
+    for words in (["topic", "delete", "theirs", "--yes"], ["produce", "theirs"], ["cluster", "health"]):
+        assert main(words) == 1
+        said = capsys.readouterr().err
+        assert f"{there} belongs to cluster" in said
+        assert f"pass --bootstrap {there}" in said
+    assert view_cluster("127.0.0.1", up.port, "theirs").topics
+    assert main(["broker", "start", "1"]) == 1
+    assert f"Port {up.port} of broker 1 is in use" in capsys.readouterr().err

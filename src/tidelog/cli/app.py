@@ -200,7 +200,8 @@ def run(words: Sequence[str]) -> int:
         if not _is_text(word):
             complain(f"{os.fsencode(word)!r} is not UTF-8 text.")
             return 2
-    client_config.choose(None)  # An earlier command of this process may have chosen one.
+    client_config.choose(None)  # An earlier command of this process may have chosen one,
+    client_config.name_bootstrap(None)  # or named addresses.
     try:
         code = command_line().main(list(words), prog_name="tidelog", standalone_mode=False)
     except typer.TyperException as error:

@@ -89,6 +89,11 @@ def explain(error: "KafkaError", topic: str = "") -> str:
     name = error.name()
     if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC") and topic:
         return f"Topic '{topic}' does not exist; `tidelog topic list` shows the existing ones."
+    if name == "TOPIC_EXCEPTION" and topic and error.str() == "Broker: Invalid topic":
+        return (
+            f"'{topic}' cannot be the name of a topic: a name has up to 249 letters, digits, '.', '_' and "
+            f"'-', and is not '.' or '..' ({name})."
+        )
     if name == "MSG_SIZE_TOO_LARGE" and topic:
         return f"The record is larger than max.message.bytes of topic '{topic}' ({name})."
     if name == "_UNKNOWN_PARTITION":

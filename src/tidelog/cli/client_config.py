@@ -72,6 +72,13 @@ def name_bootstrap(bootstrap: str | None) -> None:
     _named = bootstrap
 
 
+def choose_of(directory: Path) -> None:
+    """Use the file of the cluster in this directory, unless --config names one. A profile is about others."""
+    if _chosen is None:
+        beside = directory / NAME
+        choose(beside if beside.exists() else None)
+
+
 def is_given(bootstrap: str) -> bool:
     """Whether somebody named these addresses. Who names the default one means it, and no other cluster."""
     return bootstrap != DEFAULT_BOOTSTRAP or _named == bootstrap

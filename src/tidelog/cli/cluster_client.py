@@ -5,11 +5,13 @@ version. Knows addresses and connections, not what the questions mean.
 import dataclasses
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tidelog.cli.client_config import client_config, is_given
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.nearby import cluster_ids
 from tidelog.cli.reach import (
     CONNECT_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
@@ -17,6 +19,7 @@ from tidelog.cli.reach import (
     Silent,
     in_our_words,
     reachable,
+    sought,
     unanswered,
 )
 from tidelog.client.connection import BrokerConnection
@@ -48,6 +51,9 @@ class ClusterClient:
         self._connections: dict[Address, BrokerConnection] = {}
         self._silent: dict[Address, bool] = dict.fromkeys(addresses, False)
         self._bootstrap = self._first_open(addresses)
+        if (directory := sought(bootstrap).directory) is not None:
+            addresses = self._of_directory(addresses, directory)
+            self._bootstrap = self._first_open(addresses)
         # Of one cluster, for libraries that choose among them.
         self.addresses = self._of_one_cluster(addresses, given=is_given(bootstrap))
 
@@ -72,6 +78,19 @@ class ClusterClient:
         shown = ", ".join(map(str, addresses))
         raise CommandFailed(
             f"No broker answers at {shown} ({reason}); start one with `tidelog up`, or pass --bootstrap."
+        )
+
+    def _of_directory(self, addresses: list[Address], directory: Path) -> list[Address]:
+        """Without those of a cluster that has got the ports of this directory's, which is down."""
+        known = cluster_ids(directory)
+        ids = {each: self._cluster_id(each) for each in addresses} if known else {}
+        ours = [each for each in addresses if ids.get(each) is None or ids[each] in known]
+        if ours:
+            return ours
+        raise CommandFailed(
+            f"{addresses[0]} belongs to cluster {ids[addresses[0]]}, and not to the one in {directory}, "
+            f"{' or '.join(sorted(known))}, which does not run. To ask the other one, pass --bootstrap "
+            f"{addresses[0]}; `tidelog up --port PORT` starts this one at another port."
         )
 
     def _of_one_cluster(self, addresses: list[Address], *, given: bool) -> list[Address]:

@@ -33,8 +33,9 @@ $ tidelog consume greetings
 For all commands:
 
 - Commands that talk to a cluster use `--bootstrap` (or the variable `TIDELOG_BOOTSTRAP`). Without
-  it, the cluster of `tidelog up` in `.tidelog/` is asked; if none of its brokers answers, ports 9092, 9093
-  and 9094 of 127.0.0.1.
+  it, they ask the cluster of the profile in use (`tidelog profile`); without one, that of `tidelog up` in
+  `.tidelog/`, and no other one, also when it is down; and where there is none, ports 9092, 9093 and 9094 of
+  127.0.0.1.
 - `--yes` agrees to what a command would ask, everywhere. Commands that show a plan first make the change with
   it; `--execute` is its older name there.
 - Times and sizes may have units: `--timeout 90s`, `--set retention.ms=24h`, `--set segment.bytes=512MB`.

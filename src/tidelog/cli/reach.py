@@ -1,4 +1,5 @@
 """Which addresses a command asks: those of --bootstrap, or of the cluster that `tidelog up` started here.
+Where that one is down, the command says so: another one that has the usual ports must not be changed instead.
 
 Connections to all of them are tried at once, so that dead brokers cost no time. What answers is asked, in the
 given order; what refuses, or accepts and says nothing, is not: the kernel accepts for a process that is
@@ -18,15 +19,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.cli.client_config import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
+from tidelog.cli.client_config import NAME as CLIENT_FILE
 from tidelog.cli.client_config import USUAL_DIRECTORY as USUAL_DIRECTORY
-from tidelog.cli.client_config import client_config, is_given
+from tidelog.cli.client_config import client_config, config_path, is_given
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
-from tidelog.cli.profile.store import active_bootstrap
-from tidelog.cli.settings import read_broker_settings
+from tidelog.cli.nearby import Address as Address
+from tidelog.cli.nearby import address_in as address_in
+from tidelog.cli.nearby import addresses_in, how_to_start
+from tidelog.cli.profile.store import active_bootstrap, active_name
 from tidelog.client.errors import ClientError
 from tidelog.client.settings import Security, TlsSettings, parse_bootstrap
-from tidelog.config import BrokerConfig
-from tidelog.errors import TidelogError
 
 USUAL_PORTS = (9092, 9093, 9094)
 CONNECT_TIMEOUT_S = 5.0
@@ -36,6 +38,7 @@ STRAGGLERS_S = 0.2
 # Without an answer by then, a broker counts as one that does not answer. A busy one takes less than a second.
 RESPONSE_S = 2.0
 FIRST_RESPONSE_S = 5.0  # where no broker has answered
+ELSEWHERE_S = 0.5  # for a hint only
 _CORRELATION = 0x7E5E
 # ApiVersions, version 0, of a client without a name: what every broker answers to everyone.
 _QUESTION = struct.pack(">ihhih", 10, 18, 0, _CORRELATION, -1)
@@ -53,28 +56,36 @@ class NotTrusted(ConnectionError):
     """A certificate is missing or not accepted, here or there; the message is a sentence."""
 
 
-class Address(NamedTuple):
-    host: str
-    port: int
+class Sought(NamedTuple):
+    """The addresses that a command asks, and where they come from if they were not typed."""
 
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+    addresses: list[Address]
+    directory: Path | None = None  # of `tidelog up`
+    profile: str | None = None
 
 
 def addresses_of(bootstrap: str, directory: Path = USUAL_DIRECTORY) -> list[Address]:
-    """Without --bootstrap: this directory's cluster, and then the usual ports, where another may listen."""
+    return sought(bootstrap, directory).addresses
+
+
+def sought(bootstrap: str, directory: Path = USUAL_DIRECTORY) -> Sought:
+    """Without --bootstrap: this directory's cluster, and the usual ports only where it has none."""
     try:
         given = [Address(*each) for each in parse_bootstrap(bootstrap)]
     except ValueError as error:
         raise InvalidCommandLine(f"--bootstrap: {error}.") from None
     if is_given(bootstrap):
-        return given
-    if (of_config := client_config(directory=directory).bootstrap) is not None:
-        return _of_config(of_config)
+        return Sought(given)
+    config, path = client_config(directory=directory), config_path(directory=directory)
+    if config.bootstrap is not None and path != directory / CLIENT_FILE:
+        return Sought(_of_config(config.bootstrap))
     if (of_profile := active_bootstrap()) is not None:
-        return [Address(*each) for each in parse_bootstrap(of_profile)]
-    usual = [Address("127.0.0.1", port) for port in USUAL_PORTS]
-    return list(dict.fromkeys([*_of_directory(directory), *given, *usual]))
+        return Sought([Address(*each) for each in parse_bootstrap(of_profile)], profile=active_name())
+    if config.bootstrap is not None:
+        return Sought(_of_config(config.bootstrap), directory)
+    if nearby := addresses_in(directory):
+        return Sought(nearby, directory)
+    return Sought([Address("127.0.0.1", port) for port in USUAL_PORTS])
 
 
 def _of_config(bootstrap: str) -> list[Address]:
@@ -84,56 +95,72 @@ def _of_config(bootstrap: str) -> list[Address]:
         raise CommandFailed(f"bootstrap.servers of --config: {error}.") from None
 
 
-def _of_directory(directory: Path) -> list[Address]:
-    found = map(address_in, sorted(directory.glob("broker-*/broker.toml")))
-    return [each for each in found if each is not None]
-
-
-def address_in(config: Path) -> Address | None:
-    """Where a broker of this machine listens, by its file. None: there is none, or `tidelog broker` says what
-    is wrong with it.
-    """
-    try:
-        listener = BrokerConfig.parse(read_broker_settings(config)).listeners[0]
-    except (CommandFailed, TidelogError):
-        return None
-    return Address("127.0.0.1" if listener.every_interface else listener.host, listener.port)
-
-
 def reachable(bootstrap: str) -> list[Address]:
     """The addresses that answer; none of them is a failure."""
-    addresses = addresses_of(bootstrap)
+    wanted = sought(bootstrap)
+    addresses = wanted.addresses
     security = client_config(bootstrap).security
     ask = functools.partial(_ask, tls=security.tls)
     failures = _failures(ask, addresses, FIRST_RESPONSE_S, STRAGGLERS_S, Silent("no answer"))
     answering = [each for each in addresses if each not in failures]
     if answering:
         return answering
-    shown = ", ".join(map(str, addresses))
+    raise CommandFailed(_why_none(wanted, failures, security))
+
+
+def _why_none(wanted: Sought, failures: dict[Address, OSError], security: Security) -> str:
     for address, error in failures.items():
         if isinstance(error, Silent):
-            raise CommandFailed(
+            return (
                 f"{address} accepts connections and does not answer: the broker is starting, frozen or "
                 "overloaded; its broker.log says more."
             )
         if isinstance(error, NotTrusted):
-            raise CommandFailed(str(error))
+            return str(error)
         if isinstance(error, Closed):
-            raise CommandFailed(
-                f"{address} closes connections: the broker still starts, or waits for a majority of the "
-                "controllers (its broker.log says so), or it expects another security protocol than "
-                f"{_protocol(security)}; --config names a client.properties."
-            )
+            return _why_closed(address, wanted, security)
         if isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError):
-            raise CommandFailed(
+            return (
                 f"{address} does not respond like a Kafka broker, or expects another security protocol than "
                 f"{_protocol(security)}; --config names a client.properties."
             )
-    error = failures[addresses[0]]
+    error = failures[wanted.addresses[0]]
     reason = (error.strerror or str(error)).lower()
-    raise CommandFailed(
-        f"No broker answers at {shown} ({reason}); start one with `tidelog up`, or pass --bootstrap."
+    shown = joined(wanted.addresses, ", ")
+    if wanted.profile is not None:
+        return (
+            f"No broker of profile '{wanted.profile}' answers at {shown} ({reason}); `tidelog profile use` "
+            "without a name ends its use, or pass --bootstrap."
+        )
+    if wanted.directory is None:
+        return f"No broker answers at {shown} ({reason}); start one with `tidelog up`, or pass --bootstrap."
+    start = how_to_start(wanted.directory) or "the broker.log of each says more"
+    sentence = f"No broker of the cluster in {wanted.directory} answers at {shown} ({reason}); {start}."
+    if other := _elsewhere(wanted.addresses):
+        sentence += f" To ask another cluster, pass --bootstrap {other}."
+    return sentence
+
+
+def _why_closed(address: Address, wanted: Sought, security: Security) -> str:
+    others = "" if wanted.directory is None else how_to_start(wanted.directory)
+    if others:  # `tidelog broker` of this directory closes connections for one reason only.
+        return (
+            f"{address} closes connections: the broker still starts, or waits for a majority of the "
+            f"controllers; {others}."
+        )
+    return (
+        f"{address} closes connections: the broker still starts, or waits for a majority of the "
+        "controllers (its broker.log says so), or it expects another security protocol than "
+        f"{_protocol(security)}; --config names a client.properties."
     )
+
+
+def _elsewhere(asked: Sequence[Address]) -> Address | None:
+    """A broker at one of the usual ports that was not asked."""
+    usual = [Address("127.0.0.1", port) for port in USUAL_PORTS]
+    others = [each for each in usual if each not in asked]
+    failures = _failures(_ask, others, ELSEWHERE_S, ELSEWHERE_S, Silent("no answer")) if others else {}
+    return next((each for each in others if each not in failures), None)
 
 
 def _protocol(security: Security) -> str:
@@ -242,5 +269,5 @@ def in_our_words(error: ClientError) -> str:
     return f"{sentence}."
 
 
-def joined(addresses: Iterable[Address]) -> str:
-    return ",".join(map(str, addresses))
+def joined(addresses: Iterable[Address], between: str = ",") -> str:
+    return between.join(map(str, addresses))

@@ -172,6 +172,8 @@ class LogBase:
         try:
             return self._active.file()
         except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                raise self._fail("open the newest segment", error) from error  # It will not come back.
             # Nothing is lost: the next append may find enough free file descriptors.
             raise StorageError(f"cannot open the newest segment of {self.directory}: {error}") from error
 

@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 
 from tidelog.broker.node.node import Node
 from tidelog.broker.partitions.partition import Partition
+from tidelog.errors import StorageError
 from tidelog.runtime.condition import Condition, Counts
 from tidelog.runtime.group_lines import of_groups
 from tidelog.runtime.lag import Histogram, LagMeter
@@ -102,7 +103,10 @@ class BrokerCollector(Collector):
             "tidelog_controller_active", "1 while this node is the active controller.",
             int(node.controller.active),
         )  # fmt: skip
-        total_bytes, free_bytes = partitions.disk_usage()
+        try:
+            total_bytes, free_bytes = partitions.disk_usage()
+        except StorageError:  # The directory was removed; all other figures are worth having.
+            return
         yield GaugeMetricFamily("tidelog_disk_total_bytes", "Size of the volume with the data.", total_bytes)
         yield GaugeMetricFamily("tidelog_disk_free_bytes", "Free space of that volume.", free_bytes)
 

@@ -254,3 +254,16 @@ def test_who_names_the_default_address_does_not_get_the_file_of_others(tmp_path:
     assert config.config_path() is not None
     config.name_bootstrap(config.DEFAULT_BOOTSTRAP)
     assert config.config_path(config.DEFAULT_BOOTSTRAP) is None
+
+
+def test_a_directory_that_is_named_has_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for `tidelog broker stop --dir` and the page of `tidelog up`: a profile is about other addresses."""
+    assert main(["profile", "add", "bare", "--bootstrap", "b:4"]) == 0
+    monkeypatch.setenv(store.VARIABLE, "bare")
+    its = written(tmp_path / "elsewhere" / config.NAME, "bootstrap.servers=one:2\n")
+    config.choose_of(tmp_path / "elsewhere")
+    assert config.config_path("one:2") == its
+    chosen = written(tmp_path / "c.properties", SCRAM)
+    config.choose(chosen)
+    config.choose_of(tmp_path / "elsewhere")
+    assert config.config_path("one:2") == chosen

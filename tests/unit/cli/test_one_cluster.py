@@ -1,11 +1,12 @@
 """Addresses of two clusters in one --bootstrap: which one a command asks, or changes, must not be chance."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tidelog.cli import cluster_client
+from tidelog.cli import cluster_client, main
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import DEFAULT_BOOTSTRAP, Address
@@ -39,6 +40,45 @@ def test_addresses_of_two_clusters_are_refused(connect: Callable[..., list[Addre
     sentence = "127.0.0.1:9192 belongs to cluster second, and 127.0.0.1:9092 to cluster first; name brokers"
     with pytest.raises(CommandFailed, match=sentence):
         connect("a:1,b:2", ONE, TWO, OTHER)
+
+
+def of_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *clusters: str) -> None:
+    """A directory of `tidelog up` with these ids on the disks of its brokers."""
+    monkeypatch.chdir(tmp_path)
+    for number, cluster in enumerate(clusters, 1):
+        data = tmp_path / ".tidelog" / f"broker-{number}" / "data"
+        data.mkdir(parents=True)
+        (data.parent / "broker.toml").write_text(f'"node.id" = {number}\n')
+        (data / "meta.properties").write_text(f"cluster.id={cluster}\n" if cluster else "version=1\n")
+
+
+def test_a_cluster_that_has_the_ports_of_this_directory_is_refused(
+    connect: Callable[..., list[Address]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_directory(tmp_path, monkeypatch, "first", "first")
+    assert connect(DEFAULT_BOOTSTRAP, OTHER, ONE, TWO) == [ONE, TWO]
+    sentence = "127.0.0.1:9192 belongs to cluster second, and not to the one in .tidelog, first, which"
+    with pytest.raises(CommandFailed, match=sentence):
+        connect(DEFAULT_BOOTSTRAP, OTHER)
+    assert connect("127.0.0.1:9192", OTHER) == [OTHER]  # It was named.
+
+
+def test_a_directory_that_does_not_say_its_cluster(
+    connect: Callable[..., list[Address]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first start has come so far."""
+    of_directory(tmp_path, monkeypatch, "")
+    assert connect(DEFAULT_BOOTSTRAP, OTHER) == [OTHER]
+
+
+def test_a_profile_is_not_about_the_directory(
+    connect: Callable[..., list[Address]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_directory(tmp_path, monkeypatch, "first")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["profile", "add", "far", "--bootstrap", "127.0.0.1:9192"]) == 0
+    assert main(["profile", "use", "far"]) == 0
+    assert connect(DEFAULT_BOOTSTRAP, OTHER) == [OTHER]
 
 
 def test_without_bootstrap_the_first_that_answers_decides(connect: Callable[..., list[Address]]) -> None:

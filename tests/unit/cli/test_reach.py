@@ -1,5 +1,6 @@
 """Which addresses a command asks."""
 
+import os
 import socket
 import struct
 import threading
@@ -10,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tidelog.cli import client_config, reach
+from tidelog.cli import main, nearby, reach
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import Bootstrap
 from tidelog.cli.reach import DEFAULT_BOOTSTRAP, Address, Silent, addresses_of, reachable, refused, unanswered
@@ -68,18 +69,19 @@ def write_config(directory: Path, broker: int, port: int) -> None:
     path.write_text(f'"node.id" = {broker}\n"listeners" = "PLAINTEXT://127.0.0.1:{port}"\n')
 
 
-def test_without_bootstrap_the_cluster_of_the_directory_comes_first(tmp_path: Path) -> None:
+def test_without_bootstrap_only_the_cluster_of_the_directory_is_asked(tmp_path: Path) -> None:
     """Another cluster may have the usual ports, and a command must not change that one."""
     write_config(tmp_path, 1, 21001)
     write_config(tmp_path, 2, 21002)
     ports = [address.port for address in addresses_of(DEFAULT_BOOTSTRAP, tmp_path)]
-    assert ports == [21001, 21002, 9092, 9093, 9094]
+    assert ports == [21001, 21002]
+    assert addresses_of(DEFAULT_BOOTSTRAP, tmp_path / "none")[0] == Address("127.0.0.1", 9092)
 
 
 @pytest.mark.parametrize(
     ("arguments", "variables", "ports"),
     [
-        ([], {}, [21001, 9092, 9093, 9094]),
+        ([], {}, [21001]),
         (["--bootstrap", DEFAULT_BOOTSTRAP], {}, [9092]),
         ([], {"TIDELOG_BOOTSTRAP": DEFAULT_BOOTSTRAP}, [9092]),
     ],
@@ -89,10 +91,7 @@ def test_who_names_the_default_address_gets_that_one(
     variables: dict[str, str],
     ports: list[int],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_config, "_named", None)
-    monkeypatch.delenv("TIDELOG_BOOTSTRAP", raising=False)
     write_config(tmp_path, 1, 21001)
     found: list[int] = []
     app = typer.Typer()
@@ -109,6 +108,65 @@ def test_a_broken_file_is_left_to_the_broker(tmp_path: Path) -> None:
     write_config(tmp_path, 1, 21001)
     (tmp_path / "broker-1" / "broker.toml").write_text("no toml")
     assert [address.port for address in addresses_of(DEFAULT_BOOTSTRAP, tmp_path)] == [9092, 9093, 9094]
+
+
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *ports: int) -> Path:
+    """The directory of a cluster of `tidelog up`, in the current one."""
+    monkeypatch.chdir(tmp_path)
+    for number, port in enumerate(ports, 1):
+        write_config(tmp_path / ".tidelog", number, port)
+    return tmp_path / ".tidelog"
+
+
+def test_another_cluster_is_named_and_not_asked(
+    tmp_path: Path, closed: Address, broker: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here(tmp_path, monkeypatch, closed.port)
+    monkeypatch.setattr(reach, "USUAL_PORTS", (broker.port,))
+    sentence = (
+        rf"cluster in \.tidelog answers at {closed} .*; `tidelog up` starts it\. .* --bootstrap {broker}"
+    )
+    with pytest.raises(CommandFailed, match=sentence):
+        reachable(DEFAULT_BOOTSTRAP)
+
+
+def test_tidelog_up_is_not_proposed_where_it_runs(
+    tmp_path: Path, closed: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = here(tmp_path, monkeypatch, closed.port, closed.port)
+    monkeypatch.setattr(reach, "USUAL_PORTS", ())
+    # This process has Tidelog in its command line only by chance.
+    monkeypatch.setattr(nearby, "is_tidelog", lambda pid: pid == os.getpid())
+    (directory / "up.pid").write_text(f"{os.getpid()}\n")
+    with pytest.raises(
+        CommandFailed, match=r"; `tidelog broker start 1` and `tidelog broker start 2` start them\.$"
+    ):
+        reachable(DEFAULT_BOOTSTRAP)
+    (directory / "broker-2" / "broker.pid").write_text(f"{os.getpid()}\n")
+    with pytest.raises(CommandFailed, match=r"; `tidelog broker start 1` starts it\.$"):
+        reachable(DEFAULT_BOOTSTRAP)
+
+
+def test_a_broker_of_the_directory_that_waits_for_the_controllers(
+    tmp_path: Path, start: Callable[[bytes], Address], closed: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = start(b"")
+    directory = here(tmp_path, monkeypatch, waits.port, closed.port)
+    monkeypatch.setattr(nearby, "is_tidelog", lambda pid: pid == os.getpid())
+    (directory / "broker-1" / "broker.pid").write_text(f"{os.getpid()}\n")
+    sentence = rf"{waits} closes connections.*of the controllers; `tidelog broker start 2` starts it\.$"
+    with pytest.raises(CommandFailed, match=sentence):
+        reachable(DEFAULT_BOOTSTRAP)
+
+
+def test_a_profile_that_points_nowhere_is_named(
+    tmp_path: Path, closed: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["profile", "add", "far", "--bootstrap", str(closed)]) == 0
+    assert main(["profile", "use", "far"]) == 0
+    with pytest.raises(CommandFailed, match=rf"No broker of profile 'far' answers at {closed}.*profile use"):
+        reachable(DEFAULT_BOOTSTRAP)
 
 
 def test_with_bootstrap_only_that(tmp_path: Path) -> None:

@@ -316,6 +316,20 @@ def test_too_many_open_files_refuse_an_append_and_fail_no_log(
     assert [base for base, _, _ in contents(log)] == list(range(6))
 
 
+def test_a_newest_segment_that_was_removed_fails_the_log(disk: SimulatedDisk) -> None:
+    """The directory of a running broker was removed: trying again, as with too few descriptors, would not
+    end, and no other replica would lead.
+    """
+    log = open_log(disk)
+    append_many(log, 5)
+    newest = log.segments[-1]
+    newest.release()
+    disk.remove(newest._file_path(".log"))
+    with pytest.raises(StorageError, match="cannot open the newest segment"):
+        append_many(log, 1)
+    assert log.failure is not None
+
+
 def test_the_cost_of_a_read_does_not_depend_on_where_it_is(disk: SimulatedDisk) -> None:
     log = open_log(disk, ONE_SEGMENT)
     append_many(log, 3000)

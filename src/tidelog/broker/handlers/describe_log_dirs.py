@@ -8,9 +8,10 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.slices import respond_in_slices
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, StorageError
 from tidelog.protocol.messages import Fields
 
+UNKNOWN_BYTES = -1  # as in Kafka
 LOOKED_AT_PER_SLICE = 500  # partitions: about 2 ms
 
 
@@ -40,9 +41,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
 
 def _directory(broker: Broker, topics: Mapping[str, list[Fields]]) -> Fields:
-    total_bytes, usable_bytes = broker.partitions.disk_usage()
     # Kafka leaves out the replicas then. They are of use to an operator all the same.
     failed = broker.partitions.has_failed_logs
+    try:
+        total_bytes, usable_bytes = broker.partitions.disk_usage()
+    except StorageError:  # The directory, or its volume, was removed.
+        failed, total_bytes, usable_bytes = True, UNKNOWN_BYTES, UNKNOWN_BYTES
     directory = {
         "error_code": ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE,
         "log_dir": broker.partitions.data_path,

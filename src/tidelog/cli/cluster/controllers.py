@@ -109,6 +109,16 @@ def require_controllers(client: ClusterClient, otherwise: str = "Nothing can be 
     require_active(find_controllers(client), otherwise)
 
 
+def require_coordinators(client: ClusterClient, whose: str, topic: str) -> None:
+    """Before the first question for a coordinator, which makes their topic: the broker waits until it is
+    made, and without controllers that is in vain.
+    """
+    if client.metadata(topic).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        require_controllers(
+            client, f"{whose} has no coordinator now, because {topic} does not exist yet and cannot be made"
+        )
+
+
 def require_active(found: Controllers, otherwise: str = "Nothing can be changed now") -> None:
     if not found.decide:
         raise CommandFailed(f"{otherwise}: {without_controllers(found)}")

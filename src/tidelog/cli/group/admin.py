@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
 from tidelog.cli.cluster.admin import unless_fenced
+from tidelog.cli.cluster.controllers import require_coordinators
 from tidelog.cli.cluster_client import ClusterClient, check
 from tidelog.cli.failure import CommandFailed, InvalidCommandLine
 
@@ -66,7 +67,9 @@ def check_coordinator(bootstrap: str, group: str) -> None:
     for one until its timeout.
     """
     with ClusterClient(bootstrap) as client:
-        client.find_coordinator(OF_GROUPS, group, f"Group '{group}'", "__consumer_offsets")
+        whose, topic = f"Group '{group}'", "__consumer_offsets"
+        require_coordinators(client, whose, topic)
+        client.find_coordinator(OF_GROUPS, group, whose, topic)
 
 
 def describe(admin: "AdminClient", group: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.client import connect_admin
-from tidelog.cli.client_config import choose, config_path
+from tidelog.cli.client_config import choose_of, name_bootstrap
 from tidelog.cli.cluster.drain import BrokerId
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.consent import consent
@@ -23,6 +23,7 @@ from tidelog.cli.options import Yes
 from tidelog.cli.plan import live
 from tidelog.cli.reach import USUAL_DIRECTORY, Address, refused
 from tidelog.client.cluster_view import view_cluster
+from tidelog.client.ports import is_free
 from tidelog.config import BrokerConfig
 from tidelog.errors import TidelogError
 from tidelog.lab.local.tls import client_security
@@ -50,7 +51,7 @@ def stop(broker: BrokerId, directory: Directory = USUAL_DIRECTORY, yes: Yes = Fa
     pid = ours.running_pid()
     if pid is None:
         raise CommandFailed(f"Broker {broker} of {directory} does not run.")
-    choose(config_path(directory=directory))
+    choose_of(directory)
     effect = _effect([each for each in there if each.running_pid() is not None], broker)
     if effect:
         consent(effect, yes=yes)
@@ -76,6 +77,11 @@ def start(broker: BrokerId, directory: Directory = USUAL_DIRECTORY) -> None:
     ours = _find(brokers_of(directory), broker, directory)
     if (pid := ours.running_pid()) is not None:
         raise CommandFailed(f"Broker {broker} of {directory} runs already (pid {pid}).")
+    if not is_free(ours.host, ours.port):  # Its holder would answer in the broker's place.
+        raise CommandFailed(
+            f"Port {ours.port} of broker {broker} is in use by another process; end that one first, or start "
+            "all brokers with `tidelog up --port PORT`."
+        )
     _progress(f"starting broker {broker}")
     ours.start()
 
@@ -152,6 +158,7 @@ def _find(there: list[LocalBroker], broker: int, directory: Path) -> LocalBroker
 def _effect(running: list[LocalBroker], broker: int) -> str:
     """What users would notice; empty: nothing."""
     bootstrap = ",".join(each.address for each in running)
+    name_bootstrap(bootstrap)
     try:
         with ClusterClient(bootstrap) as client:
             return what_if.warning(live.look(client, connect_admin(bootstrap), internal=True), broker)

@@ -74,7 +74,8 @@ def page(
         raise CommandFailed(f"{playground} holds no cluster; pass the --dir of `tidelog up`.")
     of_directory = ",".join(each.address for each in there)
     if playground is not None:
-        client_config.choose(client_config.config_path(directory=playground))
+        client_config.choose_of(playground)
+        client_config.name_bootstrap(of_directory)
     addresses = addresses_of(of_directory or bootstrap)
     security = client_config.client_config(of_directory or bootstrap).security
     try:

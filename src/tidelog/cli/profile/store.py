@@ -48,6 +48,10 @@ def write(state: dict[str, Any]) -> None:
         raise CommandFailed(f"{path()} cannot be written: {error.strerror}.") from None
 
 
+def active_name() -> str | None:
+    return _active()[1]
+
+
 def active_bootstrap() -> str | None:
     """Of the profile that the variable names, or that was chosen; None: there is none."""
     state, name = _active()

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ LATE_S = 2.0
 # The topic's max.message.bytes is what decides; the client's own limit must not be in its way.
 MESSAGE_BYTES_MAX = 1_000_000_000
 QUEUE_FULL_POLL_S = 0.1
+INTERRUPTED_S = 1.0  # after Ctrl-C the user waits no longer than this
 LINES_PER_PROGRESS = 1000
 
 
@@ -219,12 +220,23 @@ class Sender:
                     self._producer.flush()
         except (SystemError, KeyboardInterrupt):
             # The library loses what a callback raises, and complains of that. Only Ctrl-C raises in ours.
-            complain(f"Interrupted; {count(self.written, 'record')} had been acknowledged.")
+            complain(f"Interrupted; {self._account()}.")
             raise KeyboardInterrupt from None
         if self._refused is not None:
             raise CommandFailed(
                 f"{self._refused.rstrip('.')}; {count(self.written, 'record')} had been written."
             )
+
+    def _account(self) -> str:
+        """After an interrupt: the answers that are there count, and for those that have not come, or whose
+        callback was interrupted, nothing is claimed.
+        """
+        with suppress(SystemError, KeyboardInterrupt):
+            self._producer.flush(INTERRUPTED_S)
+        said = f"{count(self.written, 'record')} had been acknowledged"
+        if self._responses_due:
+            said += f", and of {self._responses_due} more it is not known"
+        return said
 
     def _tell(self) -> None:
         if not self._told:

@@ -4,6 +4,7 @@ began has the time -1 in it.
 
 from typing import NamedTuple
 
+from tidelog.cli.cluster.controllers import require_coordinators
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.reach import Address
@@ -29,8 +30,9 @@ class Described(NamedTuple):
 
 class TxnClient(ClusterClient):
     def coordinator_of(self, transactional_id: str) -> tuple[int, Address]:
-        whose = f"'{transactional_id}'"
-        return self.find_coordinator(_TRANSACTION_COORDINATOR, transactional_id, whose, "__transaction_state")
+        whose, topic = f"'{transactional_id}'", "__transaction_state"
+        require_coordinators(self, whose, topic)
+        return self.find_coordinator(_TRANSACTION_COORDINATOR, transactional_id, whose, topic)
 
     def leader_of(self, topic: str, partition: int) -> Address:
         found = self.metadata(topic)

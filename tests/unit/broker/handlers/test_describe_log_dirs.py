@@ -1,5 +1,7 @@
 """DescribeLogDirs: sizes and room."""
 
+from typing import NoReturn
+
 import pytest
 
 from tidelog.errors import ErrorCode
@@ -26,6 +28,16 @@ class TestLogDirs:
         orders.metadata_failed = True
         (found,) = orders.call("describe_log_dirs", topics=None).results
         assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    def test_a_directory_that_was_removed(self, orders: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        def gone(path: str) -> NoReturn:
+            raise FileNotFoundError(path)
+
+        monkeypatch.setattr(orders.disk, "usage", gone)
+        (found,) = orders.call("describe_log_dirs", topics=None).results
+        assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (found.total_bytes, found.usable_bytes) == (-1, -1)
+        assert [topic.name for topic in found.topics] == ["orders"]
 
     def test_only_what_is_asked_for(self, orders: FakeBroker) -> None:
         orders.create("bills", 2)
