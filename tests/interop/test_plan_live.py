@@ -100,6 +100,10 @@ def test_apply_creates_and_changes_a_topic(tidelog: Command, monkeypatch: pytest
     assert "unset min.insync.replicas" in changed
     assert "Changed topic made." in changed
     assert "mode quorum" in tidelog("topic", "describe", "made")
+    # What settings do not change is refused, and so is a plan for more brokers than there are.
+    assert "has 1 partition" in tidelog(*needs, "--apply", "made", "--queues", "6", "--yes", code=1)
+    larger = ("plan", "--brokers", "5", "--survive-writes", "2", "--survive-data", "2")
+    assert "this cluster has 3 brokers" in tidelog(*larger, "--apply", "large", "--yes", code=1)
     # A setting of the topic that weakens the plan does not stay.
     tidelog("topic", "alter", "made", "--set", "flush.messages=1000")
     assert "unset flush.messages" in tidelog(*needs, "--power", "--apply", "made", "--mode", "quorum")

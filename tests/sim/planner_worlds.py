@@ -122,6 +122,32 @@ def draw(seed: int) -> WorldPlan:
     return WorldPlan(seed, brokers, separate, faults, first, cases)
 
 
+def draw_others(seed: int) -> WorldPlan:
+    """Clusters that ``draw`` does not have: of one and two brokers, with one controller, or with controllers
+    on some of the brokers, as ``tidelog up`` has them from four brokers on; quorums of four; five replicas.
+    """
+    chance = Random(f"planner, others {seed}")
+    brokers = chance.choice((1, 2, 2, 3, 4, 4, 5))
+    voters = chance.choice([each for each in (1, 2, 3) if each <= brokers])
+    first = chance.randint(1, brokers - voters + 1)
+    separate = chance.random() < 0.3
+    if separate:
+        voters, first = chance.choice((1, 3)), brokers + 1
+    controllers = tuple(range(first, first + voters))
+    cases = tuple(_other_case(chance, f"t{number}", brokers, controllers) for number in range(TOPICS))
+    faults = _faults(chance, brokers, separate)
+    early = frozenset(each for each in faults.affected if chance.random() < 0.5) | faults.slow
+    if len(early & faults.away & {*controllers}) >= majority(voters):
+        early = faults.slow
+    return WorldPlan(seed, brokers, separate, faults, early, cases)
+
+
+def _other_case(chance: Random, name: str, brokers: int, controllers: tuple[int, ...]) -> Case:
+    mode = chance.choice((ISR, ISR, PRIMARY_BACKUP, QUORUM if brokers >= 3 else ISR))
+    count = chance.randint(3 if mode == QUORUM else 1, brokers)
+    return _with_settings(chance, name, mode, count, brokers, controllers)
+
+
 def _case(chance: Random, name: str, brokers: int, controllers: tuple[int, ...]) -> Case:
     mode = chance.choice((ISR, ISR, PRIMARY_BACKUP, QUORUM))
     count = (
@@ -129,6 +155,12 @@ def _case(chance: Random, name: str, brokers: int, controllers: tuple[int, ...])
         if mode == QUORUM
         else chance.randint(1, min(4, brokers))
     )
+    return _with_settings(chance, name, mode, count, brokers, controllers)
+
+
+def _with_settings(
+    chance: Random, name: str, mode: str, count: int, brokers: int, controllers: tuple[int, ...]
+) -> Case:
     terms = Terms(
         mode,
         count,
@@ -184,7 +216,10 @@ def _is_empty(heard: list[Reply]) -> bool:
 class PlannerWorld:
     def __init__(self, plan: WorldPlan) -> None:
         self.plan = plan
-        self.cluster = SimCluster(plan.seed, plan.brokers, 3 if plan.separate else 0, SETTINGS)
+        controllers = plan.cases[0].where.controllers
+        self.cluster = SimCluster(plan.seed, plan.brokers, len(controllers) if plan.separate else 0, SETTINGS)
+        # Of a cluster without machines for controllers, all brokers are.
+        self.cluster.voters = range(controllers[0], controllers[-1] + 1)
         self.world = self.cluster.world
         self.client = self.cluster.client()
         self.acked: dict[str, set[str]] = {case.name: set() for case in plan.cases}
@@ -296,7 +331,7 @@ class PlannerWorld:
         for broker in sorted(faults.away - self.plan.first):
             self._strike(broker)
         if faults.controllers_lost:
-            for voter in list(self.cluster.voters)[:2]:
+            for voter in self.cluster.voters[: majority(len(self.cluster.voters))]:
                 self.cluster.machines[voter].kill()
 
     def _strike(self, broker: int) -> None:

@@ -174,6 +174,11 @@ def refused(addresses: Sequence[Address], timeout_s: float = CONNECT_TIMEOUT_S) 
     return _failures(_connect, addresses, timeout_s, STRAGGLERS_S, TimeoutError("timed out"))
 
 
+def has_ended(failure: OSError | None) -> bool:
+    """Whether nothing listens there although the machine is up: one that is off or frozen refuses nothing."""
+    return isinstance(failure, ConnectionRefusedError)
+
+
 def unanswered(
     addresses: Sequence[Address], timeout_s: float = RESPONSE_S, *, tls: TlsSettings | None
 ) -> dict[Address, OSError]:

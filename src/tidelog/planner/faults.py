@@ -54,10 +54,11 @@ class Faults(NamedTuple):
     disk_lost: frozenset[int] = frozenset()
     controllers_lost: bool = False  # their majority, besides those that the faults of brokers take
     controllers_silent: bool = False  # If so: nothing tells others that they have ended.
+    frozen: frozenset[int] = frozenset()  # do not answer: no more is known, and nothing tells that they ended
 
     @property
     def down(self) -> frozenset[int]:
-        return self.dead | self.power_lost | self.disk_lost
+        return self.dead | self.power_lost | self.disk_lost | self.frozen
 
     @property
     def away(self) -> frozenset[int]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tidelog.planner.faults import Faults, Placement, brokers_named
 from tidelog.planner.model import Outcome, outcome
 from tidelog.planner.promises import Terms
+from tidelog.types import majority
 
 SHOWN_MAX = 5  # partitions in a warning
 
@@ -30,6 +31,11 @@ class Live(NamedTuple):
     places: tuple[Place, ...]
     decided: bool = True  # whether a majority of the controllers is there
     racks: tuple[tuple[int, str], ...] = ()  # broker and its rack, of those that have one
+    frozen: frozenset[int] = frozenset()  # those away whose addresses do not refuse connections
+
+    @property
+    def ended(self) -> frozenset[int]:
+        return self.away - self.frozen
 
 
 def leader_first(leader: int, replicas: list[int]) -> tuple[int, ...]:
@@ -41,7 +47,15 @@ def leader_first(leader: int, replicas: list[int]) -> tuple[int, ...]:
 def now(live: Live, place: Place) -> Faults:
     """What is wrong already: brokers that are fenced, and replicas that have not caught up."""
     behind = frozenset(place.where.replicas) - place.in_sync - live.away
-    return Faults(slow=behind, dead=live.away, controllers_lost=not live.decided)
+    left = frozenset(live.controllers) - live.ended
+    silent = not live.decided and len(left) >= majority(len(live.controllers))
+    return Faults(
+        slow=behind,
+        dead=live.ended,
+        controllers_lost=not live.decided,
+        controllers_silent=silent,
+        frozen=live.away & live.frozen,
+    )
 
 
 def with_more(before: Faults, more: Faults) -> Faults:
@@ -52,10 +66,11 @@ def with_more(before: Faults, more: Faults) -> Faults:
     disk_lost = before.disk_lost | more.disk_lost
     dead = (before.dead | more.dead) - power_lost - disk_lost
     cut_off = before.cut_off | more.cut_off
-    slow = (before.slow | more.slow) - dead - cut_off - power_lost - disk_lost
+    frozen = (before.frozen | more.frozen) - dead - power_lost - disk_lost
+    slow = (before.slow | more.slow) - dead - cut_off - power_lost - disk_lost - frozen
     lost = before.controllers_lost or more.controllers_lost
     silent = before.controllers_silent or more.controllers_silent
-    return Faults(slow, dead, cut_off, power_lost, disk_lost, lost, silent)
+    return Faults(slow, dead, cut_off, power_lost, disk_lost, lost, silent, frozen)
 
 
 class Change(NamedTuple):

@@ -16,7 +16,7 @@ from tidelog.cli.cluster.admin import (
 )
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import USUAL_DIRECTORY, Address, address_in, refused
+from tidelog.cli.reach import USUAL_DIRECTORY, Address, address_in, has_ended, refused
 from tidelog.client.settings import parse_bootstrap
 from tidelog.errors import ErrorCode
 from tidelog.planner.faults import listed
@@ -39,6 +39,7 @@ class Controllers(NamedTuple):
     decide: bool  # whether a majority follows an active controller
     unwritable: frozenset[int] = frozenset()  # if none is active: those that cannot write to their disks
     silent: frozenset[int] = frozenset()  # of those that are down: they accept connections
+    ended: frozenset[int] = frozenset()  # of those that are down: they refuse connections
 
     @property
     def needed(self) -> int:
@@ -52,14 +53,15 @@ def find_controllers(client: ClusterClient) -> Controllers:
     quiet = client.silent(address for address in voters.values() if address not in failures)
     silent = frozenset(voter for voter, address in voters.items() if address in quiet)
     down = silent | {voter for voter, address in voters.items() if address in failures}
+    ended = frozenset(voter for voter, address in voters.items() if has_ended(failures.get(address)))
     enough = len(voters) - len(down) >= majority(len(voters))
     if _has_active(client, ELECTED_WITHIN_S if enough else ACTIVE_WITHIN_S):
-        return Controllers(voters, down, decide=True, silent=silent)
+        return Controllers(voters, down, decide=True, silent=silent, ended=ended)
     there = {voter: address for voter, address in voters.items() if enough and voter not in down}
     unwritable = frozenset(
         voter for voter, address in there.items() if has_failed_disk(client, address, VOTE_BYTES)
     )
-    return Controllers(voters, down, decide=False, unwritable=unwritable, silent=silent)
+    return Controllers(voters, down, decide=False, unwritable=unwritable, silent=silent, ended=ended)
 
 
 def _voters(client: ClusterClient) -> dict[int, Address]:

@@ -119,12 +119,11 @@ def _gained(there: Candidate) -> Iterator[str]:
     """What Kafka's own brokers do not promise with these settings."""
     here = assess(there.terms._replace(kafka=False), there.where)
     if here.reads > there.reads:
-        yield (
-            f"In Tidelog, reads go on with {here.reads} dead brokers: replicas serve readers without the "
-            "controllers."
-        )
+        go_on = f"with {count(here.reads, 'dead broker')}"
+        yield f"In Tidelog, reads go on {go_on}: replicas serve readers without the controllers."
     if here.writes > there.writes:
-        yield f"In Tidelog, writes go on with {here.writes} dead brokers."
+        go_on = f"with {count(here.writes, 'dead broker')}" if here.writes else "while no broker is dead"
+        yield f"In Tidelog, writes go on {go_on}."
 
 
 def _compare(translated: Translated, brokers: int, separate: bool) -> tuple[Candidate, Candidate | None]:

@@ -1,6 +1,7 @@
 """``--apply``: a topic gets the settings of a plan, with consent."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import typer
 
@@ -12,7 +13,7 @@ from tidelog.cli.plan import live
 from tidelog.cli.plan.settings import create_command, topic_settings
 from tidelog.cli.topic import admin as topic_admin
 from tidelog.cli.topic.mode_changes import MODE_TIMEOUT_S, follow_change, unset_for
-from tidelog.planner.needs import Candidate, assess
+from tidelog.planner.needs import Candidate, assess, count
 from tidelog.planner.promises import SYNC_EVERY_MESSAGE, Terms
 from tidelog.planner.what_if import Live
 
@@ -20,18 +21,22 @@ FLUSHED = str(SYNC_EVERY_MESSAGE)
 
 
 def apply(bootstrap: str, topic: str, plan: Candidate, partitions: int, *, ask: bool) -> None:
-    """Create the topic, or change the settings of one that has as many replicas."""
+    """Create the topic, or change the settings of one that has as many replicas. ``partitions``: 0 if none
+    were asked for.
+    """
     terms = plan.terms
     admin = connect_admin(bootstrap)
     rows = [each for each in topic_admin.list_topics(admin, internal=False) if each["name"] == topic]
     settings = topic_settings(terms)
-    if rows and rows[0]["replicas"] != terms.replicas:
-        raise CommandFailed(
-            f"Topic {topic} has {rows[0]['replicas']} replicas, and the plan has {terms.replicas}; `tidelog "
-            "topic reassign` adds or removes replicas first."
-        )
+    if rows:
+        check_shape(rows[0], terms, partitions)
     with ClusterClient(bootstrap) as client:
         found = live.look(client, admin)
+    if not rows and terms.replicas > len(found.brokers):
+        raise CommandFailed(
+            f"The plan has {count(terms.replicas, 'replica')}, and this cluster has "
+            f"{count(len(found.brokers), 'broker')}: each holds one replica at most."
+        )
     shortfalls = weaker_here(found, topic, plan)
     if shortfalls:
         print("\nOn this cluster, the settings tolerate less than in the plan:")
@@ -51,6 +56,22 @@ def apply(bootstrap: str, topic: str, plan: Candidate, partitions: int, *, ask: 
     if rows[0]["mode"] != mode:
         follow_change(admin, topic, mode, MODE_TIMEOUT_S)
     print(f"Changed topic {topic}.")
+
+
+def check_shape(row: Mapping[str, Any], terms: Terms, partitions: int) -> None:
+    """What settings do not change: refused rather than left out of what was agreed to."""
+    name = row["name"]
+    if row["replicas"] != terms.replicas:
+        raise CommandFailed(
+            f"Topic {name} has {count(row['replicas'], 'replica')}, and the plan has {terms.replicas}; "
+            "`tidelog topic reassign` adds or removes replicas first."
+        )
+    if partitions not in (0, row["partitions"]):
+        more = f"; `tidelog topic alter {name} --partitions {partitions}` adds some"
+        raise CommandFailed(
+            f"Topic {name} has {count(row['partitions'], 'partition')}, and --queues asks for {partitions}"
+            f"{more if partitions > row['partitions'] else ', and partitions cannot be removed'}."
+        )
 
 
 def weaker_here(found: Live, topic: str, plan: Candidate) -> list[str]:

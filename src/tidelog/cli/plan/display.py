@@ -253,6 +253,7 @@ _LARGE = (("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
 
 def _rounded(number: float) -> str:
     """Two digits are more than the rates are worth."""
+    number = float(f"{number:.1e}")
     name, unit = next(((name, unit) for name, unit in _LARGE if number >= unit), ("", 1.0))
     digits = 1 if number / unit < 10 and name else 0
     return f"{number / unit:,.{digits}f} {name}".strip()

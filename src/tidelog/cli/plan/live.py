@@ -8,7 +8,7 @@ from tidelog.cli.cluster.controllers import CHECK_S, controllers_of, find_contro
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reach import refused
+from tidelog.cli.reach import has_ended, refused
 from tidelog.cli.topic.promised import terms_of
 from tidelog.planner.faults import Faults, Placement, brokers_named, listed
 from tidelog.planner.needs import Candidate, assess
@@ -41,7 +41,11 @@ def look(client: ClusterClient, admin: "AdminClient", *, internal: bool = False)
     down = {broker for broker, address in addresses.items() if address in failures or address in silent}
     found_controllers = find_controllers(client)
     away = frozenset(cluster.fenced | down | (found_controllers.down & frozenset(controllers)))
-    return Live(tuple(cluster.brokers), away, controllers, places, found_controllers.decide, racks)
+    ended = found_controllers.ended | {
+        broker for broker, address in addresses.items() if has_ended(failures.get(address))
+    }
+    decide = found_controllers.decide
+    return Live(tuple(cluster.brokers), away, controllers, places, decide, racks, away - ended)
 
 
 def _terms(settings: list[dict[str, Any]], partitions: list[cluster_admin.Partition]) -> Terms:

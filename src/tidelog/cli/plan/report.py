@@ -8,11 +8,11 @@ from tidelog.cli.plan.settings import create_command, topic_settings
 from tidelog.planner import racks as rack_sets
 from tidelog.planner.fault_sets import losing, sentence, slowing_writes, stopping_reads, stopping_writes
 from tidelog.planner.faults import Placement
-from tidelog.planner.needs import Candidate, Found, Needs, in_words, metadata_lost
+from tidelog.planner.needs import Candidate, Found, Needs, assess, count, in_words, metadata_lost
 from tidelog.planner.promises import LEADER, RULES, Terms
 from tidelog.planner.table import failures_tolerated
 from tidelog.planner.translation import Translated
-from tidelog.planner.translation.kafka import to_kafka
+from tidelog.planner.translation.kafka import from_kafka, to_kafka
 from tidelog.planner.years import SOURCES, Rates, years
 
 SHOWN = 4  # candidates in the table
@@ -131,7 +131,7 @@ def of_needs(needs: Needs, found: Found, rates: Rates, costs: Known) -> Report:
         "years": years_of(shown, rates),
         "rates": rates_of(rates),
         "costs": _costs(shown, needs.brokers, costs),
-        "kafka": _kafka(best.terms) if best else None,
+        "kafka": _kafka(best) if best else None,
     }
 
 
@@ -164,9 +164,24 @@ def waits_for(terms: Terms) -> str:
     return f"{words}, synced" if words == "the primary" else f"{words}, each synced"
 
 
-def _kafka(terms: Terms) -> Report:
-    settings, notes = to_kafka(terms)
-    return {"settings": settings, "differences": notes}
+def _kafka(candidate: Candidate) -> Report:
+    """The closest settings there, and what they do not have or tolerate on the same machines."""
+    settings, notes = to_kafka(candidate.terms)
+    # Without what is gained by producers that move: they can do that there as well.
+    here = assess(candidate.terms, candidate.where)
+    there = assess(from_kafka(settings).terms, candidate.where)
+    rows = (
+        ("dead broker", "for writes", here.writes, there.writes),
+        ("dead broker", "for reads", here.reads, there.reads),
+        ("lost disk", "", here.disks, there.disks),
+    )
+    counted = [
+        f"Kafka tolerates {' '.join(filter(None, (count(theirs, what), of)))} with these settings, and "
+        f"Tidelog {ours}."
+        for what, of, ours, theirs in rows
+        if ours != theirs
+    ]
+    return {"settings": settings, "differences": [*notes, *counted]}
 
 
 def of_translation(
@@ -195,7 +210,7 @@ def of_translation(
         "years": years_of(compared, rates),
         "rates": rates_of(rates),
         "costs": _costs(compared, brokers, costs),
-        "kafka": _kafka(same_in_isr.terms if same_in_isr else mine.terms),
+        "kafka": _kafka(same_in_isr or mine),
     }
 
 

@@ -12,7 +12,8 @@ def topic_settings(terms: Terms) -> dict[str, str]:
     synced_by_default = DEFAULTS[terms.mode].get("flush.messages") == SYNC_EVERY_MESSAGE
     settings = {
         "replication.mode": terms.mode,
-        "min.insync.replicas": str(terms.min_in_sync),
+        # A topic with more than its replicas is refused.
+        "min.insync.replicas": str(min(terms.min_in_sync, terms.replicas)),
         "unclean.leader.election.enable": str(terms.unclean).lower(),
     }
     if terms.synced != synced_by_default:

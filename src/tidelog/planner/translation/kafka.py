@@ -130,8 +130,8 @@ def _notes(terms: Terms, known: Mapping[str, str]) -> Iterator[str]:
     if terms.min_in_sync > terms.replicas:
         yield (
             f"min.insync.replicas={terms.min_in_sync} with {terms.replicas} replicas: Kafka refuses every "
-            f"write with "
-            f"acks=all; Tidelog waits for {terms.copies}."
+            "write with acks=all. Tidelog refuses to create such a topic: the command has "
+            f"min.insync.replicas={terms.copies}."
         )
 
 
@@ -166,17 +166,16 @@ def to_kafka(terms: Terms) -> tuple[dict[str, str], list[str]]:
 
 
 def _missing_in_kafka(terms: Terms) -> Iterator[str]:
+    """How many faults are tolerated there depends on where the controllers are, and is not said here."""
     rule = RULES[terms.mode]
-    if rule.elects_itself:
+    if terms.mode != ISR and terms.copies < terms.replicas:
         yield (
-            "Kafka waits for every member of the in-sync set, quorum for the fastest majority: a slow "
-            "replica costs "
-            "latency there until it is left out."
+            f"Kafka waits for every member of the in-sync set, {terms.mode} for {terms.copies} of "
+            f"{terms.replicas} replicas: a slow replica costs latency there until it is left out."
         )
+    if rule.elects_itself:
         yield "Kafka's leaders are appointed by the controllers: without their majority there is no failover."
-    if not rule.leader_can_be_replaced:
-        yield "Kafka has no fixed primary: another leader is appointed, so writes go on."
-        if terms.copies == 1:
-            yield "With min.insync.replicas=1, a failover there can give up what a slow follower lacks."
+    if not rule.leader_can_be_replaced and terms.replicas > 1:
+        yield "Kafka has no fixed primary: the controllers appoint another replica when the leader fails."
     if terms.may_degrade:
         yield "Kafka does not degrade to fewer copies: below min.insync.replicas it refuses acks=all."

@@ -76,8 +76,8 @@ def from_rocketmq(options: Options) -> Translated:
         )
     if copies > terms.replicas:
         notes.append(
-            f"inSyncReplicas={copies} with {terms.replicas} replicas: RocketMQ refuses every message; "
-            f"Tidelog waits for {terms.copies}."
+            f"inSyncReplicas={copies} with {terms.replicas} replicas: RocketMQ refuses every message. What "
+            f"follows, and the command, is for {terms.copies}."
         )
     if not synchronous and "inSyncReplicas" in options:
         notes.append("inSyncReplicas has no meaning without brokerRole=SYNC_MASTER.")

@@ -337,3 +337,48 @@ def test_what_kafka_does_not_promise_with_the_same_settings(capsys: pytest.Captu
     assert "eligible.leader.replicas.version" in text
     [unreachable] = as_json(capsys, "--from", "kafka", "--replicas", "2", "--min-isr", "3")["notes"][1:2]
     assert "Kafka refuses every write" in unreachable
+
+
+def test_settings_that_no_topic_can_have_are_not_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command was refused by the cluster, beside the note that Tidelog would wait for all replicas."""
+    found = as_json(capsys, "--from", "kafka", "--replicas", "3", "--min-isr", "5")
+    assert "--set min.insync.replicas=3" in found["command"]
+    assert found["today"]["topic_settings"]["min.insync.replicas"] == "3"
+    assert any("the command has min.insync.replicas=3." in note for note in found["notes"])
+    assert "In Tidelog, writes go on while no broker is dead." in found["notes"]
+    words = ("--set", "brokerRole=SYNC_MASTER", "--set", "inSyncReplicas=3")
+    assert "--set min.insync.replicas=2" in as_json(capsys, "--from", "rocketmq", *words)["command"]
+
+
+class TestInKafka:
+    """What the same settings do not tolerate there, on the same machines."""
+
+    def test_readers_need_the_controllers(self, capsys: pytest.CaptureFixture[str]) -> None:
+        found = as_json(capsys, "--brokers", "3", "--survive-reads", "2", "--survive-writes", "1")["kafka"]
+        assert found["differences"] == [
+            "Kafka tolerates 1 dead broker for reads with these settings, and Tidelog 2."
+        ]
+
+    def test_another_leader_needs_another_replica(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """It was said of a single replica, too, that another leader is appointed and writes go on."""
+        words = ("--brokers", "2", "--survive-writes", "1", "--order", "any")
+        assert as_json(capsys, *words)["kafka"]["differences"] == []
+
+    def test_a_failover_that_writes_do_not_survive(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Two machines are no majority: the controllers appoint nobody when one of them is down."""
+        words = ("--brokers", "2", "--mode", "primary-backup", "--survive-reads", "1")
+        found = as_json(capsys, *words)["kafka"]["differences"]
+        assert (
+            "Kafka has no fixed primary: the controllers appoint another replica when the leader fails."
+            in found
+        )
+        assert not any("for writes" in note for note in found)
+        assert found[-1] == "Kafka tolerates 0 dead brokers for reads with these settings, and Tidelog 1."
+        apart = as_json(capsys, *words, "--separate-controllers")["kafka"]["differences"]
+        assert "Kafka tolerates 1 dead broker for writes with these settings, and Tidelog 0." in apart
+
+
+def test_probabilities_have_two_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--brokers", "3", "--survive-writes", "1", "--survive-data", "1", "--power")
+    assert "1 in 1.1 million" in text
+    assert "1 in 760 million" in text  # 763 was said

@@ -47,6 +47,38 @@ def test_controllers_that_are_gone_already_count() -> None:
     assert change.row()["writes"] == "stop"  # nobody can appoint another leader
 
 
+class TestFrozen:
+    """Two of three controllers are down. The third broker serves readers only if it knows that both ended: a
+    connection to a frozen machine, or to one that is off, is not refused. Tried with one that got SIGSTOP and
+    another one that was killed: reads had been promised, and no broker served them.
+    """
+
+    ORDERS = place("orders", Terms("isr", 3, min_in_sync=2), (1, 2, 3), frozenset({1, 2}))
+
+    @pytest.mark.parametrize(("frozen", "reads"), [(frozenset(), "go on"), (frozenset({3}), "stop")])
+    def test_readers(self, frozen: frozenset[int], reads: str) -> None:
+        there = cluster(self.ORDERS, away=frozenset({3}))._replace(frozen=frozen)
+        [change] = changes(there, Faults(dead=frozenset({2})))
+        assert change.row()["reads"] == reads
+        assert change.row()["loss"] == "none"
+
+    def test_its_disk_counts_as_intact(self) -> None:
+        """It may have lost power or not: what is lost is asked with --lost-power."""
+        log = place("log", Terms("primary-backup", 2, min_in_sync=1), (3, 1), frozenset({3, 1}))
+        there = cluster(log, away=frozenset({3}))._replace(frozen=frozenset({3}))
+        [change] = changes(there, Faults())
+        assert (change.row()["writes"], change.row()["loss"]) == ("stopped already", "none")
+        [change] = changes(there, Faults(power_lost=frozenset({3})))
+        assert change.row()["loss"] != "none"
+
+    def test_controllers_elsewhere(self) -> None:
+        orders = self.ORDERS._replace(where=Placement((1, 2, 3), (4,)), in_sync=ALL)
+        there = Live((1, 2, 3), frozenset({4}), (4,), (orders,), decided=False)
+        killed = Faults(dead=frozenset({1}))
+        assert changes(there, killed)[0].row()["reads"] == "go on"
+        assert changes(there._replace(frozen=frozenset({4})), killed)[0].row()["reads"] == "stop"
+
+
 def test_a_disk_that_is_the_only_one_with_a_record() -> None:
     log = place("log", Terms("primary-backup", 2, min_in_sync=1), (1, 2))
     [change] = changes(cluster(log), Faults(disk_lost=frozenset({1})))
