@@ -1,6 +1,6 @@
 """The truth table as stories that are told the same way every time.
 
-``pytest tests/golden --rewrite`` writes them anew; read the difference before you commit it. Each story runs a
+``pytest tests/golden --rewrite`` rewrites them; read the difference before you commit it. Each story runs a
 whole cluster, and there are hundreds: ``./dev test quick`` has the first of each module only.
 """
 
