@@ -1,9 +1,9 @@
 """Effects are carried out, not dropped: the result of a function that returns effects is used. ``./dev lint``
 runs this over the sources.
 
-A call is a finding if its result is dropped and what it calls returns effects by its signature. Dropped is a
-statement of its own, also within ``and``, ``or``, a conditional, a tuple or a comprehension that nothing takes,
-and what is assigned to ``_``. Recognised is:
+A call is a finding if its result is dropped and what it calls returns effects by its signature. A result is
+dropped by a statement of its own, also within ``and``, ``or``, a conditional, a tuple or a comprehension that
+is one, and by an assignment to ``_``. Recognised is a call of
 
 - a method whose name only such methods have;
 - a method of another name that is shared, if its object goes by the name of the class (``replica``,
