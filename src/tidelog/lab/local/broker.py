@@ -280,8 +280,8 @@ def free_port() -> int:
 def share_of_ports(worker: str, workers: str) -> range:
     """The share of :data:`PORTS` of a pytest-xdist worker; without xdist all.
 
-    A worker that takes the place of a crashed one has a number beyond those of the others, and the share of one
-    of the first: which of them crashed is not known.
+    A worker that takes the place of a crashed one has a number beyond those of the others, and the share of
+    one of the first: which of them crashed is not known.
     """
     number = worker.removeprefix("gw")
     if not (number.isdecimal() and workers.isdecimal()):
