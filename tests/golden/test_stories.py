@@ -32,7 +32,7 @@ def stories() -> Iterator[Any]:
         seen.add(module)
 
 
-@pytest.mark.parametrize("name", stories())
+@pytest.mark.parametrize("name", list(stories()))
 def test_story(name: str, request: pytest.FixtureRequest) -> None:
     text = "\n".join(tell(name)) + "\n"
     path = HERE / f"{name}.txt"
