@@ -7,6 +7,7 @@ together, too, because they share a session, which takes seconds to start and a 
 
 import gc
 import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ pytest_plugins = ["pytester"]
 os.environ["TIDELOG_NO_PAGE"] = "1"
 
 TESTS = Path(__file__).parent
+COLLECTOR_THRESHOLDS = (10_000, 10, 10)
 # The longest first, so that the last ones are short and no worker waits for another in the end.
 PARTS = ["spark", "browser", "interop", "lab", "sim", "golden", "unit"]
 
@@ -29,10 +31,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write the golden traces of tests/golden anew")
 
 
+def pytest_sessionstart() -> None:
+    """What is imported and collected stays until the end: the garbage collector need not look at it."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays until the end. The garbage collector need not look at it."""
+    """Nor afterwards. It looks at the rest, less often than by default."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,7 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _part(item: pytest.Item) -> int:
-    part = item.path.relative_to(TESTS).parts[0]
+    return _part_of(item.path)
+
+
+@cache
+def _part_of(file: Path) -> int:
+    part = file.relative_to(TESTS).parts[0]
     return PARTS.index(part) if part in PARTS else len(PARTS)
 
 

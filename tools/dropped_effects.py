@@ -1,7 +1,9 @@
 """Effects are carried out, not dropped: the result of a function that returns effects is used. ``./dev lint``
 runs this over the sources.
 
-A call that stands alone as a statement is a finding if what it calls returns effects by its signature:
+A call is a finding if its result is dropped and what it calls returns effects by its signature. A result is
+dropped by a statement of its own, also within ``and``, ``or``, a conditional, a tuple or a comprehension that
+is one, and by an assignment to ``_``. Recognised is a call of
 
 - a method whose name only such methods have;
 - a method of another name that is shared, if its object goes by the name of the class (``replica``,
@@ -152,9 +154,35 @@ def findings_in(source: str, signatures: Signatures, path: str = "source") -> li
 def _dropped(statements: Sequence[Statement], signatures: Signatures, path: str) -> Iterator[Finding]:
     rule = _Rule(statements, signatures)
     for node, owner in statements:
-        match node:
-            case ast.Expr(value=ast.Call(func=called)) if rule.returns_effects(called, owner):
+        for called in _called(_dropped_value(node)):
+            if rule.returns_effects(called, owner):
                 yield Finding(path, node.lineno, f"{ast.unparse(called)}()")
+
+
+def _dropped_value(node: ast.stmt) -> ast.expr | None:
+    match node:
+        case ast.Expr(value=value) | ast.Assign(targets=[ast.Name(id="_")], value=value):
+            return value
+    return None
+
+
+def _called(dropped: ast.expr | None) -> Iterator[ast.expr]:
+    """What is called for a value that nothing takes."""
+    match dropped:
+        case ast.Call(func=called):
+            yield called
+        case ast.Await(value=inner) | ast.NamedExpr(target=ast.Name(id="_"), value=inner):
+            yield from _called(inner)
+        case ast.BoolOp(values=values):
+            yield from _called(values[-1])  # The others decide whether the last one is called.
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _called(body)
+            yield from _called(orelse)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
+            for each in elements:
+                yield from _called(each)
+        case ast.ListComp(elt=element) | ast.SetComp(elt=element):
+            yield from _called(element)
 
 
 class Sources:

@@ -6,14 +6,16 @@ outside of the seam            instead
 ============================== ===============================================================================
 the name of a mode             a row of :mod:`tidelog.replication.modes` or of ``successions.BY_MODE``
 a mode compared with anything  the same; two modes may be compared: that asks whether one has changed
-but another mode
+but another mode, or its text
+looked at (``startswith``)
 a row's flag, or which policy  a method of the policy, of the succession or of an attachment, which each mode
 or attachment there is         answers in its own way
-(by ``isinstance``, ``type`` or
-a pattern)
+(by ``isinstance``, ``type``,
+``hasattr`` or a pattern)
 ``election is None``, and so   the null object in that slot (:mod:`tidelog.replication.attachments`)
 on for every slot, also by its
-truth
+truth, a pattern, a local name
+or ``getattr``
 ``Elected | None``, and so on  the same: an object that only some modes use is never missing. Nor is it looked
 for every attachment, policy   up with ``get`` in a table of those that there are; ``driver.voter`` is there
 and election                   for every replica
@@ -21,8 +23,8 @@ and election                   for every replica
 
 Not covered: ``config``, ``cli`` and ``lab`` speak of modes to users (settings, promises, help texts), and
 ``sim`` checks what each mode promises, so they name them; ``runtime`` and everything below have no business
-with modes and import none of this. A mode is also recognised by a local name (``now = partition.mode``), but
-not where a function returns it or a container holds it.
+with modes and import none of this. A mode, a row of the table and a slot of a driver are also recognised by a
+local name (``now = partition.mode``), but not where a function returns them or a container holds them.
 
 Which modes, policies, attachments and slots there are is read from the sources.
 """
@@ -116,6 +118,7 @@ MODE_NAMES = frozenset({"mode", "replication_mode", "default_replication_mode"})
 FLAGS = frozenset({"leaders", "Leaders"})
 ELECTIONS = frozenset({"election", "_election", "quorum", "_quorum"})
 OBJECTS = KINDS | {"Election", "Voting", "QuorumPartitions"}  # what only some modes use
+COMPARISONS = frozenset({"eq", "ne", "is_", "is_not", "contains", "hash", "len", "ord"})  # by a function
 
 
 class Finding(NamedTuple):
@@ -134,6 +137,8 @@ class _Visitor(ast.NodeVisitor):
         self._tables = tables
         self._scopes: list[str] = []
         self._modes: list[set[str]] = [set()]  # Local names of modes, by scope.
+        self._rows: list[set[str]] = [set()]  # Of rows of the table.
+        self._slots: list[set[str]] = [set()]  # Of what is in the slots of a driver.
         self._may_ask_attachments = path.startswith(ATTACHMENTS)
         self.findings: list[Finding] = []
 
@@ -145,11 +150,13 @@ class _Visitor(ast.NodeVisitor):
 
     def _enter(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._scopes.append(node.name)
-        self._modes.append(set())
+        for names in (self._modes, self._rows, self._slots):
+            names.append(set())
         if not isinstance(node, ast.ClassDef):
             self._arguments(node.args)
         self.generic_visit(node)
-        self._modes.pop()
+        for names in (self._modes, self._rows, self._slots):
+            names.pop()
         self._scopes.pop()
 
     def _arguments(self, arguments: ast.arguments) -> None:
@@ -173,10 +180,12 @@ class _Visitor(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _name(self, target: ast.expr, value: ast.expr) -> None:
-        """A local name for a mode, or no longer one."""
+        """A local name for a mode, a row or what is in a slot, or no longer one."""
         match target, value:
             case ast.Name(id=name), _:
                 (set.add if self._is_mode(value) else set.discard)(self._modes[-1], name)
+                (set.add if self._is_row(value) else set.discard)(self._rows[-1], name)
+                (set.add if self._is_in_slot(value) else set.discard)(self._slots[-1], name)
             case ast.Tuple(elts=targets), ast.Tuple(elts=values):
                 for each, of in zip(targets, values, strict=False):
                     self._name(each, of)
@@ -188,10 +197,34 @@ class _Visitor(ast.NodeVisitor):
                 return any(name in names for names in self._modes)
             case ast.NamedExpr(value=value):
                 return self._is_mode(value)
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=name), *_]):
+                return name in MODE_NAMES
             case ast.Call(func=function):
                 return _named(function) == "mode_of"
             case ast.Attribute(attr=attr):
                 return attr in MODE_NAMES
+        return False
+
+    def _is_row(self, node: ast.expr) -> bool:
+        """A row of the table: ``MODES[mode]``, or a name for one."""
+        match node:
+            case ast.Subscript(value=table):
+                return _named(table) == "MODES"
+            case ast.Name(id=name) if any(name in names for names in self._rows):
+                return True
+        return _named(node) in ("mode", "_mode", "row", "METADATA")
+
+    def _is_in_slot(self, node: ast.expr) -> bool:
+        """What a driver has in a slot, or a local name for it."""
+        match node:
+            case ast.Name(id=name):
+                return any(name in names for names in self._slots)
+            case ast.NamedExpr(value=value):
+                return self._is_in_slot(value)
+            case ast.Attribute(value=owner, attr=attr):
+                return attr in SLOTS and _named(owner).endswith("driver")
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=name), *_]):
+                return name in SLOTS
         return False
 
     visit_ClassDef = _enter  # noqa: N815 - the names that ast asks for
@@ -214,8 +247,10 @@ class _Visitor(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if node.attr in CONSTANTS:
             self._found(node, f"{ast.unparse(node)} names a mode")
-        elif node.attr in FLAGS and _is_row(node.value):
+        elif node.attr in FLAGS and self._is_row(node.value):
             self._found(node, f"{ast.unparse(node)} is a mode's flag: let an object of the row answer")
+        elif node.attr == "__class__" and self._has_kinds(node.value):
+            self._found_kind(node)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -240,15 +275,20 @@ class _Visitor(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _check_slot(self, node: ast.expr, side: ast.expr) -> None:
+        if isinstance(side, ast.NamedExpr):
+            side = side.value
         is_slot = isinstance(side, ast.Attribute) and side.attr in SLOTS
-        if is_slot or _named(side) in ELECTIONS:
+        if is_slot or self._is_in_slot(side) or _named(side) in ELECTIONS:
             self._found_missing(node)
 
     def _check_truth(self, node: ast.expr, side: ast.expr) -> None:
         # Others than drivers may have a list of that name.
-        of_driver = isinstance(side, ast.Attribute) and _named(side.value).endswith("driver")
-        if of_driver or _named(side) in ELECTIONS:
+        if self._is_in_slot(side) or _named(side) in ELECTIONS:
             self._check_slot(node, side)
+
+    def _has_kinds(self, node: ast.expr) -> bool:
+        """Something of which each mode has its own class."""
+        return _named(node) == "policy" or self._is_in_slot(node)
 
     def _found_missing(self, node: ast.expr) -> None:
         if not self._may_ask_attachments:
@@ -260,6 +300,19 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
         self._check_truth(node.test, node.test)
+        self.generic_visit(node)
+
+    def visit_While(self, node: ast.While) -> None:
+        self._check_truth(node.test, node.test)
+        self.generic_visit(node)
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        self._check_truth(node.test, node.test)
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        for each in node.ifs:
+            self._check_truth(each, each)
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
@@ -282,11 +335,18 @@ class _Visitor(ast.NodeVisitor):
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if _named(node.value) == "Optional" and _is_object(node.slice):
             self._found_missing(node)
+        elif isinstance(node.slice, ast.Tuple) and _named(node.value) == "Union":
+            if any(map(_is_none, node.slice.elts)) and any(map(_is_object, node.slice.elts)):
+                self._found_missing(node)
+        elif self._is_mode(node.value):
+            self._found(node, f"{ast.unparse(node)} looks at the text of a mode")
         self.generic_visit(node)
 
     def visit_Match(self, node: ast.Match) -> None:
         if self._is_mode(node.subject):
             self._found(node, f"match {ast.unparse(node.subject)} asks for a mode")
+        if any(isinstance(each.pattern, ast.MatchSingleton) for each in node.cases):
+            self._check_slot(node.subject, node.subject)
         self.generic_visit(node)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
@@ -302,11 +362,24 @@ class _Visitor(ast.NodeVisitor):
         named = {name for each in node.args[1:] for name in _names_in(each)}
         if _named(node.func) in ("isinstance", "issubclass") and named & KINDS:
             self._found_kind(node)
+        self._check_arguments(node)
         match node:
             case ast.Call(func=ast.Attribute(value=table, attr="get"), args=[_, *default]):
                 if _named(table) in self._tables and all(map(_is_none, default)):
                     self._found_missing(node)
         self.generic_visit(node)
+
+    def _check_arguments(self, node: ast.Call) -> None:
+        """Questions that are asked by calling something."""
+        name = _named(node.func)
+        if name in COMPARISONS and any(map(self._is_mode, node.args)):
+            self._found(node, f"{ast.unparse(node)} asks for a mode")
+        elif isinstance(node.func, ast.Attribute) and self._is_mode(node.func.value):
+            self._found(node, f"{ast.unparse(node)} looks at the text of a mode")
+        elif name in ("type", "hasattr", "getattr") and node.args and self._has_kinds(node.args[0]):
+            self._found_kind(node)
+        elif name == "bool" and node.args:
+            self._check_truth(node, node.args[0])
 
 
 def _is_none(node: ast.expr) -> bool:
@@ -332,14 +405,6 @@ def _tables(tree: ast.Module) -> frozenset[str]:
                 if _is_object(value):
                     found |= {name, f"_{name}"}
     return frozenset(found)
-
-
-def _is_row(node: ast.expr) -> bool:
-    """A row of the table: ``MODES[mode]``, or a name for one."""
-    match node:
-        case ast.Subscript(value=table):
-            return _named(table) == "MODES"
-    return _named(node) in ("mode", "_mode", "row", "METADATA")
 
 
 def _names_in(node: ast.expr) -> Iterator[str]:

@@ -1,16 +1,19 @@
 """The state machines change by their own events only: no code outside of ``Replica``, ``Election`` and
 ``Controller`` writes their fields, or what their fields hold. ``./dev lint`` runs this over the sources.
 
-A machine is recognised by the names it goes by (``replica``, ``driver.replica``, ``self._election``), by its
-type in a signature, by the call that makes it, and by local names that were given one: in an assignment, a
-loop or a comprehension. What it refers to and does not own (its log, its metadata store) may be written. Its
-private methods are not called from outside either: they are steps of an event.
+A machine is recognised by the names it goes by (``replica``, ``driver.replica``, ``self._election``), by
+its type in a signature or of a field, also as what a container holds, by the call that makes it, and by
+local names and fields that were given one: in an assignment, a loop, a comprehension or a pattern. What it
+refers to and does not own (its log, its metadata store) may be written. Its private methods are not called
+from outside, nor handed to others to call: they are steps of an event. It has no subclasses, except where
+the simulator answers a question in its own way (``EXCEPTIONS``).
 
 Not found: a machine or a part of it that a function returns or a container holds, unless its name says what
 it is.
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -22,6 +25,10 @@ PACKAGES = ("replication", "controller", "broker", "runtime", "sim", "testing")
 CLASSES = frozenset({"Replica", "Election", "Controller"})
 NAMES = frozenset(name for each in CLASSES for name in (each.lower(), f"_{each.lower()}"))
 SURROUNDINGS = frozenset({"log", "_store"})
+EXCEPTIONS = {
+    ("sim/explore/controller.py", "_Controller"): "in a small scope, every broker was heard a moment ago"
+}
+"""(file, subclass of a machine) → why."""
 PARTS = {
     "Progress": "replication/progress.py",
     "Watermark": "replication/watermark.py",
@@ -49,6 +56,15 @@ COPIES = frozenset(
     {"dict", "enumerate", "filter", "iter", "list", "reversed", "set", "sorted", "tuple", "zip"}
 )
 ONE_OF = frozenset({"max", "min", "next"})
+# Of a function that changes its first argument.
+CHANGES_FIRST = frozenset(
+    {
+        "heapify", "heappop", "heappush", "heappushpop", "heapreplace",
+        "insort", "insort_left", "insort_right", "shuffle",
+    }
+)  # fmt: skip
+OF_SETS = (ast.BitOr, ast.BitAnd, ast.BitXor, ast.Sub)
+WORD = re.compile(r"\w+")
 SETTERS = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
 
 
@@ -97,20 +113,23 @@ class Finding(NamedTuple):
 class _Scope(ast.NodeVisitor):
     """One function, or the body of a module or class."""
 
-    def __init__(self, path: str, known: dict[str, Kind | None]) -> None:
+    def __init__(
+        self, path: str, known: dict[str, Kind | None], fields: dict[str, Kind] | None = None
+    ) -> None:
         self._path = path
         self._kinds = dict(known)  # Of local names.
+        self._fields = fields or {}  # Of the fields of ``self`` that go by another name.
         self.findings: list[Finding] = []
+
+    def _inner(self) -> "_Scope":
+        return _Scope(self._path, self._kinds, self._fields)
 
     def kind(self, node: ast.expr) -> Kind | None:
         match node:
             case ast.Name(id=name):
                 return self._kinds.get(name, Kind.MACHINE if name in NAMES else None)
-            case ast.Attribute(value=owner, attr=attr):
-                of = self.kind(owner)
-                if of is not None:
-                    return None if attr in SURROUNDINGS else Kind.PART
-                return Kind.MACHINE if attr in NAMES else None
+            case ast.Attribute():
+                return self._kind_of_attribute(node)
             case ast.Subscript(value=owner):
                 return self._element(owner)
             case ast.NamedExpr(value=value) | ast.Await(value=value) | ast.Starred(value=value):
@@ -124,6 +143,13 @@ class _Scope(ast.NodeVisitor):
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
                 return self._kind_of_comprehension(node)
         return None
+
+    def _kind_of_attribute(self, node: ast.Attribute) -> Kind | None:
+        if isinstance(node.value, ast.Name) and node.value.id == "self" and node.attr in self._fields:
+            return self._fields[node.attr]
+        if self.kind(node.value) is not None:
+            return None if node.attr in SURROUNDINGS else Kind.PART
+        return Kind.MACHINE if node.attr in NAMES else None
 
     def _kind_of_call(self, node: ast.Call) -> Kind | None:
         match node.func:
@@ -142,7 +168,7 @@ class _Scope(ast.NodeVisitor):
         return None
 
     def _kind_of_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Kind | None:
-        inner = _Scope(self._path, self._kinds)
+        inner = self._inner()
         for each in node.generators:
             inner._elements(each.target, each.iter)
         return None if inner.kind(node.elt) is None else Kind.COPY
@@ -189,6 +215,11 @@ class _Scope(ast.NodeVisitor):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self._written(node.target)
+        # A set or list by a local name, which this changes in place. A number would be another one.
+        if isinstance(node.target, ast.Name) and self.kind(node.target) is Kind.PART:
+            of_set = isinstance(node.op, OF_SETS) and isinstance(node.value, ast.Set | ast.SetComp)
+            if of_set or isinstance(node.op, ast.BitOr) or isinstance(node.value, ast.List | ast.ListComp):
+                self._found(node.target)
         self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -218,7 +249,7 @@ class _Scope(ast.NodeVisitor):
                 self._kinds[each.id] = kind
 
     def _visit_comprehension(self, node: _Comprehension) -> None:
-        inner = _Scope(self._path, self._kinds)
+        inner = self._inner()
         for each in node.generators:
             inner._written(each.target)
             inner._elements(each.target, each.iter)
@@ -236,25 +267,36 @@ class _Scope(ast.NodeVisitor):
             self._name(node.optional_vars, node.context_expr)
         self.generic_visit(node)
 
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        """``case Hosted(replica=mine)``."""
+        for attr, pattern in zip(node.kwd_attrs, node.kwd_patterns, strict=True):
+            if attr in NAMES and isinstance(pattern, ast.MatchAs) and pattern.name is not None:
+                self._kinds[pattern.name] = Kind.MACHINE
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """A method that changes it, whether it is called here or handed to others."""
+        of = self.kind(node.value)
+        if (node.attr in CHANGES and of is Kind.PART) or (_is_private(node.attr) and of is Kind.MACHINE):
+            self._found(node)
+        self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> None:
         match node.func:
-            case ast.Attribute(value=owner, attr=attr) if attr in CHANGES and self.kind(owner) is Kind.PART:
-                self._found(node)
-            case ast.Attribute(value=owner, attr=attr) if self.kind(owner) is Kind.MACHINE and _is_private(
-                attr
-            ):
-                self._found(node)
             case ast.Attribute(value=owner, attr=attr) if attr in SETTERS and self.kind(owner) is not None:
                 self._found(node)
             case ast.Name(id=name) | ast.Attribute(attr=name) if name in SETTERS and node.args:
                 if self.kind(node.args[0]) is not None:
+                    self._found(node)
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in CHANGES_FIRST and node.args:
+                if self.kind(node.args[0]) is Kind.PART:
                     self._found(node)
         self.generic_visit(node)
 
     # --- scopes within --------------------------------------------------------------------------------------
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        inner = _Scope(self._path, self._kinds)
+        inner = self._inner()
         inner._arguments(node.args)
         inner._look(node.body)
         self.findings += inner.findings
@@ -262,23 +304,69 @@ class _Scope(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - the name that ast asks for
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        inner = _Scope(self._path, self._kinds)
+        for base in node.bases:
+            known = (self._path, node.name) in EXCEPTIONS
+            if ast.unparse(base).split(".")[-1] in CLASSES and not known:
+                self._found(base)
+        # A machine, or a part of one, may write what its own fields hold.
+        owns = node.name in CLASSES or node.name in PARTS
+        inner = _Scope(self._path, self._kinds, {} if owns else dict(self._fields_of(node)))
         inner._look(node.body)
         self.findings += inner.findings
 
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        inner = self._inner()
+        inner._arguments(node.args)
+        inner.visit(node.body)
+        self.findings += inner.findings
+
+    def _fields_of(self, node: ast.ClassDef) -> Iterator[tuple[str, Kind]]:
+        """Fields that hold a machine or a part by their declaration, or because a method gives them one."""
+        for each in ast.walk(node):
+            match each:
+                case ast.AnnAssign(
+                    target=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name),
+                    annotation=annotation,
+                ) if (kind := _kind_by(annotation)) is not None:
+                    yield name, kind
+                case ast.FunctionDef(args=arguments):
+                    inner = self._inner()
+                    inner._arguments(arguments)
+                    for name, value in _given(each):
+                        if inner.kind(value) is Kind.MACHINE:
+                            yield name, Kind.MACHINE
+
     def _arguments(self, arguments: ast.arguments) -> None:
         for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            if each.annotation is None:
-                continue
-            text = ast.unparse(each.annotation).strip("'\"")
-            # ``replica: int`` is a broker's number.
-            words = set(text.replace("|", " ").split())
-            part = Kind.PART if words & PARTS.keys() else None
-            self._kinds[each.arg] = Kind.MACHINE if words & CLASSES else part
+            if each.annotation is not None:
+                # ``replica: int`` is a broker's number.
+                self._kinds[each.arg] = _kind_by(each.annotation)
+        several = arguments.vararg
+        if several is not None and several.annotation is not None and _kind_by(several.annotation):
+            self._kinds[several.arg] = Kind.COPY
 
     def _look(self, body: Sequence[ast.stmt]) -> None:
         for each in body:
             self.visit(each)
+
+
+def _kind_by(annotation: ast.expr) -> Kind | None:
+    """What is declared to be of this type."""
+    text = ast.unparse(annotation).strip("'\"")
+    words = set(WORD.findall(text))
+    if "Callable" in words or not words & (CLASSES | PARTS.keys()):
+        return None
+    if "[" in text and not text.startswith("Optional["):
+        return Kind.COPY
+    return Kind.MACHINE if words & CLASSES else Kind.PART
+
+
+def _given(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    """The fields of ``self`` that a method assigns, with their values."""
+    for each in ast.walk(function):
+        match each:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                yield name, value
 
 
 def _is_private(name: str) -> bool:

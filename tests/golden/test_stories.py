@@ -1,11 +1,13 @@
 """The truth table as stories that are told the same way every time.
 
-``pytest tests/golden --rewrite`` writes them anew; read the difference before you commit it.
+``pytest tests/golden --rewrite`` rewrites them; read the difference before you commit it. Each story runs a
+whole cluster, and there are hundreds: ``./dev test quick`` has the first of each module only.
 """
 
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,16 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("name", STORIES)
+def stories() -> Iterator[Any]:
+    """Of each module, all but the first are left out of the quick tier."""
+    seen = set()
+    for name, story in STORIES.items():
+        module = story.__module__
+        yield pytest.param(name, marks=[pytest.mark.slow] if module in seen else [])
+        seen.add(module)
+
+
+@pytest.mark.parametrize("name", list(stories()))
 def test_story(name: str, request: pytest.FixtureRequest) -> None:
     text = "\n".join(tell(name)) + "\n"
     path = HERE / f"{name}.txt"

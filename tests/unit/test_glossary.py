@@ -70,6 +70,13 @@ def _all_modules() -> Iterator[tuple[Path, str]]:
             yield path, module
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_trees() -> Iterator[None]:
+    """The garbage collector would look at them until all tests have run."""
+    yield
+    _tree.cache_clear()
+
+
 @cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))

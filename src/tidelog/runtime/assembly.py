@@ -117,14 +117,18 @@ class Assembly:
             services.compute,
         )
         gate = Gate(self.peers.inbound, relay, _trust(config, secret))
-        clients = {
+        self.server = Server(self.broker, loop, gate, services, room, self._client_logins(home, services))
+
+    def _client_logins(self, home: Path, services: LoopServices) -> dict[str, ClientLogins]:
+        """What clients log in with, by the names of the listeners that ask for a login."""
+        config = self._config
+        return {
             listener.name: ClientLogins(
                 config.of_listener(listener.name), listener, home, self._credential, services.now_ms
             )
             for listener in config.listeners
             if listener.protocol.uses_sasl
         }
-        self.server = Server(self.broker, loop, gate, services, room, clients)
 
     def _credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         return self.node.metadata.image.security.credential(mechanism, user)

@@ -115,10 +115,7 @@ class BrokerProcess:
     async def run(self, pid_file: Path) -> int:
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        # A closed terminal or a tool that rotates logs must not end a broker.
-        loop.add_signal_handler(signal.SIGHUP, _log_hangup)
+        _handle_signals(loop, stop)
         disk, services = surroundings(loop, self._path)
         opened_ms = services.now_ms()
         config = self._config
@@ -183,9 +180,7 @@ class BrokerProcess:
         await stop.wait()
         logger.info("stopping")
         notify(STOPPING)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
+        _end_at_the_next_signal(loop)
         await _leave(node)
         broker.coordinators.close()
         housekeeping.stop()
@@ -226,6 +221,19 @@ class BrokerProcess:
         metrics = MetricsServer(BrokerCollector(server, lag, node))
         await metrics.listen(self._config.listeners[0].host, self._config.http_port)
         return metrics
+
+
+def _handle_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    # A closed terminal or a tool that rotates logs must not end a broker.
+    loop.add_signal_handler(signal.SIGHUP, _log_hangup)
+
+
+def _end_at_the_next_signal(loop: asyncio.AbstractEventLoop) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _log_hangup() -> None:

@@ -167,6 +167,7 @@ def test_a_broker_imports_neither_the_help_system_nor_a_client(tmp_path: Path) -
     assert "no.such.setting" in done.stderr
 
 
+@pytest.mark.slow
 def test_output_that_cannot_be_written() -> None:
     """As to a file on a full disk."""
     with Path("/dev/full").open("w") as full:

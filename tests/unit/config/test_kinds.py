@@ -12,6 +12,7 @@ from tidelog.config import (
 from tidelog.config.kinds import LONG_MAX, Raw
 from tidelog.errors import InvalidConfig
 from unit.config.readings import ALL_SETTINGS, refusal, topic
+from unit.versions import FEW
 
 
 @pytest.mark.parametrize("spelling", ["true", "TRUE", " True ", True])
@@ -41,7 +42,7 @@ def test_whole_numbers_survive_the_round_trip(value: int) -> None:
     assert setting.format(value) == str(value)
 
 
-@settings(max_examples=25)
+@settings(max_examples=5 if FEW else 25)
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.lists(st.text())))
 @pytest.mark.parametrize("setting", ALL_SETTINGS, ids=lambda setting: setting.name)
 def test_any_value_is_either_refused_with_a_reason_or_kept_exactly(setting: Setting, value: Raw) -> None:

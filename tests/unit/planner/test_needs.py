@@ -11,6 +11,7 @@ from tidelog.planner.needs import ANY, Needs, _tolerated_by_moving, in_words, me
 from tidelog.planner.outages import writes_go_on
 from tidelog.planner.promises import Terms
 from tidelog.types import majority
+from unit.versions import FEW
 
 
 def found(needs: Needs) -> list[str]:
@@ -59,6 +60,7 @@ def test_impossible_needs_say_what_to_give_up() -> None:
     assert result.give_up == ("--brokers 5 instead of 3",)
 
 
+@pytest.mark.slow
 def test_where_no_single_need_is_enough_several_are_named() -> None:
     """Two copies are no quorum, and two lost disks need five."""
     result = search(Needs(3, reads=2, data=2, replicas_max=2, mode="quorum"))
@@ -215,7 +217,7 @@ def _promised_by_trying(terms: Terms, where: Placement, needs: Needs) -> list[st
     return broken
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(15 if FEW else 60))
 def test_what_is_offered_satisfies_the_needs_in_every_set_of_faults(seed: int) -> None:
     chance = Random(f"needs {seed}")
     brokers = chance.randint(1, 6)
@@ -237,6 +239,7 @@ def test_what_is_offered_satisfies_the_needs_in_every_set_of_faults(seed: int) -
     assert offered.candidates or offered.give_up, needs
 
 
+@pytest.mark.slow
 def test_needs_of_a_thousand_brokers_are_answered() -> None:
     """Every smaller number was tried for every need: it did not end."""
     result = search(Needs(1000, writes=900, reads=900, data=900))

@@ -167,6 +167,7 @@ def test_sweeps_and_elimination_agree_in_all_digits(rates: Rates) -> None:
     assert swept == pytest.approx(by_elimination(matrix), rel=1e-9, abs=0)
 
 
+@pytest.mark.slow
 def test_seven_replicas_in_racks_do_not_take_minutes() -> None:
     """2,187 states: an elimination takes minutes."""
     where = Placement(tuple(range(1, 8)), (1, 2, 3, 4, 5), spread(7, 4))

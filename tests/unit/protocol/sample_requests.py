@@ -9,6 +9,7 @@ from kio.serial import entity_writer
 
 from interop.wire import build
 from tidelog.broker.registry import SERVED
+from unit.versions import tried
 
 TOPIC_ID = UUID("7e5e0000-0000-4000-8000-0000000000ff")
 
@@ -280,12 +281,9 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
     },
 }
 
-PLAIN_VERSIONS = [
-    (key, version)
-    for key, api in SERVED.items()
-    if api.handler is not None
-    for version in range(api.oldest, api.newest + 1)
-]
+PLAIN_VERSIONS = tried(
+    {key: range(api.oldest, api.newest + 1) for key, api in SERVED.items() if api.handler is not None}
+)
 
 
 def request_body(api_key: int, version: int, values: dict[str, Any]) -> bytes:

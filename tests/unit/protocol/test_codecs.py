@@ -151,6 +151,7 @@ def test_settings_name_codecs() -> None:
         codec_of_setting("brotli")
 
 
+@pytest.mark.slow
 def test_a_broker_that_needs_no_codec_does_not_load_one() -> None:
     program = (
         "import sys; from tidelog.protocol import records, codecs;"

@@ -12,14 +12,16 @@ from tidelog.protocol import fetch, messages, produce
 from tidelog.protocol.fetch import FetchResponseBuilder
 from tidelog.protocol.produce import NodeAddress, ProducePartitionResponse
 from tidelog.protocol.throttle_time import throttle_ms_of, with_throttle_time
+from unit.versions import tried
 
 WAIT_MS = 123_456
-PLAIN = [
-    (api.key, version)
-    for api in SERVED.values()
-    if api.key not in (produce.API_KEY, fetch.API_KEY)
-    for version in range(api.oldest, api.newest + 1)
-]
+PLAIN = tried(
+    {
+        api.key: range(api.oldest, api.newest + 1)
+        for api in SERVED.values()
+        if api.key not in (produce.API_KEY, fetch.API_KEY)
+    }
+)
 
 
 def parsed(frame: bytes, api_key: int, version: int) -> Any:

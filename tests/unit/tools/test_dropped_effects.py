@@ -40,6 +40,11 @@ def signatures() -> Any:
         "self.replica.proposals.propose((), 1, 2)",
         "class Replica:\n    def f(self):\n        self._advance()",
         "def f() -> Effects: ...\nf()",
+        "_ = election.retire()",
+        "is_over and election.retire()",
+        "election.retire() if is_over else None",
+        "1, election.retire()",
+        "[each.propose_itself() for each in replicas]",
     ],
 )
 def test_dropped_effects_are_found(source: str, signatures: Any) -> None:
@@ -52,6 +57,8 @@ def test_dropped_effects_are_found(source: str, signatures: Any) -> None:
         "driver.run(replica.propose_itself())",
         "effects = election.retire()",
         "return_value = [*replica.propose_itself()]",
+        "found = [each.propose_itself() for each in replicas]",
+        "done(is_over and election.retire())",
         "driver.follow(1, 2, (), 0)",
         "election.still_heard(1)",
         "self.controller = ControllerDriver.of(1)\nself.controller.tick(1)",

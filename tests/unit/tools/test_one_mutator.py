@@ -70,6 +70,27 @@ RULE = load()
         "driver.replica._set_members((1, 2))",
         "class Hosted:\n    def lead(self):\n        self.replica.epoch = 3",
         "def outer(replica):\n    def inner():\n        replica.epoch = 3",
+        # Handed to others.
+        "later(replica._advance)",
+        "any(map(replica.progress.pop, gone))",
+        "later = partial(replica.pending.append, 1)",
+        "heapq.heappush(replica.pending, 1)",
+        # In place, by a local name.
+        "known = replica.members\nknown |= {1}",
+        "known = replica.members\nknown += [1]",
+        # In fields, containers and patterns.
+        "class A:\n    def __init__(self, replica):\n        self._core = replica\n"
+        "    def f(self):\n        self._core.epoch = 3",
+        "class A:\n    _core: Replica\n    def f(self):\n        self._core.epoch = 3",
+        "class A:\n    def f(self):\n        self._core: Replica = make()\n        self._core.epoch = 3",
+        "class A:\n    cores: dict[int, Replica]\n    def f(self):\n        self.cores[1].epoch = 3",
+        "def f(cores: Mapping[int, Replica]) -> None:\n    cores[1].epoch = 3",
+        "def f(cores: Sequence[Replica]) -> None:\n    for each in cores:\n        each.epoch = 3",
+        "def f(core: Optional[Replica]) -> None:\n    core.epoch = 3",
+        "def f(*cores: Replica) -> None:\n    cores[0].epoch = 3",
+        "match hosted:\n    case Hosted(replica=mine):\n        mine.epoch = 3",
+        "f = lambda replica: replica.members.clear()",
+        "class Mine(Replica): ...",
     ],
 )
 def test_what_is_found(source: str) -> None:
@@ -95,6 +116,11 @@ def test_what_is_found(source: str) -> None:
         "replica.log.config = config",
         # A broker's number.
         "def restarted(self, replica: int) -> None:\n    self.progress[replica] = Progress(0)",
+        "class A:\n    cores: dict[int, Replica]\n    def f(self):\n        self.cores[1] = Replica(2)",
+        "class A:\n    core: Replica\n    def f(self):\n        self.core = Replica(2)",
+        "def f(find: Callable[[int], Replica]) -> None:\n    find.calls = 1",
+        "seen = replica.high_watermark\nseen += 1",
+        "found = election.votes - 1",
         # The class itself.
         "class Replica:\n    def lead(self):\n        self.epoch = 3\n        self.progress[2].seen = True",
     ],

@@ -278,12 +278,16 @@ def free_port() -> int:
 
 
 def share_of_ports(worker: str, workers: str) -> range:
-    """The share of :data:`PORTS` of a pytest-xdist worker; without xdist all."""
+    """The share of :data:`PORTS` of a pytest-xdist worker; without xdist all.
+
+    A worker that takes the place of a crashed one has a number beyond those of the others, and the share of
+    one of the first: which of them crashed is not known.
+    """
     number = worker.removeprefix("gw")
     if not (number.isdecimal() and workers.isdecimal()):
         return PORTS
     size = len(PORTS) // int(workers)
-    return PORTS[int(number) * size :][:size]
+    return PORTS[int(number) % int(workers) * size :][:size]
 
 
 def _ports_from_anywhere(ports: range) -> Iterator[int]:

@@ -16,6 +16,7 @@ from tidelog.security.operations import NEEDS, Need, Right
 from unit.broker.fakes import ME, FakeBroker
 from unit.broker.guards.rules import ADMIN, allow, secured_broker
 from unit.protocol.sample_requests import PLAIN_REQUESTS, TOPIC_ID, request_body
+from unit.versions import tried
 
 PRODUCE, FETCH, METADATA, LIST_GROUPS, LIST_TRANSACTIONS, DESCRIBE_TOPIC_PARTITIONS = 0, 1, 3, 16, 66, 75
 OFFSET_FETCH, ADD_PARTITIONS_TO_TXN, BATCHED_FROM = 9, 24, 4
@@ -29,13 +30,15 @@ NOT_IN_SAMPLES = {
 }
 DENIED = frozenset(CODES.values())
 
-GUARDED = [
-    (key, version)
-    for key in sorted(SERVED)
-    if key not in BY_HANDLER
-    for version in range(SERVED[key].oldest, SERVED[key].newest + 1)
-    if key != ADD_PARTITIONS_TO_TXN or version < BATCHED_FROM
-]
+GUARDED = tried(
+    {
+        key: range(
+            SERVED[key].oldest, BATCHED_FROM if key == ADD_PARTITIONS_TO_TXN else SERVED[key].newest + 1
+        )
+        for key in sorted(SERVED)
+        if key not in BY_HANDLER
+    }
+)
 
 
 class Blank(dict[str, Any]):

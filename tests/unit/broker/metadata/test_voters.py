@@ -284,6 +284,7 @@ class TestCrashes:
     """A change that is under way when its leader dies is either made or not made."""
 
     @pytest.mark.parametrize("kind", ["add", "remove"])
+    @pytest.mark.slow
     def test_the_leader_dies_at_any_moment_of_a_change(self, kind: str) -> None:
         made = set()
         for moment in range(30):

@@ -109,9 +109,10 @@ class TestFollowing:
 
     def test_a_topic_deleted_before_its_sync_began(self, broker: FakeBroker) -> None:
         broker.submit(created(configs={"flush.messages": "1"}))
-        broker.produce(("orders", 0, records(b"a")))
+        sent = broker.produce(("orders", 0, records(b"a")))
         broker.submit(TopicDeleted(FIRST))
         broker.services.settle()
+        assert sent[0].responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     @pytest.mark.parametrize("at_once", [True, False])
     def test_the_same_name_again_is_another_topic(self, broker: FakeBroker, at_once: bool) -> None:

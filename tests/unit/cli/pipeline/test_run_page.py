@@ -102,6 +102,8 @@ def test_a_page_that_cannot_be_written_in_the_end_does_not_spoil_the_run(
     assert "could not be written" in capsys.readouterr().err
 
 
-def test_without_a_page_nothing_is_written() -> None:
-    with on_page(None, target="/data/orders", topics="orders") as done:
+def test_without_a_page_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with on_page(None, target="orders", topics="orders") as done:
         done(REPORT)
+    assert list(tmp_path.iterdir()) == []

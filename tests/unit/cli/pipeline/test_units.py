@@ -53,6 +53,7 @@ def test_systemd_gets_the_words_as_they_were_typed() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.slow
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     job = Job("tidelog-archive-orders", [sys.executable, "-m", "tidelog", *NASTY[2:]], str(tmp_path))
     for number, when in enumerate((parse_when("5 minutes", None), parse_when(None, "03:30"))):

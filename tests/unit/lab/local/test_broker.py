@@ -145,6 +145,11 @@ def test_workers_of_one_run_share_the_ports() -> None:
     assert share_of_ports("", "") == PORTS
 
 
+@pytest.mark.parametrize("number", [3, 4, 5, 40])
+def test_a_worker_in_place_of_a_crashed_one_has_ports(number: int) -> None:
+    assert share_of_ports(f"gw{number}", "3") in [share_of_ports(f"gw{each}", "3") for each in range(3)]
+
+
 def test_another_server_on_the_port_does_not_count_as_a_broker() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

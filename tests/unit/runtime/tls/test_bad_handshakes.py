@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.runtime.peers.sockets import refuses_connections
 from unit.runtime.tls.certificates import Made
-from unit.runtime.tls.endpoints import Server, run
+from unit.runtime.tls.endpoints import Protocol, Server, run
 from unit.runtime.tls.test_layer import client_context
 
 KAFKA_REQUEST = bytes.fromhex("0000001a 0012 0003 00000001 0004") + b"test" + bytes(12)
@@ -24,9 +24,18 @@ def hello(made: Made) -> bytes:
     return outgoing.read()
 
 
+async def link_of(server: Server) -> Protocol:
+    """A connection that works. On a busy machine, a short deadline may end a handshake of ours, too."""
+    while True:
+        try:
+            return await server.link()
+        except ConnectionError:
+            continue
+
+
 async def is_served(server: Server) -> None:
     """Another connection works."""
-    link = await server.link()
+    link = await link_of(server)
     assert link.sender is not None
     link.sender.send((b"echo",))
     assert await link.until(4) == b"echo"
@@ -175,7 +184,7 @@ def test_a_connection_that_sends_nothing_is_no_news(made: Made, caplog: pytest.L
 def test_a_complete_handshake_has_no_deadline(made: Made) -> None:
     async def main() -> None:
         async with Server(made.config(ssl_handshake_timeout_ms=100)) as server:
-            link = await server.link()
+            link = await link_of(server)
             loop = asyncio.get_running_loop()
             until = loop.time() + 0.3
             while loop.time() < until:

@@ -140,6 +140,7 @@ def test_notes_of_the_earlier_layout_swallow_nothing(disk: Disk) -> None:
         disk.check()
 
 
+@pytest.mark.slow
 def test_two_drivers_that_repeat_the_same_micro_batch_add_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark lets only one driver begin a micro-batch, but any number repeat one that was not finished. Each
     is stopped after any of its operations while the other goes on, and continues later or never.

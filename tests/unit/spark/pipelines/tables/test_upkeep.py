@@ -113,6 +113,7 @@ def test_partitions_of_iceberg_can_change(iceberg: Open) -> None:
     assert offsets(iceberg()) == Counter(range(8)) and iceberg().position() == at(8)
 
 
+@pytest.mark.slow
 def test_the_position_outlives_clean_ups_of_deltas_log(delta: Open) -> None:
     add(delta(), 0, 3, records(0, 1), undecodable(2))
     path = delta()._records.path
@@ -131,6 +132,7 @@ def test_the_position_outlives_clean_ups_of_deltas_log(delta: Open) -> None:
     assert delta().position() == at(5) and offsets(delta()) == Counter([0, 1, 3, 4])
 
 
+@pytest.mark.slow
 def test_deltas_log_is_searched_for_a_position_once_for_each_version(
     delta: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
