@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.node import lifecycle
 from tidelog.broker.node.sightings import Sightings
 from tidelog.controller.controller import Controller
 from tidelog.controller.effects import Effects
@@ -51,6 +52,11 @@ def own_votes_do_not_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MetadataQuorum, "may_have_ended_session", lambda self, broker_id: False)
 
 
+def all_clocks_are_equally_fast(patch: pytest.MonkeyPatch) -> None:
+    """A broker relies on its session for as long as the controllers do."""
+    patch.setattr(lifecycle, "relied_on_ms", lambda session_ms: session_ms)
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
@@ -58,6 +64,7 @@ def own_votes_do_not_count(patch: pytest.MonkeyPatch) -> None:
         (sessions_end_by_the_clock_alone, stories.fenced_by_too_few_controllers),
         (new_processes_count_at_once, stories.controller_restarts_at_once),
         (own_votes_do_not_count, stories.decided_with_its_own_vote),
+        (all_clocks_are_equally_fast, stories.clock_of_the_leader_is_slow),
     ],
 )
 def test_a_story_notices(mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from tidelog.replication.driver import ReplicaDriver
 from tidelog.replication.policies.policy import Policy
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.progress import Progress
+from tidelog.replication.view import View
 from tidelog.replication.watermark import Watermark
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import begun_anew, promoted_backups
@@ -56,6 +57,16 @@ def answer_deletions_without_backups(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CopiedDeletions, "low_watermark", Deletions.low_watermark)
 
 
+def count_backups_that_have_not_deleted(patch: pytest.MonkeyPatch) -> None:
+    """More copies are there when enough backups hold all records, whatever they hold besides."""
+    original = PrimaryBackupPolicy.has_copies_of
+
+    def has_copies_of(self: PrimaryBackupPolicy, view: View, end_offset: int, start_offset: int) -> bool:
+        return original(self, view, end_offset, 0)
+
+    patch.setattr(PrimaryBackupPolicy, "has_copies_of", has_copies_of)
+
+
 def read_less_than_the_start(patch: pytest.MonkeyPatch) -> None:
     """A log that begins anew counts as synced up to where it was opened."""
 
@@ -81,6 +92,8 @@ def delete_from_sealed_logs(patch: pytest.MonkeyPatch) -> None:
         (take_backups_for_told, stories.backup_deletes_before_another_mode),
         (keep_a_later_start_to_itself, stories.deletion_of_expired_records),
         (delete_from_sealed_logs, stories.primary_that_is_no_leader_any_more),
+        (count_backups_that_have_not_deleted, promoted_backups.more_copies_after_a_deletion),
+        (count_backups_that_have_not_deleted, promoted_backups.move_after_a_deletion),
         (read_less_than_the_start, begun_anew.readers_of_a_new_beginning),
     ],
 )

@@ -14,8 +14,8 @@ def is_copied(replica: Replica) -> bool:
 
 
 def has_copies_of(replica: Replica, end_offset: int) -> bool:
-    """Whether as many replicas as the topic requires hold everything before ``end_offset``. Only a leader can
-    tell.
+    """Whether as many replicas as the topic requires hold everything before ``end_offset``, and have deleted
+    what this one has. Only a leader can tell.
     """
     leads = replica.role is Role.LEADER
-    return leads and replica.policy.has_copies_of(replica, end_offset)
+    return leads and replica.policy.has_copies_of(replica, end_offset, replica.log.start_offset)

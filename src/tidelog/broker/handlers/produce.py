@@ -162,8 +162,11 @@ class ProduceHandler:
         *,
         in_transaction: bool = False,
         partition: Partition | None = None,
+        when_checked: Callable[[], Callable[[RequestContext], None]] | None = None,
     ) -> None:
-        """Handle one batch for one partition: the usual case."""
+        """Handle one batch for one partition: the usual case. ``when_checked``: returns what to do with a
+        batch of a transaction after it was checked in a thread.
+        """
         try:
             partition, appended, refusal = self.append(
                 key, index, records, acks, context, in_transaction=in_transaction, partition=partition
@@ -173,12 +176,11 @@ class ProduceHandler:
                 self._refused.note_open(key, index, records)
 
             def again(known: RequestContext) -> None:
-                self.handle_one(
-                    key, index, records, acks, timeout_ms, known, send, asker, in_transaction=in_transaction
-                )
+                self.handle_one(key, index, records, acks, timeout_ms, known, send, asker)
 
             doubtful = Costly(key, index, cast(memoryview, records), doubt.rules)
-            self.opening.first([doubtful], context, asker, again)
+            then = again if when_checked is None else when_checked()
+            self.opening.first([doubtful], context, asker, then)
             return
         if partition is None or appended is None:
             self._respond(context, send, [(key, [refusal or ProducePartitionResponse(index)])])

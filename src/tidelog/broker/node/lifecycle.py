@@ -24,7 +24,15 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_MS = 400
 RETRY_MS = 150
+CLOCKS_DIFFER = 8  # A broker relies on its session for less than the controllers do, by this fraction of it.
 TURNED_AWAY_MS = 3000  # A refusal that lasts this long after a predecessor's session is permanent.
+
+
+def relied_on_ms(session_ms: int) -> int:
+    """For how long a broker relies on what lasts for a session: its clock may be slower than that of a
+    controller. It is enough where one is 5 % too slow and the other 5 % too fast.
+    """
+    return session_ms - session_ms // CLOCKS_DIFFER
 
 
 class BrokerLifecycle:
@@ -44,6 +52,7 @@ class BrokerLifecycle:
         self._ask = ask
         self._metadata_offset = metadata_offset
         self._session_ms = session_ms
+        self._relied_on_ms = relied_on_ms(session_ms)
         self._heartbeat_ms = heartbeat_ms
         self.broker_epoch = -1  # -1 until registered
         self._known_epoch = 0  # epoch of the latest known registration, of this process or another
@@ -92,14 +101,14 @@ class BrokerLifecycle:
         if self._gave_up_ms is not None:
             return self._services.uptime_ms() >= self._gave_up_ms
         # Not through session_end_ms: this is asked for every produced batch.
-        return self._services.uptime_ms() >= self._heard_ms + self._session_ms
+        return self._services.uptime_ms() >= self._heard_ms + self._relied_on_ms
 
     @property
     def session_end_ms(self) -> int:
         """Until then the controllers do not fence this broker for its silence, and it hears of their
         decisions.
         """
-        return self._gave_up_ms if self._gave_up_ms is not None else self._heard_ms + self._session_ms
+        return self._gave_up_ms if self._gave_up_ms is not None else self._heard_ms + self._relied_on_ms
 
     def controller_lost(self) -> None:
         """The connections of a controller have closed. It may have fenced this broker for that."""

@@ -5,6 +5,7 @@ for controllers and leaders.
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
+from tidelog.broker.node.lifecycle import relied_on_ms
 from tidelog.replication.voters import VoterSet
 from tidelog.services import Services
 
@@ -149,6 +150,6 @@ class Sightings:
 
     def _not_ended(self, controllers: VoterSet) -> AbstractSet[int]:
         """The controllers without those that have ended within the last session timeout."""
-        seen_ms = self._services.uptime_ms() - self._session_ms
+        seen_ms = self._services.uptime_ms() - relied_on_ms(self._session_ms)
         dead = {peer for peer, dead_ms in self._dead_ms.items() if dead_ms > seen_ms}
         return controllers.ids - dead

@@ -14,9 +14,10 @@ from tidelog.broker.partitions.validation import MustOpen
 from tidelog.broker.producing.opening import BatchOpening, Costly, RequestSource
 from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.requests.request import RequestContext
-from tidelog.broker.transactions.admission import Admission
+from tidelog.broker.transactions.admission import Admission, AsOfNow, client_of_produce
 from tidelog.broker.transactions.produce import when_admitted
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.batch import parse_header
 from tidelog.protocol.produce import ProducePartitionResponse, ProduceRequest, TopicKey, TopicResponses
 
 Outcome = tuple[Partition | None, Appended | None, ProducePartitionResponse | None]
@@ -29,8 +30,11 @@ class Appender(Protocol):
     def handle_one(
         self, key: TopicKey, index: int, records: memoryview | None, acks: int, timeout_ms: int,
         context: RequestContext, send: Send, asker: RequestSource, *, in_transaction: bool = False,
+        when_checked: Callable[[], Callable[[RequestContext], None]] | None = None,
     ) -> None:  # fmt: skip
-        """Append the only batch of a request and send the response."""
+        """Append the only batch of a request and send the response. ``when_checked``: returns what to do with
+        a batch of a transaction after it was checked in a thread.
+        """
 
     def append(
         self, key: TopicKey, index: int, records: memoryview | None, acks: int, context: RequestContext, *,
@@ -138,11 +142,18 @@ class TransactionalProduce:
     ) -> None:
         key, [(index, records)] = request.topics[0]
 
-        def append(batch: memoryview | None, in_transaction: bool) -> None:
+        def append(batch: memoryview, in_transaction: bool, known: RequestContext = context) -> None:
             acks, timeout_ms = request.acks, request.timeout_ms
+
+            def checked() -> Callable[[RequestContext], None]:
+                return _when_checked(
+                    cast(Partition, partition), batch, context.version, partial(append, batch, True), refuse
+                )
+
             self._appender.handle_one(
-                key, index, batch, acks, timeout_ms, context, send, asker, in_transaction=in_transaction
-            )
+                key, index, batch, acks, timeout_ms, known, send, asker,
+                in_transaction=in_transaction, when_checked=checked if in_transaction else None,
+            )  # fmt: skip
 
         def refuse(refusal: TidelogError) -> None:
             self._partitions.refused.note(key, index, records, refusal.code)
@@ -151,7 +162,9 @@ class TransactionalProduce:
 
         partition, _ = self._partitions.find(key, index)
         if partition is None or records is None or self._appender.forbids(key, partition, context):
-            append(records, False)
+            self._appender.handle_one(
+                key, index, records, request.acks, request.timeout_ms, context, send, asker
+            )
         else:
             when_admitted(
                 self._admission, partition, transactional_id, records, context.version, append, refuse
@@ -179,9 +192,11 @@ class TransactionalProduce:
             except MustOpen as doubt:
                 self._partitions.refused.note_open(key, index, batch)
                 doubtful = [Costly(key, index, cast(memoryview, batch), doubt.rules)]
-                self._opening.first(
-                    doubtful, context, asker, lambda seen: append(batch, in_transaction, seen)
-                )
+                then: Callable[[RequestContext], None] = partial(append, batch, in_transaction)
+                found, _ = self._partitions.find(key, index)
+                if in_transaction and found is not None and batch is not None:
+                    then = _when_checked(found, batch, context.version, then, refuse_admission)
+                self._opening.first(doubtful, context, asker, then)
                 return
             if partition is None or appended is None:
                 refuse(refusal or ProducePartitionResponse(index))
@@ -214,6 +229,28 @@ class TransactionalProduce:
             append,
             refuse_admission,
         )
+
+
+def _when_checked(
+    partition: Partition,
+    records: memoryview,
+    version: int,
+    append: Callable[[RequestContext], None],
+    refuse: Callable[[TidelogError], None],
+) -> Callable[[RequestContext], None]:
+    """What to do with an admitted batch after it was checked in a thread, which begins now. The transaction
+    may end meanwhile: then the batch would begin one that never ends.
+    """
+    before, producer_id = AsOfNow(partition, client_of_produce(version)), parse_header(records).producer_id
+
+    def checked(known: RequestContext) -> None:
+        refusal = before.refusal(producer_id)
+        if refusal is None:
+            append(known)
+        else:
+            refuse(refusal)
+
+    return checked
 
 
 def _result_setter(

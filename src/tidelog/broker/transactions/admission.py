@@ -67,20 +67,19 @@ class _Asked(NamedTuple):
     client: Client
 
 
-class _PendingBatches:
-    """The batches of one producer that wait to begin a transaction in one partition."""
+class AsOfNow:
+    """A partition as it was when a batch of a transaction began to wait, for the coordinator or a thread."""
 
-    __slots__ = ("client", "leader_epoch", "log_end_offset", "partition", "then")
+    __slots__ = ("client", "leader_epoch", "log_end_offset", "partition")
 
     def __init__(self, partition: Partition, client: Client) -> None:
         self.partition = partition
         self.client = client
         self.leader_epoch = partition.leader_epoch
         self.log_end_offset = partition.log.end_offset
-        self.then: list[Then] = []
 
     def refusal(self, producer_id: int) -> TidelogError | None:
-        """Why the coordinator's response does not count any more."""
+        """Why what the coordinator said then, or later, does not count any more."""
         if not self.partition.leads or self.partition.leader_epoch != self.leader_epoch:
             # A producer retries this at the new leader. Upon an error of the transaction it would abort, and
             # librdkafka would leave out the sequence numbers of these batches at the new leader.
@@ -90,12 +89,22 @@ class _PendingBatches:
         return None
 
     def _has_ended(self, producer_id: int) -> bool:
-        """Whether the transaction ended before the coordinator's response arrived."""
+        """Whether the transaction has ended since."""
         if self.client is Client.WRITES:
             # Its marker has a newer epoch, by which the partition recognizes late batches. A marker that
             # arrived meanwhile is that of the previous transaction, for which the coordinator has waited.
             return False
         return self.partition.log.producers.marker_offset(producer_id) >= self.log_end_offset
+
+
+class _PendingBatches(AsOfNow):
+    """The batches of one producer that wait to begin a transaction in one partition."""
+
+    __slots__ = ("then",)
+
+    def __init__(self, partition: Partition, client: Client) -> None:
+        super().__init__(partition, client)
+        self.then: list[Then] = []
 
 
 _RETRY_HIDDEN = frozenset(

@@ -49,9 +49,10 @@ class Policy:
         """The smallest number of copies that an acknowledgement may have required under these settings."""
         return limits.min_in_sync
 
-    def has_copies_of(self, view: View, end_offset: int) -> bool:
-        """Whether as many replicas as the topic requires hold everything before ``end_offset``, the leader
-        being one of them. Asked only where ``min.insync.replicas`` was raised or replicas leave.
+    def has_copies_of(self, view: View, end_offset: int, start_offset: int) -> bool:
+        """Whether as many replicas as the topic requires hold everything from ``start_offset``, where the
+        leader's log begins, to ``end_offset`` and nothing before, the leader being one of them. Asked only
+        where ``min.insync.replicas`` was raised or replicas leave.
         """
         return False
 

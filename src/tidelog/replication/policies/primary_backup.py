@@ -58,14 +58,18 @@ class PrimaryBackupPolicy(Policy):
     def fewest_copies(self, limits: Limits) -> int:
         return 1 if limits.degrade_after_ms >= 0 else limits.min_in_sync
 
-    def has_copies_of(self, view: View, end_offset: int) -> bool:
-        """Unlike for a commit, as many as the topic requires, even if fewer are enough for now."""
+    def has_copies_of(self, view: View, end_offset: int, start_offset: int) -> bool:
+        """Unlike for a commit, as many as the topic requires, even if fewer are enough for now.
+
+        With more copies a backup leads without hearing this leader. A deletion from when fewer were enough
+        may be known to this leader only, so a backup counts when it has deleted, too.
+        """
         if view.durable_end_offset < end_offset:
             return False
         held = [
             replica
             for replica, backup in view.progress.items()
-            if replica not in view.uncounted and backup.holds(end_offset)
+            if replica not in view.uncounted and backup.holds(end_offset) and backup.has_deleted(start_offset)
         ]
         return 1 + len(held) >= view.limits.min_in_sync
 

@@ -179,12 +179,30 @@ def controller_restarts_at_once() -> AloneStory:
     """
     story = _without_z()
     story.cut("A", "X")
-    story.run(2600)
+    story.run(2200)
     story.kill("Y")
     story.run(250)
     story.cut("A", "Y")
     story.start("Y")
     return _replaced(story)
+
+
+def clock_of_the_leader_is_slow() -> AloneStory:
+    """All controllers live. The clock of A is 5 % too slow, and theirs are 5 % too fast: they take the
+    session of A for over when it has not been so long on A. It relies on it for less than they do.
+    """
+    story = AloneStory(min_insync_replicas="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.be_alone()
+    story.run(500)
+    story.tell("the clock of A becomes 5 % too slow, those of the controllers 5 % too fast")
+    for letter in "AXYZ":
+        story.machine(letter).clock.run_at(0.95 if letter == "A" else 1.05)
+    story.run(1000)
+    story.cut("A", "XYZ")
+    story.be_replaced("A")
+    story.heal()
+    return story.end_whole("A")
 
 
 def _without_z() -> AloneStory:
@@ -214,4 +232,5 @@ STORIES = (
     fenced_by_too_few_controllers,
     controller_restarts_at_once,
     decided_with_its_own_vote,
+    clock_of_the_leader_is_slow,
 )

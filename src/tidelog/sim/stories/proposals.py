@@ -111,7 +111,7 @@ def leader_beside_a_controller_that_hears_old_news() -> Story:
         sender in story.nodes("YZ") and receiver in story.nodes("X")
     )
     story.until(lambda: any(_node(story, each).metadata.active for each in "YZ"), "a new controller")
-    story.run(200)
+    story.run(500)
     expect(_node(story, "X").metadata.active, True)
     story.tell("a part of it arrives")
     story.network.release(2)

@@ -2,13 +2,14 @@
 
 from uuid import UUID
 
-from tidelog.broker.node.lifecycle import HEARTBEAT_MS, RETRY_MS, BrokerLifecycle
+from tidelog.broker.node.lifecycle import HEARTBEAT_MS, RETRY_MS, BrokerLifecycle, relied_on_ms
 from tidelog.controller.messages import ControllerAsk, HeartbeatAsk, HeartbeatGot, RegisterAsk, RegisterGot
 from tidelog.errors import ErrorCode
 from unit.broker.fakes import ME, FakeServices
 
 RUN = UUID(int=5)
 SESSION_MS = 1500
+RELIED_ON_MS = relied_on_ms(SESSION_MS)
 
 
 def test_that_records_were_forgotten_is_told_until_it_was_heard_and_not_again() -> None:
@@ -131,10 +132,14 @@ class TestSessions:
         self.answer(membership, last)
         assert not membership.alone()
         self.answer(membership, first)  # Late: it says nothing about what was sent since.
-        services.advance(SESSION_MS - HEARTBEAT_MS - 1)
+        services.advance(RELIED_ON_MS - HEARTBEAT_MS - 1)
         assert not membership.alone()
         services.advance(HEARTBEAT_MS + 1)
         assert membership.alone()
+
+    def test_clocks_may_differ_by_five_percent_each(self) -> None:
+        """The session is over here before it is over for the controllers."""
+        assert RELIED_ON_MS / 0.95 < SESSION_MS / 1.05
 
     def test_a_late_answer_to_an_old_one_does_not_count_for_a_new_one(self) -> None:
         services, membership, (first, second, *_) = self.make()

@@ -9,6 +9,7 @@ import pytest
 
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.failed_logs import REPEAT_MS
+from tidelog.broker.node.lifecycle import relied_on_ms
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import NodeMessage, NodePorts
 from tidelog.broker.node.proposals import PROPOSAL_REPEAT_MS
@@ -222,7 +223,7 @@ class TestWithoutControllers:
         voters = [Voter(node, None, "there", 9092) for node in (OTHER, OTHER + 1, OTHER + 2)]
         monkeypatch.setattr(lone.node.metadata.voters, "history", VoterHistory(VoterSet(voters)))
         told = lone.node.lost_peers  # What clients are told goes by it.
-        session_ms = SessionTiming().session_ms
+        session_ms = relied_on_ms(SessionTiming().session_ms)
         for ended in ((OTHER, OTHER + 1), (OTHER,)):
             for node in (OTHER, OTHER + 1):
                 lone.node.peer_lost(node)

@@ -2,11 +2,13 @@
 
 import pytest
 
+from tidelog.broker.node.lifecycle import relied_on_ms
 from tidelog.broker.node.sightings import Sightings
 from tidelog.replication.voters import VoterSet
 from unit.broker.fakes import FakeServices
 
 ME, SESSION_MS = 1, 1000
+RELIED_ON_MS = relied_on_ms(SESSION_MS)
 
 
 class Seen:
@@ -78,10 +80,14 @@ def test_the_other_controllers_decide_while_they_are_a_majority(seen: Seen) -> N
 
 
 def test_an_end_that_was_seen_holds_for_a_session(seen: Seen) -> None:
-    """One that started since gives this broker a whole session before it takes it for dead."""
+    """One that started since gives this broker a whole session before it takes it for dead. Its clock may be
+    faster.
+    """
     seen.end(2)
     since_ms = seen.services.uptime_ms()
-    seen.services.advance(SESSION_MS)
+    seen.services.advance(RELIED_ON_MS - 1)
+    assert not seen.sightings.may_have_been_decided(since_ms)
+    seen.services.advance(1)
     assert seen.sightings.may_have_been_decided(since_ms)
 
 
@@ -98,7 +104,7 @@ def test_so_does_what_they_decided_in_between(seen: Seen, is_heard: bool) -> Non
     """One of them was heard again, or was not seen to be down for longer than a session."""
     seen.end(2)
     since_ms = seen.services.uptime_ms()
-    seen.services.advance(SESSION_MS if not is_heard else 1)
+    seen.services.advance(RELIED_ON_MS if not is_heard else 1)
     if is_heard:
         seen.sightings.heard(2)
     seen.end(2)
@@ -109,7 +115,7 @@ def test_an_end_that_is_seen_again_in_time_holds_on(seen: Seen) -> None:
     seen.end(2)
     since_ms = seen.services.uptime_ms()
     for _ in range(3):
-        seen.services.advance(SESSION_MS - 1)
+        seen.services.advance(RELIED_ON_MS - 1)
         seen.end(2)
     assert not seen.sightings.may_have_been_decided(since_ms)
 

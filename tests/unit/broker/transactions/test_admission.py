@@ -535,3 +535,49 @@ def test_offsets_of_a_group_are_not_numbered(room: Room) -> None:
     room.broker.services.settle()
     room.coordinator.answer()
     assert came == [None, None]
+
+
+def doubtful_batch(room: Room) -> bytearray:
+    """Its header names a later timestamp than its records, which are too many to look at at once."""
+    now_ms = room.broker.services.now_ms()
+    many = [Record(place, now_ms, None, b"x") for place in range(1000)]
+    batch = bytearray(
+        encode_batch(many, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    )
+    batches.set_max_timestamp(memoryview(batch), now_ms + 5)
+    return batch
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_transaction_may_end_while_a_batch_is_checked_in_a_thread(ends: bool, count: int) -> None:
+    """The batch would begin one that never ends."""
+    room = Room()
+    room.broker.services.held = True
+    partitions = [{"index": index, "records": bytes(doubtful_batch(room))} for index in range(count)]
+    topics = [{"name": "t", "topic_id": None, "partition_data": partitions}]
+    body = request_body(
+        0, 11, {"transactional_id": "id", "acks": -1, "timeout": 30_000, "topic_data": topics}
+    )
+    sent: list[Any] = []
+
+    def send(frame: bytes | bytearray | None) -> None:
+        assert frame is not None
+        sent.append(parse_response(bytes(frame[4:]), "produce", 11, 7))
+
+    context = room.broker.context(0, 11)
+    room.broker.producing.handle(memoryview(bytearray(body)), 0, context, send)
+    room.broker.services.settle()
+    room.coordinator.answer()
+    room.broker.services.settle()
+    assert not sent
+    if ends:
+        for index in range(count):
+            room.mark(partition=index)
+    room.broker.services.held = False
+    room.broker.services.settle()
+    (response,) = sent
+    wanted = ErrorCode.INVALID_TXN_STATE if ends else ErrorCode.NONE
+    found = [each.error_code for each in response.responses[0].partition_responses]
+    assert found == [wanted] * count
+    assert bool(room.open) is not ends

@@ -262,5 +262,10 @@ def test_copies_of_an_offset_are_counted_as_the_topic_requires(
 ) -> None:
     # Fewer are enough for an acknowledgement now; that does not matter here.
     view = Picture(6, followers(**ends), min_in_sync=1, uncounted=frozenset(uncounted), limits=Limits(copies))
-    assert POLICY.has_copies_of(view, 5) is held
-    assert not POLICY.has_copies_of(view, 7)
+    assert POLICY.has_copies_of(view, 5, 0) is held
+    assert not POLICY.has_copies_of(view, 7, 0)
+    # A deletion of which the backups have not heard.
+    assert not POLICY.has_copies_of(view, 5, 2)
+    for backup in view.progress.values():
+        backup.log_start_offset = 2
+    assert POLICY.has_copies_of(view, 5, 2) is held
