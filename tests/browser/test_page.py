@@ -107,6 +107,7 @@ def test_a_topic_that_is_deleted_and_created_again_while_it_is_shown(
     cluster.create_topic("brief", partitions=1, replicas=3)
     until(lambda: "no such topic" not in browser.text(".topic-head"))
     assert browser.run(shown)
+    assert run(["topic", "delete", "brief", "--yes", "--bootstrap", cluster.bootstrap]) == 0
 
 
 def test_a_hostile_message(browser: Browser, cluster: Cluster) -> None:

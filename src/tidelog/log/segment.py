@@ -295,16 +295,19 @@ class Segment:
             yield held
 
     def has_markers(self) -> bool:
-        """Whether transactions ended here, by hops over all headers. Readers find what is damaged."""
+        """Whether transactions ended here, by hops over all headers. In doubt they did: the marker of what
+        was read may be behind damage. Where there are no transactions, readers find what is damaged, and all
+        that is intact behind it stays.
+        """
+        is_transactional = False
         try:
-            return any(
-                header.is_control
-                for _, header in headers(
-                    self.file(), 0, self.size, self.base_offset, dense_from=self.dense_from
-                )
-            )
+            for _, header in headers(self.file(), 0, self.size, self.base_offset, dense_from=self.dense_from):
+                if header.is_control:
+                    return True
+                is_transactional = is_transactional or header.is_transactional
         except BrokenChain:
-            return True
+            return is_transactional
+        return False
 
     def sound_headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of the batches from ``position`` on. Batches not written by this process are

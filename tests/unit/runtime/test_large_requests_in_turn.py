@@ -66,7 +66,9 @@ class OneConnection:
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,
             admit=lambda connection: "", forget=lambda connection: None,
-            client_memory=SimpleNamespace(hold=self._hold, release=self._release),
+            client_memory=SimpleNamespace(
+                hold=self._hold, release=self._release, readable_bytes=lambda size: size
+            ),
         )  # fmt: skip
         monkeypatch.setattr(handling, "handle_plain", self._handle)
         self.connection = Connection(cast(Any, server))
