@@ -146,10 +146,12 @@ def test_a_class_name_is_defined_once_in_the_core() -> None:
     assert _doubles() - PENDING == set()
 
 
+@pytest.mark.slow
 def test_names_use_words_as_the_glossary_means_them() -> None:
     assert _misused() - PENDING == set()
 
 
+@pytest.mark.slow
 def test_no_name_of_any_package_has_a_retired_word() -> None:
     assert _members_with_retired_words() == {}
 

@@ -181,6 +181,7 @@ def test_dead_brokers_are_not_asked(broker: Address, closed: Address) -> None:
     assert list(refused([closed, broker])) == [closed]
 
 
+@pytest.mark.slow
 def test_nor_are_frozen_ones(broker: Address, silent: Address, closed: Address) -> None:
     assert reachable(f"{silent},{broker}") == [broker]
     found = unanswered([silent, broker, closed], 0.5, tls=None)

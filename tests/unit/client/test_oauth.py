@@ -114,6 +114,7 @@ def test_a_token_is_replaced_before_it_expires(provider: Provider, sign_in: Call
     assert len(provider.asked) == 2
 
 
+@pytest.mark.slow
 def test_a_provider_that_fails_for_a_moment_is_asked_again(
     provider: Provider, sign_in: Callable[..., None]
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_refused_token_is_not_used_again(provider: Provider, sign_in: Callable
     sign_in(Broker("another"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

@@ -113,6 +113,7 @@ def test_a_broker_without_topic_ids_is_read_by_names() -> None:
         assert running.asked == [(Api.API_VERSIONS, 0), (Api.METADATA, 7)]
 
 
+@pytest.mark.slow
 def test_a_broker_with_topic_ids_names_them() -> None:
     with broker(KAFKA_2_8) as running, client(running) as cluster:
         topic = cluster.topics(["orders"])["orders"]
@@ -148,6 +149,7 @@ def test_a_broker_that_is_too_old(ranges: Ranges, message: str) -> None:
         assert f"The broker at 127.0.0.1:{running.port} is too old: it {message}." in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_port_that_closes_every_connection() -> None:
     expected = pytest.raises(ClusterUnreachable, match="another security protocol than PLAINTEXT")
     with broker({}) as running, client(running) as cluster, expected:

@@ -78,6 +78,7 @@ async def seen_by(page: Watcher, asked: list[int], times: int) -> ClusterSeen | 
 
 
 class TestABrokerThatIsCutOff:
+    @pytest.mark.slow
     def test_it_is_not_asked_while_another_knows_an_active_controller(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -96,6 +97,7 @@ class TestABrokerThatIsCutOff:
         assert seen.asked == ("127.0.0.1", 9093)
         assert seen.topics["orders"].partitions[0].leader == 2
 
+    @pytest.mark.slow
     def test_it_is_left_if_it_accepts_connections_and_answers_nothing(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -121,6 +123,7 @@ class TestABrokerThatIsCutOff:
         assert seen is not None
         assert seen.asked == ("127.0.0.1", 9093)
 
+    @pytest.mark.slow
     def test_it_is_asked_if_none_knows_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def play() -> ClusterSeen | None:
             nobody = Quorum(NO_LEADER, 4, (1, 2, 3))

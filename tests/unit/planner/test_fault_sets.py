@@ -146,6 +146,7 @@ def _is_in(pattern: Pattern, events: dict[int, str], controllers: str) -> bool:
     return fits(pattern.slots, frozenset())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("terms", [each for each in TERMS if each.replicas < 4], ids=str)
 def test_faults_of_controllers_without_a_replica_are_covered(terms: Terms, question: str) -> None:

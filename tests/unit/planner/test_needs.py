@@ -122,6 +122,7 @@ def test_what_moving_producers_tolerate_is_the_same_as_by_trying(brokers: int) -
     assert [_tolerated_by_moving(each, brokers) for each in every] == by_trying
 
 
+@pytest.mark.slow
 def test_a_large_cluster_is_answered() -> None:
     """Trying every set of 20 of 50 brokers would take years."""
     [best, *_] = search(Needs(50, writes=20, order=ANY)).candidates

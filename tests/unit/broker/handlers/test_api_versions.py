@@ -42,6 +42,7 @@ class TestApiVersions:
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert self.told(answer) == TOLD
 
+    @pytest.mark.slow
     def test_every_plain_api_is_one_kio_can_answer(self) -> None:
         for key, api in SERVED.items():
             for version in range(api.oldest, api.newest + 1):

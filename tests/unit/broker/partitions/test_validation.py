@@ -77,6 +77,7 @@ class TestForm:
         for cut in range(1, len(data)):
             assert refused(data[:cut]) is ErrorCode.CORRUPT_MESSAGE
 
+    @pytest.mark.slow
     @given(data=st.data())
     def test_any_bit_flipped(self, data: st.DataObject) -> None:
         """Of all that the CRC covers; the fields in front of it are the broker's to write."""

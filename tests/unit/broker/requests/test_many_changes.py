@@ -75,6 +75,7 @@ CASES: dict[str, tuple[Any, str, int, Any, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_turn_handles_some_of_them(name: str, broker: FakeBroker) -> None:
     """Without these slices, 99,000 names in one DeleteTopics held the loop of the active controller for

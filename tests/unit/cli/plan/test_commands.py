@@ -232,6 +232,7 @@ def test_what_acks_1_means_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 for reads, 0 lost disks." in text
 
 
+@pytest.mark.slow
 def test_racks(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(capsys, "--brokers", "3", "--racks", "3", "--survive-racks", "1", "--survive-data", "1")
     assert found["answer"]["racks"]["tolerated"] == 1

@@ -21,6 +21,7 @@ records = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(records)
 def test_json_carries_a_record_exactly(record: Record) -> None:
     line = to_json("orders", record)

@@ -16,6 +16,7 @@ def until_worst(found: Lateness, worst_s: float) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_slow_disk_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lateness, "SYNC_EVERY", 1)
     monkeypatch.setattr("os.fsync", lambda file: time.sleep(0.2))

@@ -110,6 +110,7 @@ async def test_received_records_stay_as_they_are_while_somebody_holds_them() -> 
         assert len({id(memoryview(view).obj) for view in held}) == len(held)
 
 
+@pytest.mark.slow
 @on_loop
 async def test_a_slow_reader_costs_no_memory() -> None:
     """A follower that does not read holds back its own next questions, and nothing else."""

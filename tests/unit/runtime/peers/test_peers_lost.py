@@ -152,6 +152,7 @@ class TestLosingANode:
             one.peers.send(2, HEARTBEAT)
             await until(lambda: one.lost == [2])
 
+    @pytest.mark.slow
     @on_loop
     async def test_is_told_again_but_not_all_the_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
         attempts = 0

@@ -227,6 +227,7 @@ class TestChanges:
         assert found.client("SSL") is not before[1]
         assert not found.read_again()
 
+    @pytest.mark.slow
     def test_files_that_are_not_valid_are_not_used(
         self, files: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
