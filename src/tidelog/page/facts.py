@@ -51,6 +51,7 @@ class Pulse(NamedTuple):
     responds: bool
     reason: str = ""  # why not
     since_ms: int = 0
+    ended: bool = False  # Its address refuses connections, so the other brokers know that it has ended.
 
 
 class Replicas(NamedTuple):
@@ -108,6 +109,10 @@ class Facts:
         """Brokers that serve no client now: silent or fenced."""
         brokers = self.cluster.brokers.values() if self.cluster is not None else ()
         return self.silent() | {each.broker for each in brokers if each.fenced}
+
+    def frozen(self) -> frozenset[int]:
+        """Those away of which the others do not know whether they have ended."""
+        return self.away() - {broker for broker, pulse in self.pulses.items() if pulse.ended}
 
 
 def is_offline(partition: PartitionSeen, away: frozenset[int]) -> bool:

@@ -46,7 +46,7 @@ def live_of(facts: Facts) -> Live:
     places = tuple(
         place for name in cluster.topics if name in facts.settings for place in places_of(facts, name, racks)
     )
-    return Live(tuple(cluster.brokers), away, cluster.quorum.voters, places)
+    return Live(tuple(cluster.brokers), away, cluster.quorum.voters, places, frozen=facts.frozen())
 
 
 def places_of(facts: Facts, topic: str, racks: tuple[tuple[int, str], ...] = ()) -> list[Place]:
@@ -76,9 +76,9 @@ def _terms(settings: tuple[tuple[str, str], ...], replicas: int) -> Terms:
 # --- the present --------------------------------------------------------------------------------------------
 
 
-def promise(places: Sequence[Place], away: frozenset[int]) -> Promise:
-    """Of one topic. Its weakest partition decides."""
-    live = Live((), away, (), tuple(places))
+def promise(places: Sequence[Place], away: frozenset[int], frozen: frozenset[int] = frozenset()) -> Promise:
+    """Of one topic. Its weakest partition decides. ``frozen``: those away that may not have ended."""
+    live = Live((), away, (), tuple(places), frozen=frozen)
     states = [(place, now(live, place)) for place in places]
     if not states:
         return Promise(OK, "", ())

@@ -147,7 +147,7 @@ def _broker(facts: Facts, broker: BrokerSeen, tally: Tally) -> dict[str, Any]:
 
 def _topic(facts: Facts, name: str, topic: TopicSeen, away: frozenset[int]) -> dict[str, Any]:
     places = places_of(facts, name)
-    promised = promise(places, away)
+    promised = promise(places, away, facts.frozen())
     terms = places[0].terms if places else None
     least = terms.copies if terms is not None else 1
     return {

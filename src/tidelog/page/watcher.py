@@ -163,11 +163,11 @@ class Watcher:
             if watch.http_port and broker not in self.facts.silent()
         ]
 
-    def pulse(self, broker: int, responds: bool, reason: str = "") -> None:
+    def pulse(self, broker: int, responds: bool, reason: str = "", *, ended: bool = False) -> None:
         before = self.facts.pulses.get(broker)
-        if before is not None and before.responds == responds and before.reason == reason:
+        if before is not None and before[:2] == (responds, reason):
             return
-        after = Pulse(responds, reason, now_ms())
+        after = Pulse(responds, reason, now_ms(), ended)
         self.facts.pulses[broker] = after
         self.tell(story.pulse_changed(broker, before, after))
         self._show_at_once(broker)

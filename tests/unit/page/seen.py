@@ -33,7 +33,7 @@ def facts(seen: ClusterSeen | None, silent: frozenset[int] = frozenset(), **sett
     return Facts(
         cluster=seen,
         pulses={
-            number: Pulse(number not in silent, "" if number not in silent else "it is gone")
+            number: Pulse(False, "it is gone", ended=True) if number in silent else Pulse(True)
             for number in (1, 2, 3)
         },
         settings={

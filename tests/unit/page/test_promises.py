@@ -37,6 +37,16 @@ def test_one_death_later() -> None:
     assert found.sentences[1] == "Writes go on. One more death stops writes: that of broker 2 or 3."
 
 
+def test_a_broker_that_may_not_have_ended() -> None:
+    """Its connections are not closed: readers are served by the others only if they have a majority."""
+    seen = facts(cluster(partition(2, ALL, (2, 3))), silent=frozenset({1}))
+    places, away = places_of(seen, "orders"), seen.away()
+    assert seen.frozen() == frozenset()
+    seen.pulses[1] = seen.pulses[1]._replace(ended=False)
+    assert seen.frozen() == {1}
+    assert promise(places, away).sentences[2] != promise(places, away, seen.frozen()).sentences[2]
+
+
 def test_a_primary_that_is_down() -> None:
     found = promised(
         partition(-1, (1, 2)), partition(2, (2, 3)), fenced=[1], replication_mode="primary-backup"

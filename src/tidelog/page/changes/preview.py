@@ -74,7 +74,7 @@ def _create(facts: Facts, change: CreateTopic) -> Preview:
         change.name, 0, terms, where, where.replicas[0] if alive else -1, frozenset(alive[:replicas])
     )
     count = "the usual number of partitions" if change.partitions == DEFAULT else _count(change.partitions)
-    after = promise([place], facts.away()).sentences if len(alive) >= replicas else ()
+    after = promise([place], facts.away(), facts.frozen()).sentences if len(alive) >= replicas else ()
     return Preview(f"Topic {change.name} is created with {count}.", (), after)
 
 
@@ -105,8 +105,10 @@ def _delete(facts: Facts, change: DeleteTopic) -> Preview:
     records = f", up to {sum(ends.values()):,} records" if ends else ""
     return Preview(
         f"Topic {change.name} is deleted with {_count(len(places))}{records}.",
-        promise(places, facts.away()).sentences, (), ("all of its records are gone; there is no way back",),
-    )  # fmt: skip
+        promise(places, facts.away(), facts.frozen()).sentences,
+        (),
+        ("all of its records are gone; there is no way back",),
+    )
 
 
 def _move(facts: Facts, change: Move) -> Preview:
@@ -177,12 +179,12 @@ def _drain(facts: Facts, change: Drain) -> Preview:
 
 
 def _compared(facts: Facts, words: str, before: list[Place], after: list[Place]) -> Preview:
-    away = facts.away()
+    away, frozen = facts.away(), facts.frozen()
     weaker = dict.fromkeys(
         loss for old, new in zip(before, after, strict=True) for loss in losses_of(old.terms, new.terms)
     )
     # The end of a sentence is about one partition of many; only what differs is worth reading.
-    old, new = promise(before, away).sentences, promise(after, away).sentences
+    old, new = promise(before, away, frozen).sentences, promise(after, away, frozen).sentences
     return Preview(words, old, new, tuple(weaker)) if old != new or weaker else Preview(words)
 
 

@@ -21,6 +21,15 @@ def test_a_death_counts_on_top_of_what_is_wrong() -> None:
     assert found["worst_single"]["writes"] == 1
 
 
+@pytest.mark.parametrize(("ended", "stop"), [(True, 0), (False, 1)])
+def test_a_frozen_broker_does_not_tell_that_it_has_ended(ended: bool, stop: int) -> None:
+    """With a second controller dead, the third serves readers only if it knows that the first has ended."""
+    seen = facts(cluster(partition(1, ALL)), silent=frozenset({3}))
+    seen.pulses[3] = seen.pulses[3]._replace(ended=ended)
+    found = what_if(seen, Faults(dead=frozenset({2})))
+    assert found["topics"][0]["reads_stop"] == stop
+
+
 def test_faults_from_a_request() -> None:
     assert faults_of({"dead": "1,2", "disk_lost": "3"}) == Faults(
         dead=frozenset({1, 2}), disk_lost=frozenset({3})
