@@ -20,12 +20,14 @@ from typing import Annotated, Any
 
 import typer
 
+from tidelog.cli import client_config
 from tidelog.cli.client import connect_admin
 from tidelog.cli.cluster import report
 from tidelog.cli.cluster.health import as_json, survey
 from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.config import admin as setting_admin
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.nearby import addresses_in
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from tidelog.cli.reach import USUAL_DIRECTORY, addresses_of
 from tidelog.cli.settings import render_settings
@@ -49,7 +51,12 @@ def bundle(
         typer.Option("--output", "-o", metavar="FILE", help="Default: tidelog-bundle-TIME.tar.gz."),
     ] = None,
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Directory of `tidelog up`, for its logs.")
+        Path,
+        typer.Option(
+            "--dir",
+            metavar="DIR",
+            help="Directory of `tidelog up`, for its logs; without --bootstrap, also for its brokers.",
+        ),
     ] = USUAL_DIRECTORY,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -60,7 +67,7 @@ def bundle(
     Example: tidelog debug bundle -o /tmp/bundle.tar.gz
     """
     path = output or Path(f"tidelog-bundle-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
-    files, errors = collect(bootstrap, directory)
+    files, errors = collect(_bootstrap_of(directory, bootstrap), directory)
     part = path.with_name(f"{path.name}.part")
     try:
         try:
@@ -85,6 +92,16 @@ def _write(path: Path, files: dict[str, str]) -> None:
             entry = tarfile.TarInfo(f"tidelog-bundle/{name}")
             entry.size, entry.mtime = len(content), int(time.time())
             archive.addfile(entry, io.BytesIO(content))
+
+
+def _bootstrap_of(directory: Path, bootstrap: str) -> str:
+    """The logs and the state are of one cluster: that of the directory, if one was named and no addresses."""
+    addresses = ",".join(map(str, addresses_in(directory)))
+    if directory == USUAL_DIRECTORY or client_config.is_given(bootstrap) or not addresses:
+        return bootstrap
+    client_config.choose_of(directory)
+    client_config.name_bootstrap(addresses)
+    return addresses
 
 
 def collect(bootstrap: str, directory: Path) -> tuple[dict[str, str], list[str]]:

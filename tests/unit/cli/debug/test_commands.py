@@ -36,6 +36,20 @@ def test_without_any_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert texts["versions.txt"].startswith("tidelog ")
 
 
+def test_the_state_is_of_the_cluster_whose_logs_it_has(tmp_path: Path) -> None:
+    """Its health was that of the cluster at port 9092, beside the logs of this one."""
+    directory = tmp_path / "up" / "broker-1"
+    directory.mkdir(parents=True)
+    port = free_port()
+    (directory / "broker.toml").write_text(f'"node.id" = 1\nlisteners = "PLAINTEXT://127.0.0.1:{port}"\n')
+    path = tmp_path / "bundle.tar.gz"
+    assert main(["debug", "bundle", "--dir", str(tmp_path / "up"), "--output", str(path)]) == 0
+    with tarfile.open(path) as bundle:
+        asked = bundle.extractfile("tidelog-bundle/bootstrap.txt")
+        assert asked is not None
+        assert asked.read().decode() == f"127.0.0.1:{port}\n"
+
+
 def test_an_interrupted_bundle_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_words: object) -> None:
         raise KeyboardInterrupt
