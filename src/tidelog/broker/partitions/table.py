@@ -216,7 +216,8 @@ class PartitionTable:
 
     def _follow_partition(self, topic: TopicImage, index: int, mine: Partition) -> None:
         """Role and settings may both have changed since the last image. A new role must not use old settings,
-        and an old role must not use new settings.
+        and an old role must not use new settings. A leader that remains one gets a lower minimum of copies
+        last, and a higher one first: see :meth:`_safe_limits`.
         """
         partition = topic.partitions[index]
         before, mine.followed = mine.followed, Followed(partition, topic.configs, self._settings)
@@ -226,6 +227,18 @@ class PartitionTable:
         if before is None or partition is not before.partition:
             self._assigner(partition).assign(mine, partition)
             self._update_seal(mine, topic, partition)
+        limits = self._limits(mine.config, partition)
+        if limits != mine.replica.limits:
+            mine.driver.set_limits(limits)
+
+    def _safe_limits(self, mine: Partition, config: TopicConfig, partition: PartitionImage) -> Limits:
+        """The new limits, with the larger one of the old and the new minimum of copies, until the in-sync set
+        is the new one, too. With the lower minimum and its old set, a leader would commit what only that set
+        holds; but the set was below the minimum when others became eligible, which lack these records. With
+        the old minimum and a new, smaller set it would do the same.
+        """
+        limits = self._limits(config, partition)
+        return limits._replace(min_in_sync=max(limits.min_in_sync, mine.replica.limits.min_in_sync))
 
     def _end_role(self, mine: Partition, partition: PartitionImage) -> None:
         """A replaced leader stops leading before it gets newer settings. If those require fewer copies per
@@ -245,7 +258,7 @@ class PartitionTable:
     def take_settings(self, mine: Partition, partition: PartitionImage) -> None:
         """Apply the settings of topic and partition, for modes whose leader the controllers appoint."""
         driver, replica = mine.driver, mine.replica
-        limits, uncounted = self._limits(mine.config, partition), frozenset(partition.uncounted)
+        limits, uncounted = self._safe_limits(mine, mine.config, partition), frozenset(partition.uncounted)
         if (limits, uncounted) != (replica.limits, replica.uncounted):
             self._end_role(mine, partition)
             driver.set_limits(limits, uncounted)
@@ -430,7 +443,7 @@ class PartitionTable:
     def _reconfigure_one(self, topic: TopicImage, index: int, partition: Partition) -> None:
         image = topic.partitions[index]
         config = self._topic_config(topic, image)
-        partition.reconfigure(config, self._limits(config, image))
+        partition.reconfigure(config, self._safe_limits(partition, config, image))
         successors = partition.driver.successors
         successors.update(self._successors(config, image), successors.complete)
         named = config.leader_replication_throttled_replicas
