@@ -42,6 +42,7 @@ from tidelog.sim.stories import (
     late_markers,
     late_reports,
     lost_orders,
+    lowered_minimum,
     misplaced_writes,
     moved_leaders,
     moved_voters,
@@ -116,6 +117,7 @@ STORIES: dict[str, Told] = (
     | _named("last_word", last_words.STORIES)
     | _named("late_copy", late_copies.STORIES)
     | _named("late_decision", late_decisions.STORIES)
+    | _named("minimum", lowered_minimum.STORIES)
     | _named("only_copy", only_copies.STORIES)
     | _named("late_report", late_reports.STORIES)
     | _named("lost_order", lost_orders.STORIES)
