@@ -1,5 +1,6 @@
-"""A leader hears of another in-sync set and of another ``min.insync.replicas`` at the same time: mode ``isr``,
-three replicas. With one of them and not the other, it would commit what a replica that may lead lacks.
+"""A leader hears of another in-sync set and of another ``min.insync.replicas`` at the same time: mode
+``isr``, three replicas. With one of them and not the other, it would commit what a replica that may lead
+lacks.
 """
 
 from tidelog.errors import ErrorCode
