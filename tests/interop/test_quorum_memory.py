@@ -44,6 +44,26 @@ def described(cluster: Cluster) -> dict[str, Any]:
     return row
 
 
+def recovery_waits_for_a_change_of_the_mode(cluster: Cluster) -> None:
+    """While the mode changes, the longest log cannot be put first, and an election takes the first."""
+    late = topic(cluster, "alter", "--mode", "isr", "--yes", "--timeout", "1s")
+    assert "did not change to mode isr in time" in late.stderr
+    for refused in (
+        recover(cluster, "--unsafe", "--yes"),
+        topic(cluster, "elect", "--unclean", "--yes"),
+    ):
+        assert refused.returncode == 1
+        assert f"{TOPIC}-0 is still in mode quorum" in refused.stderr
+        assert f"tidelog topic alter {TOPIC} --mode quorum" in refused.stderr
+    back = topic(cluster, "alter", "--mode", "quorum", "--yes")
+    assert back.returncode == 0, back.stderr
+
+
+def topic(cluster: Cluster, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "tidelog", "topic", command, TOPIC, "--bootstrap", cluster.bootstrap]
+    return subprocess.run([*line, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
 @pytest.mark.timeout(240)
 def test_two_removed_directories_do_not_outvote_the_intact_third(tmp_path: Path) -> None:
     """``rm -r`` of the topic's directory on two of three brokers, and two starts while the third is away."""
@@ -78,6 +98,7 @@ def test_two_removed_directories_do_not_outvote_the_intact_third(tmp_path: Path)
         assert shown_row["readers_at"] == 3
         plan = told(cluster)
         assert (plan["executed"], plan["leader"]) == (False, 3)
+        recovery_waits_for_a_change_of_the_mode(cluster)
         assert told(cluster, "--yes")["executed"]
         cluster.await_in_sync(TOPIC)
         assert ledger.write(30) == set()

@@ -9,7 +9,8 @@ mode                what is decided
                     syncs, if a backup has other records at the same offsets
 ``isr``             no replica is complete, and the last one that was has a new disk, damaged records, or a
                     disk that lied about syncs: any replica may lead (``tidelog topic elect --unclean``)
-``quorum``          a majority of the voters lost data: the longest log continues (``tidelog topic recover``)
+``quorum``          a majority of the voters lost data, or the controllers must think so: the longest log
+                    continues (``tidelog topic recover``). A change of the mode is withdrawn before
 =================== ==========================================================================================
 
 In any mode, a replica whose leader lost records that it knows to be committed is started again, without its
@@ -17,8 +18,8 @@ log if the leader still lacks them (:mod:`tidelog.sim.contradicted`). A leader w
 other replica has is replaced; a primary, by a promoted backup (:mod:`tidelog.sim.stuck`). A transaction that
 hangs in a partition because records were given up is aborted there (:mod:`tidelog.sim.hanging`).
 
-Whether a decision is due follows from the losses that the checkers saw, not from those that the cluster
-assumes (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
+Whether a decision is due follows from the losses and reports that the checkers saw, not from what the cluster
+makes of them (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
 """
 
 from tidelog.config.topic import REPLICATION_MODE, mode_of
@@ -70,7 +71,7 @@ class Operator:
         ]
         self._seen = {place.key: self._seen.get(place.key, 0) + 1 for place in waiting}
         for place in waiting:
-            if self._seen[place.key] >= PATIENCE:
+            if self._seen[place.key] >= PATIENCE and not self._awaits_its_order(place):
                 checker.may_force(place)
                 self._force(place)
         self._end_hanging()
@@ -130,6 +131,16 @@ class Operator:
             if seen >= PATIENCE:
                 self._client = self._client or self._cluster.client()
                 hanging.abort(self._client, each)
+
+    def _awaits_its_order(self, place: Place) -> bool:
+        """The longest log continues, but it cannot be put first while the topic's mode changes: the change is
+        withdrawn before. Another partition may never return by itself: then it is not waited for.
+        """
+        waits = elects_itself(place.partition) and mode_changes.under_way(place.topic)
+        if not waits or self._seen[place.key] >= 2 * PATIENCE:
+            return False
+        self._withdraw_change(place)
+        return True
 
     def _force(self, place: Place, *, promotes: bool = False) -> None:
         """``promotes``: the first replica is down, and no other one leads before it is the first."""

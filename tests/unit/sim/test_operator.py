@@ -2,9 +2,12 @@
 
 import pytest
 
+from tidelog.config.topic import REPLICATION_MODE
+from tidelog.controller import configs, reassignment
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leader_assignment import without_memory
 from tidelog.controller.records import MetadataRecord
+from tidelog.controller.rules import Rulebook
 from tidelog.controller.successions import acting_leader
 from tidelog.controller.successions.steps import record_of
 from tidelog.controller.topics import NewTopic
@@ -188,6 +191,53 @@ def test_a_change_that_waits_for_a_damaged_primary_is_withdrawn(mode: str) -> No
     assert story.has_changed()
     assert story.all_in_sync()
     assert story.partition().mode == "primary-backup"
+
+
+def presumed_lossy(*, late: bool) -> ChangeStory:
+    """B and C lose power while every acknowledged record is on their disks. Before the controllers hear of
+    it, the topic does not require that any more, and its replicas vote: both count as having lost their
+    tails. ``late``: C, the first replica, was behind when votes began, and so counts as having lost more.
+    """
+    story = ChangeStory(flush_messages="1")
+    rules = Rulebook(story.cluster.config)
+    order = story.nodes("CBA")
+    story.cluster.decide(lambda image: reassignment.begin(image, TOPIC, 0, order, rules.at(image)))
+    story.write()
+    if late:
+        story.kill("C")
+        story.until(lambda: story.in_sync() == "AB", "the departure of C")
+        assert story.write() is ErrorCode.NONE
+    story.power_off("BC")
+    settings = {**story.topic().configs, "flush.messages": "3", REPLICATION_MODE: "quorum"}
+    del settings["min.insync.replicas"]
+    story.cluster.decide(lambda image: configs.change_topic(image, TOPIC, settings, rules))
+    story.until(lambda: story.partition().mode == "quorum", "the change")
+    story.start("BC")
+    story.run(3000)
+    return story
+
+
+@pytest.mark.parametrize("changes_again", [False, True])
+def test_voters_that_must_be_taken_for_lossy_are_its_decision(*, changes_again: bool) -> None:
+    """The longest log continues. It cannot be put first while the mode changes."""
+    story = presumed_lossy(late=True)
+    if changes_again:
+        story.change("primary-backup")
+        story.run(100)
+    assert (story.leader(), story.in_sync()) == ("nobody", "A")
+    Operator(story.cluster).start()
+    story.run(12_000)
+    assert story.all_in_sync()
+    assert (story.partition().mode, story.partition().unclean_epoch > 0) == ("quorum", True)
+    assert story.cluster.checker.given_up == set()
+
+
+def test_a_majority_that_counts_as_having_lost_its_tail_votes_by_itself() -> None:
+    story = presumed_lossy(late=False)
+    [place] = story.cluster.checker.places()
+    assert story.cluster.checker.losses.presumed(place.key) == set()  # All have caught up.
+    assert story.all_in_sync()
+    assert story.partition().unclean_epoch < 0
 
 
 def test_a_transaction_that_its_coordinator_has_lost_is_its_decision() -> None:

@@ -13,7 +13,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import count, print_json, print_table
-from tidelog.cli.topic.recover import topic_mode
+from tidelog.cli.topic.recover import check_no_voters_change, topic_mode
 from tidelog.planner.promises import by_hand
 
 DESCRIBE_LOG_DIRS = 35
@@ -59,7 +59,7 @@ def elect(
         cluster = _without(found.cluster, found.down)
         wanted = _wanted(cluster, topic, partitions)
         if unclean:
-            _check_mode(client, topic)
+            _check_mode(client, topic, wanted)
         if not unclean or execute:
             require_active(found.controllers)
         if unclean:
@@ -78,8 +78,9 @@ def _without(cluster: Cluster, down: frozenset[int]) -> Cluster:
     )
 
 
-def _check_mode(client: ClusterClient, topic: str) -> None:
+def _check_mode(client: ClusterClient, topic: str, wanted: Sequence[Partition]) -> None:
     """A backup in the in-sync set may lack records, and a quorum is recovered from its longest log."""
+    check_no_voters_change(client, topic, [each.partition for each in wanted if each.leader == NO_LEADER])
     mode = topic_mode(client, topic)
     if (other := by_hand(mode)) != "elect --unclean":
         raise CommandFailed(f"Topic '{topic}' has mode {mode}; use `tidelog topic {other}`.")

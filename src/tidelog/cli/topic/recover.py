@@ -6,9 +6,10 @@ The controllers refuse while a majority can vote.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, NamedTuple
 
+import msgspec
 import typer
 
 from tidelog.cli.cluster import admin as cluster_admin
@@ -18,6 +19,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import print_json, print_table
+from tidelog.config.topic import MODE_CHANGE, REPLICATION_MODE
 from tidelog.planner.faults import brokers_named
 from tidelog.planner.promises import by_hand
 
@@ -94,16 +96,31 @@ def _find(cluster: Cluster, topic: str, number: int) -> Partition:
 
 
 def topic_mode(client: ClusterClient, topic: str) -> str:
-    resource = {
-        "resource_type": TOPIC_RESOURCE,
-        "resource_name": topic,
-        "configuration_keys": ["replication.mode"],
-    }
+    return _setting(client, topic, REPLICATION_MODE)
+
+
+def _setting(client: ClusterClient, topic: str, name: str) -> str:
+    resource = {"resource_type": TOPIC_RESOURCE, "resource_name": topic, "configuration_keys": [name]}
     response = client.ask(None, DESCRIBE_CONFIGS, {"resources": [resource]})
     return next((str(config.value) for result in response.results for config in result.configs), "")
 
 
+def check_no_voters_change(client: ClusterClient, topic: str, partitions: Collection[int]) -> None:
+    """Refuse where voters of one of these partitions are to become replicas of another mode. The longest log
+    cannot be put first before that change is withdrawn, and an election would take the first replica.
+    """
+    for pending in msgspec.json.decode(_setting(client, topic, MODE_CHANGE) or "[]"):
+        mode = pending["mode"]
+        if pending["partition"] in partitions and by_hand(mode) == "recover":
+            raise CommandFailed(
+                f"{topic}-{pending['partition']} is still in mode {mode}, and its longest log cannot lead "
+                f"while the mode changes. Set it back first: `tidelog topic alter {topic} --mode {mode}`; "
+                "then use `tidelog topic recover`."
+            )
+
+
 def _check(client: ClusterClient, partition: Partition, *, unsafe: bool) -> None:
+    check_no_voters_change(client, partition.topic, [partition.partition])
     mode = topic_mode(client, partition.topic)
     if (other := by_hand(mode)) != "recover":
         raise CommandFailed(f"Topic '{partition.topic}' has mode {mode}; use `tidelog topic {other}`.")

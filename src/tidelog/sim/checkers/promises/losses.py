@@ -27,6 +27,7 @@ class Losses:
         self._count: dict[Key, int] = {}
         # Not yet known to the controllers: whether it is lost permanently, or only if it was not synced.
         self._unheard: dict[tuple[Key, int], bool] = {}
+        self._presumed: dict[Key, set[int]] = {}  # see :meth:`presumed`
         self.failed_writes = FailedWrites()  # what may count as lost soon
 
     def keys(self) -> list[Key]:
@@ -49,6 +50,12 @@ class Losses:
         """Those that lost what they had synced, or had been told was synced. They may notice that."""
         gone = self._for_good.get(key, set()) | self._deceived.get(key, set())
         return gone & self.real(key).keys()
+
+    def presumed(self, key: Key) -> set[int]:
+        """Those that the controllers must take for having lost what was not synced, whatever they lost: when
+        they heard of the power failure, nothing required that everything acknowledged was synced.
+        """
+        return self._presumed.get(key, set())
 
     def count(self, key: Key) -> int:
         """The number of losses so far: a judgement is repeated after the next one."""
@@ -86,6 +93,8 @@ class Losses:
         ``synced``: it had confirmed before that everything was synced.
         """
         self._unsound.setdefault(key, {}).setdefault(node, NOTHING_LOST)
+        if not synced:
+            self._presumed.setdefault(key, set()).add(node)
         for_good = self._unheard.pop((key, node), None)
         return for_good is not None and (for_good or not synced)
 
@@ -94,6 +103,7 @@ class Losses:
         self.of(key).pop(node, None)
         self._for_good.get(key, set()).discard(node)
         self._deceived.get(key, set()).discard(node)
+        self._presumed.get(key, set()).discard(node)
         self._unheard.pop((key, node), None)
 
     def note_joined(self, place: Place, damaged: Container[int], not_back: Container[int]) -> None:

@@ -27,6 +27,7 @@ from tidelog.sim.checkers.promises.losses import trusted
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import Promise, Surroundings
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.checkers.votes import elects_itself
 
 
 class QuorumPromise(Promise):
@@ -36,6 +37,8 @@ class QuorumPromise(Promise):
         super().__init__(around)
         self._judged: dict[Key, tuple[dict[int, int], int]] = {}  # who lost what, at which loss
         self._founders: dict[tuple[Key, int], frozenset[int]] = {}  # the first voters, since that epoch
+        # Since that epoch: who was complete at some time, and so can have lost no more than its tail.
+        self._complete: dict[tuple[Key, int], set[int]] = {}
 
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
@@ -65,7 +68,10 @@ class QuorumPromise(Promise):
         """A voter goes by the newest set in its own log, committed or not: a leader may have stopped before a
         majority of that set knew of it. Of a replica that does not run, neither set nor log is known.
         """
-        lost = self._around.losses.real(place.key).keys()
+        return self._elects(place, self._around.losses.real(place.key).keys())
+
+    def _elects(self, place: Place, lost: AbstractSet[int]) -> bool:
+        """The same without the votes of those that ``lost`` something."""
         logs = {
             node.me: node.host.drivers[place.key]
             for node in self._around.nodes()
@@ -78,13 +84,31 @@ class QuorumPromise(Promise):
         return not all_known and self._is_majority(place, self._voters(place) - lost)
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
-        """There is no leader, and the replicas that lost nothing are no majority."""
+        """There is no leader, and the replicas that lost nothing are no majority, or the controllers must
+        think so.
+        """
         # A leader that hears no majority steps down without reporting to the controllers.
         driver = [
             node.host.drivers[place.key] for node in self._around.nodes() if place.key in node.host.drivers
         ]
         led = any(each.replica.role is Role.LEADER for each in driver)
-        return not led and not self.can_elect(place)
+        return not led and (not self.can_elect(place) or self._are_presumed_lossy(place))
+
+    def _are_presumed_lossy(self, place: Place) -> bool:
+        """Voters lost power while they synced everything, and when the controllers heard of it, the topic did
+        not require that any more: they count as having lost their tails, though nothing is missing. If such
+        voters are a majority they vote, and nothing is left to an operator. One that was behind when votes
+        began, and has never been complete since, does not vote then.
+        """
+        losses, key = self._around.losses, place.key
+        presumed = losses.presumed(key) - trusted(place.partition)
+        if not presumed:
+            return False
+        complete = self._complete.get((key, place.partition.mode_epoch), set())
+        tails = (losses.tails(key).keys() | presumed) & complete
+        return not self._is_majority(place, tails) and not self._elects(
+            place, losses.real(key).keys() | presumed
+        )
 
     # --- losses ---------------------------------------------------------------------------------------------
 
@@ -115,6 +139,12 @@ class QuorumPromise(Promise):
 
     def described(self, place: Place) -> None:
         self._voters(place)
+        self.passed(place, place.partition)
+
+    def passed(self, place: Place, state: PartitionImage) -> None:
+        if elects_itself(state):
+            complete = self._complete.setdefault((place.key, state.mode_epoch), set())
+            complete |= trusted(state)
 
     # --- leaders and commits --------------------------------------------------------------------------------
 
