@@ -12,6 +12,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.clients.fetch_sessions import FetchSession, Remembered
 from tidelog.broker.clients.leader_hints import LEADER_ERRORS, leader_hint
 from tidelog.broker.clients.nearer_replica import nearer_replica
+from tidelog.broker.clients.woken_fetches import WokenFetches
 from tidelog.broker.partitions.partition import MustConfirm, Partition
 from tidelog.broker.requests.access import Access, access_of
 from tidelog.broker.requests.request import RequestContext
@@ -46,6 +47,7 @@ _NO_ABORTED: list[tuple[int, int]] = []
 class FetchHandler:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._woken = WokenFetches(broker.services)
 
     def handle(
         self,
@@ -72,7 +74,7 @@ class FetchHandler:
             return None
         if bytes_max is not None and bytes_max < request.max_bytes:
             request = request._replace(max_bytes=bytes_max)
-        pending = PendingFetch(self._broker, request, session, context, send, give_up)
+        pending = PendingFetch(self._broker, self._woken, request, session, context, send, give_up)
         pending.start()
         return pending
 
@@ -87,6 +89,7 @@ class PendingFetch:
         "_context",
         "_done",
         "_give_up",
+        "_is_over",
         "_leaders",
         "_request",
         "_send",
@@ -95,11 +98,13 @@ class PendingFetch:
         "_timer",
         "_wanted",
         "_watched",
+        "_woken",
     )
 
     def __init__(
         self,
         broker: Broker,
+        woken: WokenFetches,
         request: FetchRequest,
         session: FetchSession | None,
         context: RequestContext,
@@ -107,6 +112,7 @@ class PendingFetch:
         give_up: GiveUp,
     ) -> None:
         self._broker = broker
+        self._woken = woken
         # The partitions of a session are checked with every fetch, because the rules may have changed.
         self._access = None if broker.access is None else access_of(broker, context)
         self._give_up = give_up
@@ -124,6 +130,7 @@ class PendingFetch:
         self._watched: list[Partition] = []
         self._timer: Timer | None = None
         self._still_missing = 0  # bytes until min_bytes is reached
+        self._is_over = False  # It is answered with what there is, when it is its turn.
         self._done = False
         self._leaders: dict[int, NodeAddress] = {}  # named in error responses
         # Partitions whose followers are asked whether they still follow: None until that is known.
@@ -139,7 +146,7 @@ class PendingFetch:
             return
         self._still_missing = request.min_bytes - size
         self._watch(self._partitions())
-        self._timer = self._broker.services.later(min(wait_ms, WAIT_MAX_MS), self.finish_now)
+        self._timer = self._broker.services.later(min(wait_ms, WAIT_MAX_MS), self._time_is_up)
 
     @property
     def _asks(self) -> bool:
@@ -154,7 +161,7 @@ class PendingFetch:
 
         def told(certain: bool) -> None:
             asked[partition] = certain
-            self._broker.services.soon(lambda: self._guarded(self._recheck))
+            self._woken.add(self)
 
         partition.when_followed(told)
 
@@ -175,8 +182,15 @@ class PendingFetch:
             return  # already scheduled
         self._still_missing -= size
         if self._still_missing <= 0:
-            # Not immediately: the same Produce request may append to other partitions of this fetch as well.
-            self._broker.services.soon(lambda: self._guarded(self._recheck))
+            self._woken.add(self)
+
+    def _time_is_up(self) -> None:
+        self._is_over = True
+        self._woken.add(self)
+
+    def look_again(self) -> None:
+        """It was woken, and it is its turn."""
+        self._guarded(self._respond if self._is_over else self._recheck)
 
     def _recheck(self) -> None:
         """Respond if there is enough data now. The sizes passed to ``data_arrived`` are upper bounds."""
