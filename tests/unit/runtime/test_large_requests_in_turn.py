@@ -22,7 +22,7 @@ class Turns:
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
 
-    def in_turn(self, callback: Callable[[], None]) -> None:
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
         self.due.append(callback)
 
     def run(self) -> None:

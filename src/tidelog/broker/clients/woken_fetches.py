@@ -55,8 +55,10 @@ class WokenFetches:
             due.popleft().look_again()
             return 1
         until_ms = services.uptime_ms() + SLICE_MS_MAX
-        for taken in range(1, min(count, TAKEN_AT_ONCE) + 1):
+        taken = 0
+        while taken < min(count, TAKEN_AT_ONCE):
             due.popleft().look_again()
+            taken += 1
             if services.uptime_ms() >= until_ms:
                 break
         return taken

@@ -12,7 +12,6 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.clients.fetch_sessions import FetchSession, Remembered
 from tidelog.broker.clients.leader_hints import LEADER_ERRORS, leader_hint
 from tidelog.broker.clients.nearer_replica import nearer_replica
-from tidelog.broker.clients.woken_fetches import WokenFetches
 from tidelog.broker.partitions.partition import MustConfirm, Partition
 from tidelog.broker.requests.access import Access, access_of
 from tidelog.broker.requests.request import RequestContext
@@ -47,7 +46,6 @@ _NO_ABORTED: list[tuple[int, int]] = []
 class FetchHandler:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._woken = WokenFetches(broker.services)
 
     def handle(
         self,
@@ -74,7 +72,7 @@ class FetchHandler:
             return None
         if bytes_max is not None and bytes_max < request.max_bytes:
             request = request._replace(max_bytes=bytes_max)
-        pending = PendingFetch(self._broker, self._woken, request, session, context, send, give_up)
+        pending = PendingFetch(self._broker, request, session, context, send, give_up)
         pending.start()
         return pending
 
@@ -98,13 +96,11 @@ class PendingFetch:
         "_timer",
         "_wanted",
         "_watched",
-        "_woken",
     )
 
     def __init__(
         self,
         broker: Broker,
-        woken: WokenFetches,
         request: FetchRequest,
         session: FetchSession | None,
         context: RequestContext,
@@ -112,7 +108,6 @@ class PendingFetch:
         give_up: GiveUp,
     ) -> None:
         self._broker = broker
-        self._woken = woken
         # The partitions of a session are checked with every fetch, because the rules may have changed.
         self._access = None if broker.access is None else access_of(broker, context)
         self._give_up = give_up
@@ -161,7 +156,7 @@ class PendingFetch:
 
         def told(certain: bool) -> None:
             asked[partition] = certain
-            self._woken.add(self)
+            self._broker.woken_fetches.add(self)
 
         partition.when_followed(told)
 
@@ -182,11 +177,11 @@ class PendingFetch:
             return  # already scheduled
         self._still_missing -= size
         if self._still_missing <= 0:
-            self._woken.add(self)
+            self._broker.woken_fetches.add(self)
 
     def _time_is_up(self) -> None:
         self._is_over = True
-        self._woken.add(self)
+        self._broker.woken_fetches.add(self)
 
     def look_again(self) -> None:
         """It was woken, and it is its turn."""

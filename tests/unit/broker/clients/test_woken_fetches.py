@@ -16,9 +16,9 @@ class Turns(FakeServices):
         super().__init__()
         self.in_turns = 0
 
-    def in_turn(self, callback: Callable[[], None]) -> None:
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
         self.in_turns += 1
-        super().in_turn(callback)
+        super().in_turn(callback, urgent=urgent)
 
 
 class Fetch:
@@ -105,9 +105,9 @@ class TestOfABroker:
         turns: list[int] = []
         in_turn = broker.services.in_turn
 
-        def note(callback: Callable[[], None]) -> None:
+        def note(callback: Callable[[], None], *, urgent: bool = False) -> None:
             turns.append(self.answered)
-            in_turn(callback)
+            in_turn(callback, urgent=urgent)
 
         monkeypatch.setattr(broker.services, "in_turn", note)
         return turns

@@ -13,7 +13,7 @@ class Services(FakeServices):
         super().__init__()
         self.slices: list[Callable[[], None]] = []
 
-    def in_turn(self, callback: Callable[[], None]) -> None:
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
         self.slices.append(callback)
 
     def take(self) -> None:
