@@ -21,38 +21,38 @@ class FetchWaiter(Protocol):
 
 
 class FetchWaiters:
-    __slots__ = ("_is_telling", "_services", "_untold_bytes", "_waiting")
+    __slots__ = ("_is_telling", "_services", "_untold_bytes", "_waiters")
 
     def __init__(self, services: Services) -> None:
         self._services = services
         # No list: clients decide how many there are, and in which order they go.
-        self._waiting: dict[FetchWaiter, None] = {}
+        self._waiters: dict[FetchWaiter, None] = {}
         self._is_telling = False  # in slices that are not done
         self._untold_bytes = 0  # that were committed since these began
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiters)
 
     def add(self, waiter: FetchWaiter) -> None:
-        self._waiting[waiter] = None
+        self._waiters[waiter] = None
 
     def remove(self, waiter: FetchWaiter) -> None:
-        self._waiting.pop(waiter, None)
+        self._waiters.pop(waiter, None)
 
     def tell(self, size: int) -> None:
         """At most ``size`` bytes can be read now that could not be read before."""
         if self._is_telling:
             self._untold_bytes += size
-        elif len(self._waiting) <= TOLD_AT_ONCE:
-            for waiter in list(self._waiting):
+        elif len(self._waiters) <= TOLD_AT_ONCE:
+            for waiter in list(self._waiters):
                 waiter.data_arrived(size)
         else:
             self._is_telling = True
             in_slices(self._services, self._tell_each(size), TOLD_AT_ONCE, self._told)
 
     def _tell_each(self, size: int) -> Iterator[None]:
-        for waiter in list(self._waiting):
-            if waiter in self._waiting:  # Others have left between two slices.
+        for waiter in list(self._waiters):
+            if waiter in self._waiters:  # Others have left between two slices.
                 waiter.data_arrived(size)
             yield
 
