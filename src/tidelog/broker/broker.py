@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from tidelog.broker.clients.fetch_sessions import FetchSessions, unguessable_ids
 from tidelog.broker.clients.reachable import Reachable
+from tidelog.broker.clients.woken_fetches import WokenFetches
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.coordinators.producer_ids import ProducerIds
 from tidelog.broker.links.links import Links
@@ -66,6 +67,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, unguessable_ids(services.new_uuid().bytes)
         )
+        self.woken_fetches = WokenFetches(services)
         self.quotas = Quotas()
         self.coordinators = Coordinators(self, self.producer_ids)
         self.admission = Admission(self, self.coordinators.transactions, self.coordinators.of)

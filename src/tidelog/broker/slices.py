@@ -38,8 +38,9 @@ def in_slices(
         future.complete(_failure(error))
         return
     if goes_on:
-        go_on = services.soon if urgent else services.in_turn
-        go_on(lambda: in_slices(services, steps, per_slice, then, urgent=urgent, future=future))
+        services.in_turn(
+            lambda: in_slices(services, steps, per_slice, then, urgent=urgent, future=future), urgent=urgent
+        )
     else:
         then()
 
@@ -113,8 +114,12 @@ class LateResponse(Future[Fields]):
         super().__init__()
         self.rows = max(rows, 1)  # As long as there are any, writes to the connection wait.
 
-    def work_out(self, respond: Callable[[], Fields | Future[Fields]]) -> None:
-        """The wait is over. Whatever goes wrong, the request is answered."""
+    def work_out(self, services: Services, respond: Callable[[], Fields | Future[Fields]]) -> None:
+        """The wait is over. Many clients may have waited for the same, so each response has its turn."""
+        services.in_turn(lambda: self._work_out(respond))
+
+    def _work_out(self, respond: Callable[[], Fields | Future[Fields]]) -> None:
+        """Whatever goes wrong, the request is answered."""
         try:
             outcome = respond()
         except Exception as error:

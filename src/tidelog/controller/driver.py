@@ -21,7 +21,7 @@ def at_once(callback: Callable[[], None]) -> None:
 
 class ControllerDriver:
     def __init__(self, controller: Controller, store: MetadataStore, soon: Soon = at_once) -> None:
-        """``soon``: calls back when other events have had their turn."""
+        """``soon``: calls back when other work of the cluster has had its turn."""
         self._controller = controller
         self._store = store
         self._soon = soon

@@ -594,7 +594,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _must_await_turn(self, size: int) -> bool:
         """Whether this request waits until other connections have had their turn: if it is large, or if the
-        ones before it have taken some time. A buffer may have thousands of small ones.
+        ones before it have taken some time, of this connection or of all. A buffer may have thousands of
+        small ones, and many connections may be ready at once.
         """
         if self.node is not None:
             return False
@@ -604,7 +605,7 @@ class Connection(asyncio.BufferedProtocol):
         now = monotonic()
         if not self._plain_until:
             self._plain_until = now + PLAIN_S
-        return size >= LARGE_BYTES or now >= self._plain_until
+        return size >= LARGE_BYTES or now >= self._plain_until or self._server.turn.is_used(now)
 
     def _take_large(self, size: int) -> None:
         """It is the turn of the request that is held back. It does not wait for anything else, because others

@@ -24,6 +24,7 @@ from tidelog.runtime.request_memory import LOGIN_BYTES_MAX, RequestMemory
 from tidelog.runtime.services import LoopServices, give_way
 from tidelog.runtime.tls.listening import TlsListener
 from tidelog.runtime.traffic import Reads, RequestTimes
+from tidelog.runtime.turn_budget import TurnBudget
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class Server:
         self.compute: Callable[[Callable[[], object], Callable[[object], None]], None] | None = compute
         self.fetch = FetchHandler(broker)
         self.large = LargeRequests(broker.services)
+        self.turn = TurnBudget(loop)
         self.connections: set[Connection] = set()
         self.requests = 0  # number of requests since the process started
         self.limits = ConnectionLimits(broker.config, room)

@@ -17,6 +17,7 @@ WORKERS = 4  # threads that wait for the disk; they use little CPU time
 COMPUTERS = 2  # threads; Python runs one at a time, but long work must not delay short work
 GIVE_WAY_S = 0.001  # pause of a computing thread, because Python runs one thread at a time
 SLICES_S = 0.004  # of long work, before something new is read
+URGENT_S = 0.002  # of it for work of the cluster: after so long, no other slice of it is begun
 
 # Goes on while the machine is suspended, unlike the monotonic clock of Linux: a leader whose laptop or
 # virtual machine wakes up must not believe in the session that it had before.
@@ -30,6 +31,8 @@ class LoopServices:
         self._computer = ThreadPoolExecutor(COMPUTERS, thread_name_prefix="compute")
         self._login = ThreadPoolExecutor(1, thread_name_prefix="login")
         self._slices: deque[Callable[[], None]] = deque()  # that wait for their turn
+        self._urgent: deque[Callable[[], None]] = deque()  # those that go before them
+        self._has_turn = False  # The next slices are scheduled.
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -43,27 +46,29 @@ class LoopServices:
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
 
-    def in_turn(self, callback: Callable[[], None]) -> None:
-        self._slices.append(callback)
-        if len(self._slices) == 1:
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
+        (self._urgent if urgent else self._slices).append(callback)
+        self._ask_for_turn()
+
+    def _ask_for_turn(self) -> None:
+        if not self._has_turn:
+            self._has_turn = True
             self._loop.call_soon(self._take_slices)
 
     def _take_slices(self) -> None:
-        """As many as fit into the time of one, but each at most once. The first stays in the queue until it
-        has had its turn: so its successors do not ask for another one.
+        """As many as fit into the time of one, but each at most once. However much work of the cluster there
+        is, one slice of the others has its turn, too.
         """
-        until = time.monotonic() + SLICES_S
+        began = time.monotonic()
         try:
-            for _ in range(len(self._slices)):
-                try:
-                    self._slices[0]()
-                finally:
-                    self._slices.popleft()
-                if time.monotonic() >= until:
-                    break
+            _take(self._urgent, began + URGENT_S)
         finally:
-            if self._slices:
-                self._loop.call_soon(self._take_slices)
+            try:
+                _take(self._slices, began + SLICES_S)
+            finally:
+                self._has_turn = False
+                if self._urgent or self._slices:
+                    self._ask_for_turn()
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._loop.call_later(delay_ms / 1000, callback)
@@ -102,6 +107,14 @@ class LoopServices:
         self._computer.shutdown(wait=True, cancel_futures=True)
         self._login.shutdown(wait=True, cancel_futures=True)
         self._workers.shutdown(wait=True)
+
+
+def _take(slices: deque[Callable[[], None]], until: float) -> None:
+    """Those that have waited longest: one at least, and none that comes meanwhile."""
+    for _ in range(len(slices)):
+        slices.popleft()()
+        if time.monotonic() >= until:
+            break
 
 
 def give_way() -> None:

@@ -77,7 +77,7 @@ class SimServices:
     def soon(self, callback: Callable[[], None]) -> None:
         self._world.soon(callback, self)
 
-    def in_turn(self, callback: Callable[[], None]) -> None:
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
         self.soon(callback)
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> SimTimer:

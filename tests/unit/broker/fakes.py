@@ -84,7 +84,7 @@ class FakeServices:
     def soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 
-    def in_turn(self, callback: Callable[[], None]) -> None:
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
         self.soon(callback)
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> FakeTimer:
@@ -98,6 +98,10 @@ class FakeServices:
     @property
     def timers(self) -> list[FakeTimer]:
         return [timer for timer in self._timers if not timer.cancelled]
+
+    def step(self) -> None:
+        """Do what is due first."""
+        self._soon.popleft()()
 
     def settle(self) -> None:
         """Do everything that is due now."""

@@ -42,7 +42,7 @@ class Clock:
     def soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 
-    def in_turn(self, callback: Callable[[], None]) -> None:
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
         self.soon(callback)
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> Any:

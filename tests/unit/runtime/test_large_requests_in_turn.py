@@ -13,6 +13,7 @@ from tidelog.runtime import connection, handling
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.large_requests import HUGE_AT_ONCE, HUGE_BYTES, LARGE_BYTES, LargeRequests
 from tidelog.runtime.traffic import Reads, RequestTimes
+from tidelog.runtime.turn_budget import TURN_S, TurnBudget
 from unit.runtime.no_logins import NO_LOGINS
 
 METADATA, VERSION = 3, 1
@@ -22,7 +23,7 @@ class Turns:
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
 
-    def in_turn(self, callback: Callable[[], None]) -> None:
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
         self.due.append(callback)
 
     def run(self) -> None:
@@ -59,11 +60,13 @@ class OneConnection:
     def __init__(self, ours: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
         self.turns, self.bytes, self.handled = Turns(), 0, list[int]()
         self.large = LargeRequests(cast(Any, self.turns))
+        self.soon: list[Callable[[], None]] = []  # what the next turn of the loop begins with
+        loop = SimpleNamespace(time=lambda: 0.0, call_soon=self.soon.append)
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), reads=Reads(),
-            loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
+            loop=loop, turn=TurnBudget(cast(Any, loop)),
             broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,
             admit=lambda connection: "", forget=lambda connection: None,
             client_memory=SimpleNamespace(
@@ -78,6 +81,11 @@ class OneConnection:
             pause_reading=lambda: None, resume_reading=lambda: None, abort=lambda: None,
         )  # fmt: skip
         self.connection.connection_made(cast(asyncio.Transport, transport))
+
+    def next_turn(self) -> None:
+        while self.soon:
+            self.soon.pop()()
+        self.turns.run()
 
     def send(self, size: int, correlation_id: int) -> None:
         self._send(pack(">ihhih", size, METADATA, VERSION, correlation_id, -1) + bytes(size - 10))
@@ -136,7 +144,7 @@ def test_small_requests_that_take_long_together_are_handled_in_turn(slow: OneCon
     handled = []
     for _ in range(5):
         handled.append([*slow.handled])
-        slow.turns.run()
+        slow.next_turn()
     assert handled == [[0], [0, 1, 2], [0, 1, 2, 3, 4], [*range(5)], [*range(5)]]
 
 
@@ -144,6 +152,41 @@ def test_the_next_ones_are_handled_at_once(slow: OneConnection) -> None:
     slow.send(20, 1)
     slow.send(20, 2)
     assert slow.handled == [1, 2]
+
+
+def test_many_connections_that_are_ready_at_once_share_a_turn(
+    one: OneConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The 50 members of a group that joins held the loop together, each for less than a millisecond."""
+    clock, handled, others = [100.0], list[int](), 10
+
+    def handle(broker: Any, request: Any, at: int, context: Any, *rest: Any) -> None:
+        handled.append(context.correlation_id)
+        clock[0] += TURN_S / 3
+
+    monkeypatch.setattr(connection, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(handling, "handle_plain", handle)
+    server = one.connection._server
+    connections = [Connection(server) for _ in range(others)]
+
+    def send(number: int, correlation_id: int) -> None:
+        frame = pack(">ihhih", 10, METADATA, VERSION, correlation_id, -1)
+        connections[number].get_buffer(-1)[: len(frame)] = frame
+        connections[number].buffer_updated(len(frame))
+
+    for number in range(others):
+        send(number, number)
+    assert handled == [0, 1, 2]
+    send(0, 10)
+    assert handled == [0, 1, 2], "its second request, in the same turn"
+    (over,) = one.soon
+    over()
+    send(1, 11)
+    assert handled == [0, 1, 2, 11], "the next turn"
+    one.turns.run()
+    assert handled == [0, 1, 2, 11, 3, 4, 5, 6, 7, 8, 9, 10]
+    for each in connections:
+        each.connection_lost(None)
 
 
 @pytest.mark.parametrize("size", [2 * LARGE_BYTES, 2 * HUGE_BYTES])

@@ -50,6 +50,53 @@ def test_short_slices_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "".join(done).rstrip("|") == "abc|abc|abc"
 
 
+class TestWorkOfTheCluster:
+    @pytest.fixture(autouse=True)
+    def _one_of_each_kind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(services, "SLICES_S", 0.0)
+        monkeypatch.setattr(services, "URGENT_S", 0.0)
+
+    def turns(self, *wanted: tuple[str, bool]) -> str:
+        async def main() -> str:
+            done: list[str] = []
+            made = LoopServices(asyncio.get_running_loop())
+            for name, urgent in wanted:
+                made.in_turn(lambda name=name: done.append(name), urgent=urgent)  # type: ignore[misc]
+            for _ in range(TURNS):
+                done.append("|")
+                await asyncio.sleep(0)
+            made.close()
+            return "".join(done).strip("|")
+
+        return asyncio.run(main())
+
+    def test_goes_first_and_not_all_at_once(self) -> None:
+        assert self.turns(("a", False), ("X", True), ("Y", True), ("Z", True)) == "Xa|Y|Z"
+
+    def test_does_not_keep_clients_from_their_turn(self) -> None:
+        wanted = [("X", True), ("Y", True), ("a", False), ("b", False)]
+        assert self.turns(*wanted) == "Xa|Yb"
+
+    def test_goes_on_when_one_fails(self) -> None:
+        async def main() -> list[str]:
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(lambda _, context: done.append(type(context["exception"]).__name__))
+            made, done = LoopServices(loop), list[str]()
+
+            def fail() -> None:
+                raise ValueError
+
+            made.in_turn(fail, urgent=True)
+            made.in_turn(lambda: done.append("Y"), urgent=True)
+            made.in_turn(lambda: done.append("a"))
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            made.close()
+            return done
+
+        assert asyncio.run(main()) == ["a", "ValueError", "Y"]
+
+
 def test_a_slice_that_fails_does_not_stop_the_others() -> None:
     async def main() -> list[str]:
         loop = asyncio.get_running_loop()

@@ -87,6 +87,7 @@ class PendingFetch:
         "_context",
         "_done",
         "_give_up",
+        "_is_over",
         "_leaders",
         "_request",
         "_send",
@@ -124,6 +125,7 @@ class PendingFetch:
         self._watched: list[Partition] = []
         self._timer: Timer | None = None
         self._still_missing = 0  # bytes until min_bytes is reached
+        self._is_over = False  # It is answered with what there is, when it is its turn.
         self._done = False
         self._leaders: dict[int, NodeAddress] = {}  # named in error responses
         # Partitions whose followers are asked whether they still follow: None until that is known.
@@ -139,7 +141,7 @@ class PendingFetch:
             return
         self._still_missing = request.min_bytes - size
         self._watch(self._partitions())
-        self._timer = self._broker.services.later(min(wait_ms, WAIT_MAX_MS), self.finish_now)
+        self._timer = self._broker.services.later(min(wait_ms, WAIT_MAX_MS), self._time_is_up)
 
     @property
     def _asks(self) -> bool:
@@ -154,7 +156,7 @@ class PendingFetch:
 
         def told(certain: bool) -> None:
             asked[partition] = certain
-            self._broker.services.soon(lambda: self._guarded(self._recheck))
+            self._broker.woken_fetches.add(self)
 
         partition.when_followed(told)
 
@@ -175,8 +177,15 @@ class PendingFetch:
             return  # already scheduled
         self._still_missing -= size
         if self._still_missing <= 0:
-            # Not immediately: the same Produce request may append to other partitions of this fetch as well.
-            self._broker.services.soon(lambda: self._guarded(self._recheck))
+            self._broker.woken_fetches.add(self)
+
+    def _time_is_up(self) -> None:
+        self._is_over = True
+        self._broker.woken_fetches.add(self)
+
+    def look_again(self) -> None:
+        """It was woken, and it is its turn."""
+        self._guarded(self._respond if self._is_over else self._recheck)
 
     def _recheck(self) -> None:
         """Respond if there is enough data now. The sizes passed to ``data_arrived`` are upper bounds."""

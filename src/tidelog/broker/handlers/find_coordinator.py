@@ -44,7 +44,10 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         def made() -> Fields:
             return dict(found[0]) if several is None else {"coordinators": found}
 
-        response.work_out(lambda: respond_in_slices(broker.services, find_each(), FOUND_PER_SLICE, made))
+        response.work_out(
+            broker.services,
+            lambda: respond_in_slices(broker.services, find_each(), FOUND_PER_SLICE, made),
+        )
 
     topic = TOPICS.get(key_type)
     if topic is None:

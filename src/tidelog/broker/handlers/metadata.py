@@ -68,14 +68,18 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         return respond()
     response = LateResponse(_rows(broker, wanted, len(missing) if creates else 0))
     if not creates:
-        when_successors_are_known(broker, lambda: _found(broker, wanted), lambda: response.work_out(respond))
+        when_successors_are_known(
+            broker, lambda: _found(broker, wanted), lambda: response.work_out(broker.services, respond)
+        )
         return response
     if len(missing) * broker.config.num_partitions > PARTITIONS_MAX:
         # As for CreateTopics: one request must not fill the disks of the cluster.
         refused |= dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)
         missing = []
     gather = Gather(len(missing))
-    gather.future.then(lambda _: broker.partitions.when_open(lambda: response.work_out(respond)))
+    gather.future.then(
+        lambda _: broker.partitions.when_open(lambda: response.work_out(broker.services, respond))
+    )
     for name in missing:
         _create(broker, name, refused, gather)
     return response

@@ -131,7 +131,7 @@ class Housekeeping:
             if following >= len(partitions):
                 then()
             elif not self._stopped:
-                self._broker.services.soon(lambda: visit_slice(following))
+                self._broker.services.in_turn(lambda: visit_slice(following), urgent=True)
 
         visit_slice(0)
 
@@ -213,7 +213,7 @@ class Housekeeping:
             elif slow:
                 services.later(SLOW_MS, lambda: capture_slice(start + size))
             else:
-                services.soon(lambda: capture_slice(start + size))
+                services.in_turn(lambda: capture_slice(start + size), urgent=True)
 
         capture_slice(0)
 

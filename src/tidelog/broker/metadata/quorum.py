@@ -182,7 +182,7 @@ class MetadataQuorum:
     def _go_on_soon(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._services.soon(self._resume)
+            self._services.in_turn(self._resume, urgent=True)
 
     def _resume(self) -> None:
         self._is_scheduled = False

@@ -9,6 +9,7 @@ import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from functools import partial
 from uuid import UUID
 
 from tidelog.broker.metadata.opening import MetadataSettings, open_metadata
@@ -77,7 +78,9 @@ class Node:
         self.host = self._new_host(chance)
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance, logs)
         self._heartbeats = HeartbeatGate(self.metadata.driver, self.host.fetch_server)
-        self.controller = ControllerDriver.of(self.metadata, config, session, self._services.soon)
+        self.controller = ControllerDriver.of(
+            self.metadata, config, session, partial(services.in_turn, urgent=True)
+        )
         self._controller_asks = ControllerAsks(
             self.me, self.metadata, self.controller, self._heartbeats, services, peers,
             self._controller_answered,

@@ -12,6 +12,8 @@ from tidelog.services import Services
 
 PARTITIONS_PER_SLICE = 16  # about 5 ms of creating files on an idle disk
 ASSIGNED_PER_SLICE = 160  # about 2 ms, if no log is opened or dropped
+AT_ONCE = 40  # such steps: with more, the first slice waits for the next turn of the event loop
+OPEN_STEPS = ASSIGNED_PER_SLICE // PARTITIONS_PER_SLICE  # what opening or dropping one counts for
 SLICE_MS_MAX = 4  # A slice ends early if the file system is slow.
 
 
@@ -44,9 +46,20 @@ class OpeningQueue:
         self._to_open.append((topic_id, index))
 
     def begin(self) -> None:
-        """Run the first slice immediately."""
-        if not self._next_slice_is_due:
+        """A few are done immediately. More begin with the next turn: what has led to them, the application of
+        metadata, has taken its time from this one.
+        """
+        if self._next_slice_is_due:
+            return
+        steps = len(self._to_assign) + OPEN_STEPS * (len(self._to_drop) + len(self._to_open))
+        if steps > AT_ONCE:
+            self._ask_for_turn()
+        else:
             self._do_slice()
+
+    def _ask_for_turn(self) -> None:
+        self._next_slice_is_due = True
+        self._services.in_turn(self._do_slice, urgent=True)
 
     @property
     def all_assigned(self) -> bool:
@@ -71,8 +84,7 @@ class OpeningQueue:
         finally:
             # Whatever went wrong with one partition: the others are waited for.
             if not self.all_open:
-                self._next_slice_is_due = True
-                self._services.soon(self._do_slice)
+                self._ask_for_turn()
         if self.all_open:
             callbacks, self._when_open = self._when_open, []
             for callback in callbacks:
@@ -87,7 +99,7 @@ class OpeningQueue:
                 left -= 1
             else:
                 self._open_or_drop()
-                left -= ASSIGNED_PER_SLICE // PARTITIONS_PER_SLICE
+                left -= OPEN_STEPS
             if self._services.uptime_ms() >= until_ms:
                 break
 

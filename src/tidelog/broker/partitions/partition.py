@@ -6,8 +6,9 @@ its own except the topic's settings and the waiting fetches. It never blocks and
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from tidelog.broker.partitions.fetch_waiters import FetchWaiter, FetchWaiters
 from tidelog.broker.partitions.validation import (
     AppendRules,
     ValidatedBatch,
@@ -40,12 +41,6 @@ class Appended(NamedTuple):
 
 # Same as calling the class, but saves a call on the hot path of Produce.
 _new_appended: Callable[[tuple[int, int, int]], Appended] = partial(tuple.__new__, Appended)
-
-
-class FetchWaiter(Protocol):
-    """A fetch that waits for data."""
-
-    def data_arrived(self, size: int) -> None: ...
 
 
 def limits_of(config: TopicConfig, replicas: int, lag_max_ms: int) -> Limits:
@@ -139,8 +134,7 @@ class Partition:
         self._is_certain = is_certain
         self.replica.ask_before_commit(self._safe_end_offset)
         self.on_role = on_role
-        # No list: clients decide how many there are, and in which order they go.
-        self._fetch_waiters: dict[FetchWaiter, None] = {}
+        self._fetch_waiters = FetchWaiters(driver.services)
         self._committed_bytes = 0  # total bytes ever written, when all of them were last committed
         self.config = config
         self.rules = AppendRules.of(config)
@@ -485,14 +479,10 @@ class Partition:
         return (epoch, end_offset) if epoch < last_epoch or end_offset < offset else None
 
     def add_fetch_waiter(self, waiter: FetchWaiter) -> None:
-        self._fetch_waiters[waiter] = None
+        self._fetch_waiters.add(waiter)
 
     def remove_fetch_waiter(self, waiter: FetchWaiter) -> None:
-        self._fetch_waiters.pop(waiter, None)
-
-    def _wake(self, size: int) -> None:
-        for waiter in list(self._fetch_waiters):
-            waiter.data_arrived(size)
+        self._fetch_waiters.remove(waiter)
 
     # --- called by the replica ------------------------------------------------------------------------------
 
@@ -501,14 +491,14 @@ class Partition:
             # An upper bound of the new readable bytes; each waiting fetch then reads the actual data.
             log = self.log
             written = log.size_bytes + log.removed_bytes
-            self._wake(max(written - self._committed_bytes, 1))
+            self._fetch_waiters.tell(max(written - self._committed_bytes, 1))
             if self.replica.high_watermark >= log.end_offset:
                 # Before that, the reported bytes may include records that were not committed yet.
                 self._committed_bytes = written
 
     def role_changed(self) -> None:
         """Wake waiting fetches, so that clients learn of it now and not after a timeout."""
-        self._wake(EVERYTHING)
+        self._fetch_waiters.tell(EVERYTHING)
         self.on_role(self)
 
 

@@ -37,7 +37,7 @@ from tidelog.controller.messages import (
     RegisterAsk,
     RegisterGot,
 )
-from tidelog.protocol import requests
+from tidelog.protocol import fetch, follower_fetch, messages, requests
 from tidelog.replication.messages import (
     LeaderBegan,
     SnapshotAsk,
@@ -114,6 +114,8 @@ def load_exchanges() -> None:
     """Import the schemas of all of them. Safe in any thread."""
     for api_key in BY_API:
         requests.load(api_key)
+    # A follower's fetch is decoded without it, but not its header.
+    messages.is_flexible(fetch.API_KEY, follower_fetch.VERSION)
 
 
 def exchange_of(message: NodeMessage) -> Exchange[Any, Any]:

@@ -80,7 +80,7 @@ class SmallServices:
     def soon(self, callback: Callable[[], None]) -> None:
         self._queue.append(callback)
 
-    def in_turn(self, callback: Callable[[], None]) -> None:
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
         self.soon(callback)
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:

@@ -1,5 +1,6 @@
 """Answers that name leaders, in the moment after one of them has died."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -125,3 +126,22 @@ class TestFindCoordinator:
     def test_says_so_when_there_is_none(self, broker: FakeBroker) -> None:
         broker.broker.lost_brokers = {OTHER}
         assert self.find(broker, TIME_OVER_MS) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_those_who_waited_together_are_answered_in_turn(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """The members of a group that joins wait for the same leaders; each description takes 1 ms."""
+    turns: list[object] = []
+    in_turn = broker.services.in_turn
+
+    def note(callback: Callable[[], None], *, urgent: bool = False) -> None:
+        turns.append(callback)
+        in_turn(callback, urgent=urgent)
+
+    answers = [broker.begin("metadata", topics=ASKED[asked]) for _ in range(50)]
+    monkeypatch.setattr(broker.services, "in_turn", note)
+    broker.services.advance(AT_ONCE_MS)
+    assert [named(value_of(answer)) for answer in answers] == [(0, OTHER, 4)] * 50
+    assert len(turns) == 50

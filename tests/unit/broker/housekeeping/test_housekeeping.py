@@ -30,6 +30,9 @@ class Clock:
     def soon(self, callback: Callable[[], None]) -> None:
         self.later(0, callback)
 
+    def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
+        self.soon(callback)
+
     def later(self, delay_ms: float, callback: Callable[[], None]) -> Any:
         self._timers.append((self._now_ms + delay_ms, next(self._order), callback))
         return SimpleNamespace(cancel=lambda: None)

@@ -221,6 +221,20 @@ class TestReaders:
         setup.sync()
         assert len(waiter.sizes) == 1
 
+    def test_are_told_after_followers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every commit waits for those, and there may be thousands of readers."""
+        setup, order = Setup(), list[str]()
+
+        class Reader(Waiter):
+            def data_arrived(self, size: int) -> None:
+                order.append("reader")
+
+        monkeypatch.setattr(setup.host.fetch_server, "grown", lambda driver: order.append("followers"))
+        setup.partition.add_fetch_waiter(Reader())
+        setup.append(b"a")
+        assert "reader" in order
+        assert "followers" in order[: order.index("reader")]
+
     def test_may_leave_while_they_are_told(self) -> None:
         setup = Setup()
         partition = setup.partition

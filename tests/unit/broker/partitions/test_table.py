@@ -183,6 +183,8 @@ class TestSlices:
         settled: list[str] = []
         broker.submit(created(count=self.count))
         broker.partitions.when_open(lambda: settled.append("all"))
+        assert (len(broker.partitions), settled) == (0, [])
+        broker.services.step()
         assert (len(broker.partitions), settled) == (PARTITIONS_PER_SLICE, [])
         assert error(broker, "orders", self.count - 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         broker.services.settle()
@@ -200,6 +202,7 @@ class TestSlices:
         make_directory = broker.disk.make_directory
         monkeypatch.setattr(broker.disk, "make_directory", make)
         broker.submit(created(count=self.count))
+        broker.services.step()
         assert len(broker.partitions) == 2
         broker.services.settle()
         assert len(broker.partitions) == self.count
@@ -234,6 +237,7 @@ class TestSlices:
         broker.partitions.when_open(lambda: settled.append("gone"))
         # Nobody finds them any more, but most of their logs are still there.
         assert (len(broker.partitions), settled) == (0, [])
+        broker.services.step()
         assert len(broker.directory.logs) == self.count - PARTITIONS_PER_SLICE
         broker.services.settle()
         assert (len(broker.directory.logs), settled) == (0, ["gone"])
@@ -281,8 +285,10 @@ class TestManyRoles:
     def leads(self, broker: FakeBroker) -> list[bool]:
         return [partition.leads for partition in broker.partitions]
 
-    def test_a_slice_at_once_and_the_others_later(self, many: FakeBroker) -> None:
+    def test_a_slice_in_each_turn(self, many: FakeBroker) -> None:
         many.submit(*[self.changed(index, 7, 1) for index in range(self.count)])
+        assert all(self.leads(many))
+        many.services.step()
         assert self.leads(many) == [False] * ASSIGNED_PER_SLICE + [True] * 10
         assert not many.partitions.all_assigned
         assert not many.partitions.all_open

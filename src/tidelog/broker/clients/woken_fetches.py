@@ -1,0 +1,64 @@
+"""Waiting fetches that are to be looked at again: there may be data for them, or their time is up.
+
+One append may wake all the fetches that wait for its partition, and a hundred connections can have 50,000 of
+them. Each is read and answered, which takes about 20 us. So only some of them are taken in one turn of the
+event loop, in the order in which they were woken; the rest waits in turn with other long work. The fetches of
+followers are not among them: they are answered first (:mod:`~tidelog.replication.fetch_server`).
+"""
+
+from collections import deque
+from typing import Protocol
+
+from tidelog.broker.slices import SLICE_MS_MAX
+from tidelog.services import Services
+
+TAKEN_AT_ONCE = 100
+
+
+class WokenFetch(Protocol):
+    def look_again(self) -> None:
+        """Respond if it is time to. Does not raise."""
+
+
+class WokenFetches:
+    __slots__ = ("_due", "_is_scheduled", "_services")
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._due: deque[WokenFetch] = deque()
+        self._is_scheduled = False
+
+    def add(self, fetch: WokenFetch) -> None:
+        """Not at once: the same Produce request may append to other partitions of this fetch as well."""
+        self._due.append(fetch)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._services.soon(self._take)
+
+    def _take(self) -> None:
+        before = len(self._due)
+        taken = 0
+        try:
+            taken = self._take_some(before)
+        finally:
+            if not self._due:
+                self._is_scheduled = False
+            elif taken < before:
+                self._services.in_turn(self._take)
+            else:
+                self._services.soon(self._take)  # They were woken by what these responses have led to.
+
+    def _take_some(self, count: int) -> int:
+        """How many were taken. The one that takes longer than a slice is the last one."""
+        due, services = self._due, self._services
+        if count == 1:
+            due.popleft().look_again()
+            return 1
+        until_ms = services.uptime_ms() + SLICE_MS_MAX
+        taken = 0
+        while taken < min(count, TAKEN_AT_ONCE):
+            due.popleft().look_again()
+            taken += 1
+            if services.uptime_ms() >= until_ms:
+                break
+        return taken
