@@ -301,6 +301,9 @@ class Connection(asyncio.BufferedProtocol):
         receiver = self._receiver
         self._plain_until = 0.0
         self._busy = True
+        gathering = self._server.gathering if self.node is not None else None
+        if gathering is not None:
+            gathering.begin()
         try:
             while not self._closed:
                 if self._must_wait():
@@ -320,6 +323,8 @@ class Connection(asyncio.BufferedProtocol):
             self.close(error.message)
         finally:
             self._busy = False
+            if gathering is not None:
+                gathering.end()
 
     def _must_wait(self) -> bool:
         if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
@@ -766,8 +771,13 @@ class Connection(asyncio.BufferedProtocol):
         if slot.loose:
             self._finish_loose(slot, parts)
         elif not self._busy and self.slots and self.slots[0] is slot:
-            self._flush_responses()
-            self._resume_if_possible()
+            if not self._server.gathering.takes(self):
+                self.send_ready()
+
+    def send_ready(self) -> None:
+        """Send the finished responses, and continue if that makes room."""
+        self._flush_responses()
+        self._resume_if_possible()
 
     def _written(self) -> None:
         """A write is finished for which a request waits."""
