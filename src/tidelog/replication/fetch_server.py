@@ -398,7 +398,7 @@ class FetchServer:
     def tick(self, now_ms: int) -> None:
         for session in list(self._sessions.values()):
             if session.parked and (session.news or session.commits):
-                self._reply(session, [], with_commits=True)
+                self._reply(session, [], with_commits=now_ms >= session.commits_due_ms)
             if session.parked and now_ms >= session.deadline_ms:
                 self._respond_to_session(session, [])
 
