@@ -402,9 +402,7 @@ class FetchServer:
             if session.parked and now_ms >= session.deadline_ms:
                 self._respond_to_session(session, [])
 
-    def _reply(
-        self, session: FollowerSession, parts: list[FetchPart], *, with_commits: bool = False
-    ) -> None:
+    def _reply(self, session: FollowerSession, parts: list[FetchPart], *, with_commits: bool = False) -> None:
         """Send what is new. If nothing is, the request stays pending. ``with_commits``: also if high
         watermarks are all there is.
         """
@@ -417,9 +415,7 @@ class FetchServer:
         if parts:
             self._respond_to_session(session, parts)
 
-    def _collect(
-        self, session: FollowerSession, parts: list[FetchPart], room: int, unread: Unread
-    ) -> int:
+    def _collect(self, session: FollowerSession, parts: list[FetchPart], room: int, unread: Unread) -> int:
         """Add what is new to ``parts``. Returns how many bytes there is room for after that."""
         items = session.items
         for driver in list(session.news):
