@@ -405,7 +405,7 @@ class Connection(asyncio.BufferedProtocol):
             if records is None:
                 # Usually of another partition: a client has several here, and takes turns.
                 other = self._produce_shapes.get(shape.partition_in(request))
-                if other is not None:
+                if other is not None and other.version == version:
                     records = other.records_of(request)
                     self._produce_shape = shape = other
             if records is not None:

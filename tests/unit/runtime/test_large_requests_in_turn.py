@@ -11,6 +11,7 @@ import pytest
 
 from tidelog.runtime import connection, handling
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.large_requests import HUGE_AT_ONCE, HUGE_BYTES, LARGE_BYTES, LargeRequests
 from tidelog.runtime.traffic import Reads, RequestTimes
 from unit.runtime.no_logins import NO_LOGINS
@@ -62,7 +63,7 @@ class OneConnection:
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
-            times=RequestTimes(), reads=Reads(),
+            times=RequestTimes(), gathering=Gathering(), reads=Reads(),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,
             admit=lambda connection: "", forget=lambda connection: None,
