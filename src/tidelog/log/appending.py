@@ -13,6 +13,7 @@ from crc32c import crc32c
 from tidelog.errors import CorruptBatch
 from tidelog.log.base import ALWAYS
 from tidelog.log.index_build import RELATIVE_OFFSET_MAX, timestamp_of
+from tidelog.log.plain_run import plain_run
 from tidelog.log.producers import noted_fields
 from tidelog.log.segment import Segment
 from tidelog.log.settings import roll_after_ms
@@ -74,6 +75,8 @@ class Appending(Syncing):
         A partial batch at the end is left out. Every batch is checked before the first is written; raises
         CorruptBatch if one is damaged or out of order.
         """
+        if self._append_plain(data):
+            return self.end_offset
         run: list[BatchHeader] = []
         run_start = run_end = 0
         checked = self._checked(data)
@@ -93,6 +96,35 @@ class Appending(Syncing):
             run_end = at + size
         self._append_run(data[run_start:run_end], run, now_ms)
         return self.end_offset
+
+    def _append_plain(self, data: memoryview) -> bool:
+        """Append batches that need no more than a write and a handful of integers together. False: nothing
+        was done.
+        """
+        active = self._active
+        position, indexes = active.size, active.indexes
+        if position + len(data) > self._size_limit:
+            return False
+        run = plain_run(
+            data, self.end_offset, self.epochs.latest, position, indexes.indexed_position,
+            self._index_interval_bytes, indexes.max_timestamp, indexes.max_timestamp_offset,
+        )  # fmt: skip
+        if run is None or run.highest_timestamp > self._roll_timestamp:
+            return False
+        if run.next_offset - 1 > self._offset_limit:
+            return False
+        try:
+            self._write(position, data)
+        except OSError as error:
+            self._cut_torn_write(error)
+        active.size += len(data)
+        self.size_bytes += len(data)
+        self._tail_offset, self._tail_position = run.last_base_offset, run.last_position
+        self.end_offset = run.next_offset
+        for last_offset, at, indexes.max_timestamp, indexes.max_timestamp_offset in run.entries:
+            self._add_index_entry(last_offset, at)
+        indexes.max_timestamp, indexes.max_timestamp_offset = run.max_timestamp, run.max_timestamp_offset
+        return True
 
     def _checked(self, data: memoryview) -> list[tuple[int, BatchHeader]]:
         found = []

@@ -208,6 +208,17 @@ class Shape:
             -1, (), _nothing, slice(0),
         )  # fmt: skip
 
+    @property
+    def partition(self) -> bytes:
+        """As :meth:`partition_in` finds it."""
+        return self._prefix[-4:]
+
+    def partition_in(self, frame: memoryview) -> bytes:
+        """The partition number of a request that differs only in it and in the records; of any other, any
+        bytes.
+        """
+        return bytes(frame[self._records_at - 4 : self._records_at])
+
     def fits(self, frame: memoryview) -> bool:
         """Whether this shape can have been created from such a frame: nothing unusual after the records."""
         return self.records_of(frame) is not None

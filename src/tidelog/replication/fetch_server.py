@@ -5,6 +5,9 @@ partitions it wants and from which offset. News for one of them (records, a high
 completes the request at once, with everything that is new for all of them. The follower requests a partition
 again after it was answered; until then nothing more is sent for it. A request without news is answered empty
 after some time. This is the heartbeat that keeps followers from starting elections.
+
+A high watermark alone waits a moment for the next records: otherwise each small write would cost every
+follower two responses. Only the metadata log tells it at once, because brokers act on what is committed.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,14 +39,15 @@ MAX_BYTES_PER_PARTITION = 1 << 20
 ANSWERED_MAX = 100
 OVERTAKEN_MAX = 100  # by how many later ones of the same process a request may have been overtaken
 HURRY_MS = 100  # after a stall: time to read what has arrived in the meantime
+COMMIT_WITHIN_MS = 2  # a high watermark alone is told; by a clock of whole milliseconds, after one to two
 
 
 class FollowerSession:
     """The partitions that one follower wants."""
 
     __slots__ = (
-        "answered", "confirmed_ms", "deadline_ms", "directory", "generation", "heard_ms", "items",
-        "max_bytes", "news", "other_directories", "parked", "scheduled", "sender",
+        "answered", "commits", "commits_due_ms", "confirmed_ms", "deadline_ms", "directory", "generation",
+        "heard_ms", "items", "max_bytes", "news", "other_directories", "parked", "scheduled", "sender",
     )  # fmt: skip
 
     def __init__(self, sender: int) -> None:
@@ -53,6 +57,8 @@ class FollowerSession:
         # Keyed by replica, not by partition key: all this runs for every produce, and keys are slow to hash.
         self.items: dict[ReplicaDriver, FetchItem] = {}  # requested and not answered yet
         self.news: dict[ReplicaDriver, None] = {}  # those of them that may have news by now, in order
+        self.commits: dict[ReplicaDriver, None] = {}  # those with a high watermark as their only news
+        self.commits_due_ms = 0
         self.parked = False  # whether a request waits for its response
         self.deadline_ms = 0
         self.heard_ms = 0  # when the newest request arrived
@@ -90,6 +96,7 @@ class FetchServer:
         # not needed.
         self._confirming: ReplicaDriver | None = None
         self._hurry_until_ms = -1
+        self._awaits_commits = False  # A timer is set, after which high watermarks are told.
         self._broker_epoch_of = broker_epoch_of
 
     def stop(self) -> None:
@@ -137,6 +144,8 @@ class FetchServer:
         self._reply(session, refusals)
         if tell_more and session.parked:
             self._respond_to_session(session, [])
+        if session.parked and session.commits:
+            self._await_commits(COMMIT_WITHIN_MS)
 
     def _session_of(self, ask: FetchAsk) -> FollowerSession | None:
         """The session that a request belongs to; None if the request adds nothing."""
@@ -219,7 +228,10 @@ class FetchServer:
                 continue
             session.items[driver] = item
             if _has_news(driver, item):
-                session.news[driver] = None
+                if driver.replica.open_to_observers or driver.log.end_offset > item.offset:
+                    session.news[driver] = None
+                else:
+                    self._hold_commit(session, driver)
         return refusals
 
     def _acknowledged(
@@ -302,6 +314,43 @@ class FetchServer:
                     session.scheduled = True
                     self._services.soon(lambda session=session: self._wake(session))  # type: ignore[misc]
 
+    def committed(self, driver: ReplicaDriver) -> None:
+        """A high watermark has risen. It goes with the next records, or is told a moment later."""
+        if driver.replica.open_to_observers:
+            self.grown(driver)
+            return
+        for session in self._sessions.values():
+            if driver in session.items:
+                self._hold_commit(session, driver)
+                if session.parked:
+                    self._await_commits(COMMIT_WITHIN_MS)
+
+    def _hold_commit(self, session: FollowerSession, driver: ReplicaDriver) -> None:
+        if not session.commits:
+            session.commits_due_ms = self._services.uptime_ms() + COMMIT_WITHIN_MS
+        session.commits[driver] = None
+
+    def _await_commits(self, wait_ms: int) -> None:
+        if not self._awaits_commits:
+            self._awaits_commits = True
+            self._services.later(wait_ms, self._tell_commits)
+
+    def _tell_commits(self) -> None:
+        """To followers that have waited long enough. The next tick does so for those that an exception
+        keeps from it.
+        """
+        self._awaits_commits = False
+        now_ms, left_ms = self._services.uptime_ms(), 0
+        for session in list(self._sessions.values()):
+            if not session.parked or not session.commits:
+                continue  # The next request looks again.
+            if now_ms >= session.commits_due_ms:
+                self._reply(session, [], with_commits=True)
+            else:
+                left_ms = max(left_ms, session.commits_due_ms - now_ms)
+        if left_ms:
+            self._await_commits(left_ms)
+
     def _wake(self, session: FollowerSession) -> None:
         session.scheduled = False
         if session.parked and self._sessions.get(session.sender) is session:
@@ -348,14 +397,26 @@ class FetchServer:
 
     def tick(self, now_ms: int) -> None:
         for session in list(self._sessions.values()):
-            if session.parked and session.news:
-                self._reply(session, [])
+            if session.parked and (session.news or session.commits):
+                self._reply(session, [], with_commits=now_ms >= session.commits_due_ms)
             if session.parked and now_ms >= session.deadline_ms:
                 self._respond_to_session(session, [])
 
-    def _reply(self, session: FollowerSession, parts: list[FetchPart]) -> None:
-        """Send what is new. If nothing is, the request stays pending."""
+    def _reply(self, session: FollowerSession, parts: list[FetchPart], *, with_commits: bool = False) -> None:
+        """Send what is new. If nothing is, the request stays pending. ``with_commits``: also if high
+        watermarks are all there is.
+        """
         room, unread = session.max_bytes, Unread()
+        room = self._collect(session, parts, room, unread)
+        if session.commits and (parts or with_commits):
+            session.news.update(session.commits)
+            session.commits.clear()
+            self._collect(session, parts, room, unread)
+        if parts:
+            self._respond_to_session(session, parts)
+
+    def _collect(self, session: FollowerSession, parts: list[FetchPart], room: int, unread: Unread) -> int:
+        """Add what is new to ``parts``. Returns how many bytes there is room for after that."""
         items = session.items
         for driver in list(session.news):
             if room <= 0:
@@ -375,8 +436,7 @@ class FetchServer:
                     room -= part.records.size
                     if self.throttle.limits and self._is_throttled(driver, session.sender):
                         self.throttle.spend(part.records.size)
-        if parts:
-            self._respond_to_session(session, parts)
+        return room
 
     def _respond_to_session(self, session: FollowerSession, parts: list[FetchPart]) -> None:
         session.parked = False

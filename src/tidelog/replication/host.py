@@ -263,7 +263,7 @@ class Host:
 
     def committed(self, driver: ReplicaDriver) -> None:
         if driver.replica.role is Role.LEADER:
-            self.fetch_server.grown(driver)
+            self.fetch_server.committed(driver)
         self.ports.on_committed(driver)
 
     def role_changed(self, driver: ReplicaDriver) -> None:

@@ -70,6 +70,7 @@ PLAIN_S = (
 )
 UNNAMED = Listener("", "", 0)
 HOT = frozenset({produce.API_KEY, fetch.API_KEY})
+SHAPES_MAX = 64  # partitions of which a connection remembers what its produce requests look like
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
 
@@ -95,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         "_opening",
         "_plain_until",
         "_produce_shape",
+        "_produce_shapes",
         "_ready",
         "_receiver",
         "_sender",
@@ -146,6 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         self._plain_until = 0.0  # when the next request has to wait for its turn; 0: none was started
         self._huge = False  # Others wait until the last request is handled.
         self._produce_shape: produce.Shape | None = None  # of the last produce request
+        self._produce_shapes: dict[bytes, produce.Shape] = {}  # of earlier ones, by partition
         self.slots: deque[Slot] = deque()
         self._loose: dict[Slot, None] = {}  # pending requests whose responses have no order
         # Requests of this kind need not wait for the pending writes; NO_WRITE: there are none.
@@ -301,6 +304,9 @@ class Connection(asyncio.BufferedProtocol):
         receiver = self._receiver
         self._plain_until = 0.0
         self._busy = True
+        gathering = self._server.gathering if self.node is not None else None
+        if gathering is not None:
+            gathering.begin()
         try:
             while not self._closed:
                 if self._must_wait():
@@ -320,6 +326,8 @@ class Connection(asyncio.BufferedProtocol):
             self.close(error.message)
         finally:
             self._busy = False
+            if gathering is not None:
+                gathering.end()
 
     def _must_wait(self) -> bool:
         if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
@@ -394,6 +402,12 @@ class Connection(asyncio.BufferedProtocol):
         shape = self._produce_shape
         if shape is not None and api_key == produce.API_KEY and version == shape.version:
             records = shape.records_of(request)
+            if records is None:
+                # Usually of another partition: a client has several here, and takes turns.
+                other = self._produce_shapes.get(shape.partition_in(request))
+                if other is not None and other.version == version:
+                    records = other.records_of(request)
+                    self._produce_shape = shape = other
             if records is not None:
                 return self._handle_repeated(shape, records, correlation_id)
         return self._handle_any(request, (api_key, version, correlation_id), client_size)
@@ -472,8 +486,10 @@ class Connection(asyncio.BufferedProtocol):
         api_key, version, by_node = context.api_key, context.version, context.by_node
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
-            self._produce_shape = server.produce.handle(
-                request, position, context, lambda response: self._finish(slot, response), self
+            self._learn_shape(
+                server.produce.handle(
+                    request, position, context, lambda response: self._finish(slot, response), self
+                )
             )
         elif api_key == fetch.API_KEY:
             by_follower = gate is not None and follower_fetch.is_ask(request, version)
@@ -526,10 +542,18 @@ class Connection(asyncio.BufferedProtocol):
         )
         return slot
 
+    def _learn_shape(self, shape: produce.Shape | None) -> None:
+        self._produce_shape = shape
+        if shape is not None:
+            if len(self._produce_shapes) >= SHAPES_MAX:
+                self._produce_shapes.clear()
+            self._produce_shapes[shape.partition] = shape
+
     def forget_client(self) -> None:
         """Its quotas have changed: the next request is looked at as if it were the first."""
         self.meter = None
         self._produce_shape = None
+        self._produce_shapes.clear()
 
     def mute(self, wait_ms: int) -> None:
         """Take no requests for a while. What is left of an earlier wait is not added."""
@@ -766,9 +790,15 @@ class Connection(asyncio.BufferedProtocol):
             self._written()
         if slot.loose:
             self._finish_loose(slot, parts)
-        elif not self._busy and self.slots and self.slots[0] is slot:
-            self._flush_responses()
-            self._resume_if_possible()
+        elif self._busy or not self.slots or self.slots[0] is not slot:
+            return  # It waits for others, or leaves with them.
+        elif not self._server.gathering.takes(self):
+            self.send_ready()
+
+    def send_ready(self) -> None:
+        """Send the finished responses, and continue if that makes room."""
+        self._flush_responses()
+        self._resume_if_possible()
 
     def _written(self) -> None:
         """A write is finished for which a request waits."""

@@ -15,6 +15,7 @@ from tidelog.runtime.client_logins import ClientLogins
 from tidelog.runtime.connection import UNNAMED, Connection
 from tidelog.runtime.connection_limits import ConnectionLimits, ConnectionPlace
 from tidelog.runtime.descriptors import NO_LIMIT
+from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.large_requests import LargeRequests
 from tidelog.runtime.logins import Logins
@@ -56,6 +57,7 @@ class Server:
         self.requests = 0  # number of requests since the process started
         self.limits = ConnectionLimits(broker.config, room)
         self.times = RequestTimes()
+        self.gathering = Gathering()
         self.reads = Reads()
         self.metering = Metering(broker.quotas, broker.services.uptime_ms)
         self.metered = False  # whether clients have quotas

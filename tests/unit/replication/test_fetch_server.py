@@ -9,6 +9,7 @@ import pytest
 from tidelog.errors import ErrorCode
 from tidelog.replication.attachments.voter import Appointed
 from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.fetch_server import COMMIT_WITHIN_MS
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.messages import FetchAsk, FetchItem
 from tidelog.replication.voting import TICK_MS
@@ -184,3 +185,66 @@ class TestConfirming:
             session.generation = number
             server._respond_to_session(session, [])
         assert len(session.answered) <= 100
+
+
+class TestCommits:
+    """A high watermark without records."""
+
+    def test_it_is_told_a_moment_later(self) -> None:
+        pair = Pair(2)
+        pair.append(0)
+        pair.clock.settle()
+        leader, follower = (pair.at(me, pair.keys[0]).replica for me in (LEADER, FOLLOWER))
+        assert (leader.high_watermark, follower.high_watermark) == (1, 0)
+        pair.clock.advance(COMMIT_WITHIN_MS)
+        assert follower.high_watermark == 1
+
+    def test_it_goes_with_the_next_records_of_any_partition(self) -> None:
+        """Writes that follow each other cost one response each."""
+        pair = Pair(2)
+        pair.append(0)
+        pair.clock.settle()
+        pair.said.clear()
+        for _ in range(20):
+            pair.append(1)
+            pair.clock.settle()
+            pair.clock.advance(1)
+        assert len(pair.responses()) == 20
+        assert [pair.at(FOLLOWER, key).replica.high_watermark for key in pair.keys] == [1, 19]
+
+    def test_it_is_told_in_time_while_a_follower_is_kept_busy_with_empty_responses(self) -> None:
+        pair = Pair()
+        pair.append()
+        pair.clock.settle()
+        server = pair.hosts[LEADER].fetch_server
+        for _ in range(COMMIT_WITHIN_MS + 1):
+            server.prompt(pair.at(LEADER, pair.keys[0]), pair.clock.uptime_ms() + 1)
+            pair.clock.settle()
+            pair.clock.advance(1)
+        assert pair.at(FOLLOWER, pair.keys[0]).replica.high_watermark == 1
+
+    def test_a_tick_tells_it_if_the_timer_was_lost(self) -> None:
+        pair = Pair()
+        pair.hosts[LEADER].fetch_server._awaits_commits = True
+        pair.append()
+        pair.clock.settle()
+        pair.clock.advance(2 * TICK_MS)
+        assert pair.at(FOLLOWER, pair.keys[0]).replica.high_watermark == 1
+
+    def test_the_metadata_log_tells_it_at_once(self) -> None:
+        pair = Pair()
+        pair.at(LEADER, pair.keys[0]).replica.admit_observers()
+        pair.append()
+        pair.clock.settle()
+        assert pair.at(FOLLOWER, pair.keys[0]).replica.high_watermark == 1
+
+    def test_a_partition_that_is_gone_or_led_elsewhere_is_no_news(self) -> None:
+        pair = Pair(2)
+        pair.append(0)
+        pair.clock.settle()
+        pair.hosts[LEADER].remove(pair.keys[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        pair.clock.settle()
+        pair.clock.advance(COMMIT_WITHIN_MS)
+        pair.append(1)
+        pair.clock.settle()
+        assert pair.at(FOLLOWER, pair.keys[1]).log.end_offset == 1

@@ -7,6 +7,7 @@ import pytest
 from tidelog.errors import ErrorCode
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.driver import ReplicaDriver
+from tidelog.replication.fetch_server import COMMIT_WITHIN_MS
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.messages import FetchGot, FetchPart
 from tidelog.replication.voting import TICK_MS
@@ -18,6 +19,7 @@ def test_records_reach_the_follower_and_are_committed() -> None:
     for index in (0, 1, 1):
         pair.append(index)
     pair.clock.settle()
+    pair.clock.advance(COMMIT_WITHIN_MS)
     assert pair.ends() == [(1, 1), (2, 2), (0, 0)]
     for key, watermark in zip(pair.keys, (1, 2, 0), strict=True):
         assert pair.at(LEADER, key).replica.high_watermark == watermark
@@ -208,10 +210,12 @@ def test_a_follower_begins_where_its_leader_does_before_it_commits() -> None:
     for _ in range(3):
         pair.append()
     pair.clock.settle()
+    pair.clock.advance(COMMIT_WITHIN_MS)
     leader, follower = pair.at(LEADER, pair.keys[0]), pair.at(FOLLOWER, pair.keys[0])
     pair.begins.clear()
     leader.log.advance_start(2)
     pair.append()
     pair.clock.settle()
+    pair.clock.advance(COMMIT_WITHIN_MS)
     assert follower.replica.high_watermark == 4
     assert pair.begins == [2]

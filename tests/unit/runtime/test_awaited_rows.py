@@ -17,6 +17,7 @@ from tidelog.controller.records import BrokerRegistered
 from tidelog.protocol import messages
 from tidelog.runtime import connection as connections
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.traffic import Reads, RequestTimes
 from unit.broker.fakes import FakeBroker
 from unit.runtime.no_logins import NO_LOGINS
@@ -43,7 +44,7 @@ class Pipeline:
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True, metered=False,
-            times=RequestTimes(), reads=Reads(),
+            times=RequestTimes(), gathering=Gathering(), reads=Reads(),
             turn=SimpleNamespace(is_used=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self.services.soon),
             broker=self.broker.broker, encode=self.services.offload, compute=self.services.offload,

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES
 from tidelog.runtime.traffic import Reads, RequestTimes
 from unit.runtime.no_logins import NO_LOGINS
@@ -27,7 +28,7 @@ class Held:
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
-            times=RequestTimes(), reads=Reads(),
+            times=RequestTimes(), gathering=Gathering(), reads=Reads(),
             turn=SimpleNamespace(is_used=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None,

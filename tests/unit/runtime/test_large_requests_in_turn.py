@@ -11,6 +11,7 @@ import pytest
 
 from tidelog.runtime import connection, handling
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.large_requests import HUGE_AT_ONCE, HUGE_BYTES, LARGE_BYTES, LargeRequests
 from tidelog.runtime.traffic import Reads, RequestTimes
 from tidelog.runtime.turn_budget import TURN_S, TurnBudget
@@ -65,7 +66,7 @@ class OneConnection:
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
-            times=RequestTimes(), reads=Reads(),
+            times=RequestTimes(), gathering=Gathering(), reads=Reads(),
             loop=loop, turn=TurnBudget(cast(Any, loop)),
             broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,
             admit=lambda connection: "", forget=lambda connection: None,

@@ -12,6 +12,7 @@ import pytest
 from tidelog.protocol import messages
 from tidelog.runtime import handling
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.traffic import Reads, RequestTimes
 from unit.runtime.no_logins import NO_LOGINS
 
@@ -29,7 +30,7 @@ class Asker:
             logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
             metered=False, encode=None,
-            times=RequestTimes(), reads=Reads(),
+            times=RequestTimes(), gathering=Gathering(), reads=Reads(),
             turn=SimpleNamespace(is_used=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), compute=lambda job, done: self.work.append((job, done)),

@@ -13,6 +13,7 @@ from tidelog.broker.registry import SERVED
 from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol import fetch, messages, produce
 from tidelog.runtime.connection import Connection, _new_context
+from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.traffic import Reads, RequestTimes
 from tidelog.runtime.write_order import NO_KIND, PIPELINED, WRITES, kind_that_passes
 from tidelog.security.principal import ANONYMOUS
@@ -77,7 +78,7 @@ class World:
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
-            times=RequestTimes(), reads=Reads(),
+            times=RequestTimes(), gathering=Gathering(), reads=Reads(),
             turn=SimpleNamespace(is_used=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self._later.append),
             broker=SimpleNamespace(services=None),

@@ -43,6 +43,7 @@ def expired_records_are_not_missed() -> Story:
     story.until(lambda: is_missed(story), "the end of the leadership")
     story.start("AB")
     story.until(lambda: is_whole(story), "the return of both")
+    story.until(lambda: len(story.driver("A").replica.in_sync) == 2, "the leader's word of it")
     expect(story.write(), ErrorCode.NONE)
     return story.end()
 

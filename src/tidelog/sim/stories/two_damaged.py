@@ -13,6 +13,7 @@ from tidelog.sim.telling import expect
 CHECKPOINTED_MS = 3500
 OLD_SEGMENT = "300"  # bytes: a few batches
 RECORDS = 10  # three segments
+HEAD_START_MS = 3  # If the controllers heard of B's damage first, it would copy from A what A drops later.
 FIRST_KEPT = 6  # after the first record of the second segment, which is damaged
 
 
@@ -96,6 +97,7 @@ def double_both_drop_deleted_records() -> Story:
     """
     story = _acknowledged_on_damaged_logs(deleted_before=FIRST_KEPT)
     _read_back(story, "A", 1)
+    story.run(HEAD_START_MS)
     _read_back(story, "B", 0)
     story.run(1000)
     story.heal()

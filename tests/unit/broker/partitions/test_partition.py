@@ -229,7 +229,7 @@ class TestReaders:
             def data_arrived(self, size: int) -> None:
                 order.append("reader")
 
-        monkeypatch.setattr(setup.host.fetch_server, "grown", lambda driver: order.append("followers"))
+        monkeypatch.setattr(setup.host.fetch_server, "committed", lambda driver: order.append("followers"))
         setup.partition.add_fetch_waiter(Reader())
         setup.append(b"a")
         assert "reader" in order

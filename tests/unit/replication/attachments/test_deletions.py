@@ -4,6 +4,7 @@ from errno import EIO
 
 import pytest
 
+from tidelog.replication.fetch_server import COMMIT_WITHIN_MS
 from tidelog.replication.fetching import BACKOFF_MS
 from tidelog.replication.modes import MODES
 from unit.replication.replica_pair import FOLLOWER, LEADER, Pair
@@ -44,6 +45,7 @@ def test_a_deletion_lasts_when_it_is_recorded(me: int) -> None:
     for _ in range(3):
         pair.append()
     pair.clock.settle()
+    pair.clock.advance(COMMIT_WITHIN_MS)
     leader, follower = (pair.at(each, pair.keys[0]) for each in (LEADER, FOLLOWER))
     pair.disks[me].failing["create"] = EIO
     leader.deletions.delete_before(2)
