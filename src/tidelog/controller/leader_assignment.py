@@ -219,7 +219,10 @@ def _told(
         # it, and no reassignment ends. The leader reports it again when it knows the current state.
         counted |= partition.remember
         voters = ()
-    report = LeaderReport(proposal.broker_id, proposal.leader_epoch, voters, tuple(sorted(counted)))
+    # Without any member it names an epoch in which the sender has voted, and no leader. It was sent when the
+    # sender knew that the controllers appoint leaders, which may have changed since.
+    leader = proposal.broker_id if proposal.members else NO_BROKER
+    report = LeaderReport(leader, proposal.leader_epoch, voters, tuple(sorted(counted)))
     new = told(partition, report, BrokerAvailability.of(image, rank), rules)
     return [] if new == partition else [record_of(topic.topic_id, proposal.partition, new)]
 

@@ -7,7 +7,8 @@ again after it was answered; until then nothing more is sent for it. A request w
 after some time. This is the heartbeat that keeps followers from starting elections.
 
 A high watermark alone waits a moment for the next records: otherwise each small write would cost every
-follower two responses. Only the metadata log tells it at once, because brokers act on what is committed.
+follower two responses. Where replicas vote it is told at once: brokers act on what is committed in the
+metadata log, and voters on the voter sets in theirs.
 """
 
 from collections.abc import Callable, Mapping

@@ -231,7 +231,7 @@ class TestCommits:
         pair.clock.advance(2 * TICK_MS)
         assert pair.at(FOLLOWER, pair.keys[0]).replica.high_watermark == 1
 
-    def test_the_metadata_log_tells_it_at_once(self) -> None:
+    def test_where_replicas_vote_it_is_told_at_once(self) -> None:
         pair = Pair()
         pair.at(LEADER, pair.keys[0]).replica.admit_observers()
         pair.append()

@@ -176,6 +176,8 @@ def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionIma
 def told(partition: PartitionImage, report: LeaderReport, to_next_state: NextState) -> PartitionImage:
     """The winner of an election reports it. Raises if the report is outdated."""
     leader, epoch, voters, counted = report
+    if leader == NO_BROKER:
+        return partition  # They vote again. Whoever wins is above the epochs in which a majority has voted.
     known = (partition.leader_epoch, partition.leader)
     if epoch < partition.leader_epoch or (epoch == known[0] and known[1] not in (NO_BROKER, leader)):
         raise TidelogError("the leader or its epoch has changed", ErrorCode.FENCED_LEADER_EPOCH)

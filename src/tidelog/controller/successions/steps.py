@@ -183,7 +183,7 @@ def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, part
 class LeaderReport(NamedTuple):
     """The winner of an election reports it."""
 
-    leader: int
+    leader: int  # -1: it is from a voter that the controllers do not let vote any more, and names no leader
     epoch: int
     voters: tuple[int, ...]  # empty if the set may be truncated again
     counted: tuple[int, ...]  # those of them that have not lost anything

@@ -233,6 +233,9 @@ class TestQuorumToIsr:
             appointed.apply(leader_assignment.change_in_sync(appointed, late, RULES.at(appointed)).records)
         )
         assert (after.mode, after.leader, after.leader_epoch) == ("isr", B, 5000 + EPOCHS_AHEAD)
+        epoch_only = late._replace(members=())
+        records = leader_assignment.change_in_sync(appointed, epoch_only, RULES.at(appointed)).records
+        assert one(appointed.apply(records)) == after
         with pytest.raises(TidelogError) as refusal:
             leader_assignment.change_in_sync(appointed, late._replace(leader_epoch=8), RULES.at(appointed))
         assert refusal.value.code is ErrorCode.FENCED_LEADER_EPOCH

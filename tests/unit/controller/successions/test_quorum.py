@@ -67,6 +67,17 @@ def test_an_older_election_is_no_news(image: ClusterImage) -> None:
         told(after, 3, 7, 1, 2, 3)
 
 
+def test_an_epoch_in_which_somebody_has_voted_is_no_election(image: ClusterImage) -> None:
+    """A voter had not heard that the controllers appoint leaders, and then that the replicas vote again. In
+    between it told its epoch, in which another voter may win now.
+    """
+    before = partition(image)
+    assert partition(told(image, 2, 7)) == before
+    after = told(image, 2, 7, 1, 2, 3)
+    assert partition(told(after, 3, 9)) == partition(after)
+    assert partition(told(after, 3, 7)) == partition(after)
+
+
 def test_fencing_raises_no_epoch_and_elects_nobody(image: ClusterImage) -> None:
     after = told(image, 2, 7, 1, 2, 3)
     now = partition(after.apply(fence(after, 2, rules_of)))
