@@ -16,12 +16,12 @@ FOUND_BY = {
     ("controllers", "vote_while_forgetful"): 4,
     ("isr", "count_earlier_runs"): 16,
     ("isr", "join_for_what_was_dropped"): 10,
-    ("isr", "take_old_proposals"): 12,
+    ("isr", "take_old_proposals"): 20,
     ("primary-backup", "ok_at_once"): 3,
     ("primary-backup", "ok_when_time_is_up"): 5,
     ("quorum", "forget_the_epoch_of_expired_records"): 5,
     ("transactions", "count_offsets_at_once"): 18,
-    ("transactions", "end_pending_offsets_too_early"): 4,
+    ("transactions", "end_pending_offsets_too_early"): 12,
     ("transactions", "forget_a_marker"): 4,
 }
 """Mutations that the first seeds do not notice, and one that does: it is tried first, to save minutes. It may
