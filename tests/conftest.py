@@ -7,7 +7,6 @@ together, too, because they share a session, which takes seconds to start and a 
 
 import gc
 import os
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +22,17 @@ os.environ["TIDELOG_NO_PAGE"] = "1"
 
 TESTS = Path(__file__).parent
 COLLECTOR_THRESHOLDS = (10_000, 10, 10)
-# The longest first, so that the last ones are short and no worker waits for another in the end.
-PARTS = ["spark", "browser", "interop", "lab", "sim", "golden", "unit"]
+# Where in the run the files of a part are, as a share of it. Tests of real processes wait most of the time,
+# so what only computes runs beside them. The last are short, so that no worker waits for another in the end.
+SPAN = {
+    "spark": (0.0, 0.0),
+    "browser": (0.0, 0.7),
+    "interop": (0.0, 0.8),
+    "lab": (0.1, 0.7),
+    "sim": (0.1, 0.9),
+    "golden": (0.2, 0.9),
+    "unit": (0.2, 1.0),
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,17 +53,20 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_part)
+    files = dict.fromkeys(item.path for item in items)
+    of_part: dict[str, list[Path]] = {}
+    for file in files:
+        of_part.setdefault(_part_of(file), []).append(file)
+    place = {}
+    for part, in_order in of_part.items():
+        begin, end = SPAN.get(part, (1.0, 1.0))
+        for index, file in enumerate(in_order):
+            place[file] = (begin + (end - begin) * index / len(in_order), file)
+    items.sort(key=lambda item: place[item.path])
 
 
-def _part(item: pytest.Item) -> int:
-    return _part_of(item.path)
-
-
-@cache
-def _part_of(file: Path) -> int:
-    part = file.relative_to(TESTS).parts[0]
-    return PARTS.index(part) if part in PARTS else len(PARTS)
+def _part_of(file: Path) -> str:
+    return file.relative_to(TESTS).parts[0]
 
 
 @pytest.hookimpl(optionalhook=True)
