@@ -12,6 +12,9 @@ from bench.kafka import KafkaServer
 from bench.process import free_port
 from bench.servers import TidelogServer
 from tidelog.lab.local.certificates import LOCAL_HOSTS, Authority
+from tidelog.lab.local.secret import NAME as SECRET_NAME
+from tidelog.lab.local.secret import SETTING as SECRET
+from tidelog.lab.local.secret import make_secret
 
 BROKERS = 3
 
@@ -38,6 +41,7 @@ class TlsClusterServer(ClusterServer):
 def tidelog_tls(directory: Path, certificates: Certificates) -> ClusterServer:
     ports = {node: (free_port(), free_port()) for node in range(1, BROKERS + 1)}
     voters = ",".join(f"{node}@127.0.0.1:{tls}" for node, (_, tls) in ports.items())
+    make_secret(directory / SECRET_NAME)  # The certificates are the same for everybody: they name no node.
     members = [
         TidelogServer(
             directory / f"broker-{node}",
@@ -48,6 +52,7 @@ def tidelog_tls(directory: Path, certificates: Certificates) -> ClusterServer:
                 "inter.broker.listener.name": "SSL",
                 "controller.quorum.voters": voters,
                 "ssl.client.auth": "requested",
+                SECRET: str(directory / SECRET_NAME),
                 **certificates.stores,
             },
         )

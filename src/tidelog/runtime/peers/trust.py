@@ -29,7 +29,7 @@ _MIXED = frozenset({fetch.API_KEY, ADD_PARTITIONS_TO_TXN})
 _FROM_NODES = _PEER_APIS | _MIXED  # to decide about all others with one look
 NODE_PRINCIPALS = "User:broker-{node}"
 
-LOGGED_MAX = 64  # hosts whose refusal is logged; a limit, because any host can be refused
+LOGGED_MAX = 64  # hosts, and claims, whose refusal is logged; a limit, because any can be refused
 
 
 class NodeTrust:
@@ -52,6 +52,7 @@ class NodeTrust:
         self._by_certificate = by_certificate
         self._is_required = is_required
         self._logged: set[str] = set()
+        self._other_principals: set[tuple[int, Principal]] = set()
 
     def expects_nodes(self, listener: str) -> bool:
         """Whether nodes use this listener."""
@@ -68,7 +69,23 @@ class NodeTrust:
         # A client that happens to have such a name is no node if there is a secret, and no node without a
         # certificate: those who give out passwords and tokens need not know the names of nodes.
         counts = self.secret is None or not self._is_required
-        return counts and listener in self._by_certificate and principal == self.principal_of(node)
+        if counts and listener in self._by_certificate:
+            if principal == self.principal_of(node):
+                return True
+            self._note_other_principal(principal, node)
+        return False
+
+    def _note_other_principal(self, principal: Principal, node: int) -> None:
+        """A node with such a certificate would otherwise be sent away again and again without a reason."""
+        what = (node, principal)
+        if what in self._other_principals or len(self._other_principals) >= LOGGED_MAX:
+            return
+        self._other_principals.add(what)
+        logger.warning(
+            "a connection that says it is of node %d has the certificate of %s, not of %s: see "
+            "inter.broker.principal and ssl.principal.mapping.rules, or set cluster.secret.file on all nodes",
+            node, principal, self.principal_of(node),
+        )  # fmt: skip
 
     def principal_of(self, node: int) -> Principal:
         kind, _, name = self._principals.replace("{node}", str(node)).partition(":")

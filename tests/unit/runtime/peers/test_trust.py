@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.runtime.peers.trust import NodeTrust
+from tidelog.runtime.peers.trust import LOGGED_MAX, NodeTrust
 from tidelog.security.cluster_secret import ClusterSecret
 from tidelog.security.principal import ANONYMOUS, USER, Principal
 
@@ -24,6 +24,21 @@ def test_the_certificate_of_the_node_itself() -> None:
     assert trust().admits(SECOND, "SSL", 2)
     assert not trust().admits(SECOND, "SSL", 3)
     assert not trust().admits(ANONYMOUS, "SSL", 2)
+
+
+def test_a_certificate_of_another_principal_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Such brokers connect again and again, and would not say why none of them accepts another."""
+    nodes = trust()
+    for _ in range(3):
+        assert not nodes.admits(Principal(USER, "CN=shared"), "SSL", 2)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a connection that says it is of node 2 has the certificate of User:CN=shared, not of "
+        "User:broker-2: see inter.broker.principal and ssl.principal.mapping.rules, "
+        "or set cluster.secret.file on all nodes"
+    ]
+    for node in range(1000):
+        nodes.admits(Principal(USER, "CN=shared"), "SSL", node)
+    assert len(caplog.records) == LOGGED_MAX
 
 
 @pytest.mark.parametrize("secret", [False, True])
