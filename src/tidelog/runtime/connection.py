@@ -476,7 +476,11 @@ class Connection(asyncio.BufferedProtocol):
             self.close(self.place.refusal)
             return None
         if server.metered and not by_node:
-            self.meter = server.metering.meter_of(self.meter, self.principal, client_id)
+            meter = server.metering.meter_of(self.meter, self.principal, client_id)
+            if meter is not self.meter:
+                # Another client id. A request with the last one must not count as this client's.
+                self.forget_client()
+                self.meter = meter
         return self._start(request, position, context, known=known)
 
     def _start(self, request: memoryview, position: int, context: RequestContext, *, known: bool) -> Slot:

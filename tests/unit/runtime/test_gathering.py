@@ -157,3 +157,30 @@ def test_partitions_that_take_turns_are_parsed_once(
     connection.forget_client()
     ask(connection, frame_of(7, b"v", index=5))
     assert producing.parsed == [3, 4, 5, 3, 4, 5]
+
+
+def test_another_client_id_takes_no_known_shape(
+    worlds: tuple[World, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shape names no client: the request would count towards the quotas of the last one."""
+    connection, producing = worlds[0].connection, Producing()
+    server = connection._server
+    monkeypatch.setattr(server, "produce", producing)
+    monkeypatch.setattr(server, "metered", True)
+    used = {"a": 0, "b": 0}
+
+    def meter_of(last: Any, principal: object, client_id: str) -> Any:
+        if last is not None and last.client_id == client_id:
+            return last
+
+        def taken(*_: object) -> int:
+            used[client_id] += 1
+            return 0
+
+        return SimpleNamespace(client_id=client_id, taken=taken, answered=lambda slot, parts: (parts, 0))
+
+    monkeypatch.setattr(server, "metering", SimpleNamespace(meter_of=meter_of), raising=False)
+    for client, index in (("a", 3), ("b", 4), ("a", 3), ("a", 3)):
+        ask(connection, frame_of(7, b"v", index=index, client=client))
+    assert producing.parsed == [3, 4, 3]
+    assert used == {"a": 3, "b": 1}
