@@ -69,10 +69,15 @@ class Sender:
         self.offset = max(offset, 0) + delta + 1
         return bytes(
             batches.build(
-                b"x" * chance.randint(0, 60), base_offset=max(offset, 0), last_offset_delta=delta,
-                base_timestamp=timestamp, max_timestamp=timestamp, leader_epoch=self.epoch,
-                attributes=chance.choice([0, 0, 0, 8, 3, 0x20]), **fields,
-            )  # fmt: skip
+                b"x" * chance.randint(0, 60),
+                base_offset=max(offset, 0),
+                last_offset_delta=delta,
+                base_timestamp=timestamp,
+                max_timestamp=timestamp,
+                leader_epoch=self.epoch,
+                attributes=chance.choice([0, 0, 0, 8, 3, 0x20]),
+                **fields,
+            )
         )
 
     def _control(self, offset: int) -> bytes:
@@ -160,9 +165,12 @@ class Two:
             else:
                 log.close()
             self.logs[number] = open_log(
-                disk, self.settings, clean=clean, recovery_point=log.recovery_point,
+                disk,
+                self.settings,
+                clean=clean,
+                recovery_point=log.recovery_point,
                 log_start_offset=log.start_offset,
-            )  # fmt: skip
+            )
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
