@@ -224,7 +224,7 @@ class TestCommits:
         assert pair.at(FOLLOWER, pair.keys[0]).replica.high_watermark == 1
 
     def test_it_is_told_in_time_while_every_request_is_answered_at_once(self) -> None:
-        """Readers that must know whether this replica still leads keep the follower from waiting: whenever the
+        """Readers that must know whether this replica still leads keep the follower from waiting: when the
         timer fires, its response or its next request is on the way.
         """
         pair = Pair()
