@@ -58,6 +58,20 @@ def test_what_becomes_ready_at_the_end_is_sent_then() -> None:
     assert (first.sent, second.sent) == (1, 1)
 
 
+def test_a_connection_that_breaks_keeps_no_other_waiting() -> None:
+    class Broken(Client):
+        def send_ready(self) -> None:
+            raise RuntimeError("broken")
+
+    gathering = Gathering()
+    broken, sound = Broken(gathering), Client(gathering)
+    gathering.begin()
+    assert gathering.takes(broken)
+    assert gathering.takes(sound)
+    gathering.end()
+    assert sound.sent == 1
+
+
 @pytest.fixture
 def worlds() -> Iterator[tuple[World, World]]:
     """A client's connection and a node's, of one server."""
