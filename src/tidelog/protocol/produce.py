@@ -209,6 +209,11 @@ class Shape:
         )  # fmt: skip
 
     @property
+    def kept_bytes(self) -> int:
+        """Of the request."""
+        return len(self._prefix)
+
+    @property
     def partition(self) -> bytes:
         """As :meth:`partition_in` finds it."""
         return self._prefix[-4:]

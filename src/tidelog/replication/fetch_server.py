@@ -142,7 +142,8 @@ class FetchServer:
         if self._confirming is not None and self._is_voter(session, self._confirming):
             self._confirming.voter.confirmed(ask.sender, session.confirmed_ms)
         tell_more = bool(self.assurance) and self.assurance.asked(session)
-        self._reply(session, refusals)
+        # A follower that is kept busy with empty responses may never be waiting when the timer fires.
+        self._reply(session, refusals, with_commits=now_ms >= session.commits_due_ms)
         if tell_more and session.parked:
             self._respond_to_session(session, [])
         if session.parked and session.commits:

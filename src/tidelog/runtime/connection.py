@@ -71,6 +71,7 @@ PLAIN_S = (
 UNNAMED = Listener("", "", 0)
 HOT = frozenset({produce.API_KEY, fetch.API_KEY})
 SHAPES_MAX = 64  # partitions of which a connection remembers what its produce requests look like
+SHAPE_BYTES_MAX = 1000  # of names in each: clients decide how long they are, also of topics that do not exist
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
 
@@ -476,7 +477,11 @@ class Connection(asyncio.BufferedProtocol):
             self.close(self.place.refusal)
             return None
         if server.metered and not by_node:
-            self.meter = server.metering.meter_of(self.meter, self.principal, client_id)
+            meter = server.metering.meter_of(self.meter, self.principal, client_id)
+            if meter is not self.meter:
+                # Another client id. A request with the last one must not count as this client's.
+                self.forget_client()
+                self.meter = meter
         return self._start(request, position, context, known=known)
 
     def _start(self, request: memoryview, position: int, context: RequestContext, *, known: bool) -> Slot:
@@ -543,7 +548,7 @@ class Connection(asyncio.BufferedProtocol):
         return slot
 
     def _learn_shape(self, shape: produce.Shape | None) -> None:
-        self._produce_shape = shape
+        self._produce_shape = shape = None if shape is None or shape.kept_bytes > SHAPE_BYTES_MAX else shape
         if shape is not None:
             if len(self._produce_shapes) >= SHAPES_MAX:
                 self._produce_shapes.clear()

@@ -5,7 +5,10 @@ one by one, every response would cost a system call and wake the client. So whil
 connection are handled, other connections only note that they have something to send.
 """
 
+import logging
 from typing import Protocol
+
+logger = logging.getLogger(__name__)
 
 
 class Sending(Protocol):
@@ -31,9 +34,14 @@ class Gathering:
         return self._depth > 0
 
     def end(self) -> None:
-        """Send them. A connection that is continued by that may handle requests, which begin and end, too."""
+        """Send them. A connection that is continued by that may handle requests, which begin and end, too.
+        What goes wrong with one must not keep the others waiting, nor end the connection of the node.
+        """
         self._depth -= 1
         while self._ready and not self._depth:
             connection = next(iter(self._ready))
             del self._ready[connection]
-            connection.send_ready()
+            try:
+                connection.send_ready()
+            except Exception:
+                logger.exception("responses that one commit completed cannot be sent")

@@ -223,6 +223,28 @@ class TestCommits:
             pair.clock.advance(1)
         assert pair.at(FOLLOWER, pair.keys[0]).replica.high_watermark == 1
 
+    def test_it_is_told_in_time_while_every_request_is_answered_at_once(self) -> None:
+        """Readers that must know whether this replica still leads keep the follower from waiting: when the
+        timer fires, its response or its next request is on the way.
+        """
+        pair = Pair()
+        pair.append()
+        pair.clock.settle()
+        leader, server = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].fetch_server
+        pair.deaf = True
+        ask = pair.asks()[-1]._replace(items=[])
+        session = server._sessions[FOLLOWER]
+        server._respond_to_session(session, [])
+        for _ in range(COMMIT_WITHIN_MS + 1):
+            pair.clock.advance(1)
+            server.when_followed(leader, frozenset({FOLLOWER}), lambda certain: None)
+            last = ask.generation
+            ask = ask._replace(generation=last + 1, since=last, heard=last)
+            server.ask(ask)
+            assert not session.parked or leader not in session.items
+        told = [part for response in pair.responses() for part in response.parts if part.records is None]
+        assert [part.high_watermark for part in told] == [1]
+
     def test_a_tick_tells_it_if_the_timer_was_lost(self) -> None:
         pair = Pair()
         pair.hosts[LEADER].fetch_server._awaits_commits = True

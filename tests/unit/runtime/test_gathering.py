@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidelog.protocol import fetch, produce
-from tidelog.runtime.connection import Connection
+from tidelog.runtime.connection import SHAPE_BYTES_MAX, SHAPES_MAX, Connection
 from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.sender import Sender
 from unit.protocol.test_produce_shape import frame_of
@@ -56,6 +56,20 @@ def test_what_becomes_ready_at_the_end_is_sent_then() -> None:
     assert gathering.takes(first)
     gathering.end()
     assert (first.sent, second.sent) == (1, 1)
+
+
+def test_a_connection_that_breaks_keeps_no_other_waiting() -> None:
+    class Broken(Client):
+        def send_ready(self) -> None:
+            raise RuntimeError("broken")
+
+    gathering = Gathering()
+    broken, sound = Broken(gathering), Client(gathering)
+    gathering.begin()
+    assert gathering.takes(broken)
+    assert gathering.takes(sound)
+    gathering.end()
+    assert sound.sent == 1
 
 
 @pytest.fixture
@@ -157,3 +171,45 @@ def test_partitions_that_take_turns_are_parsed_once(
     connection.forget_client()
     ask(connection, frame_of(7, b"v", index=5))
     assert producing.parsed == [3, 4, 5, 3, 4, 5]
+
+
+def test_another_client_id_takes_no_known_shape(
+    worlds: tuple[World, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shape names no client: the request would count towards the quotas of the last one."""
+    connection, producing = worlds[0].connection, Producing()
+    server = connection._server
+    monkeypatch.setattr(server, "produce", producing)
+    monkeypatch.setattr(server, "metered", True)
+    used = {"a": 0, "b": 0}
+
+    def meter_of(last: Any, principal: object, client_id: str) -> Any:
+        if last is not None and last.client_id == client_id:
+            return last
+
+        def taken(*_: object) -> int:
+            used[client_id] += 1
+            return 0
+
+        return SimpleNamespace(client_id=client_id, taken=taken, answered=lambda slot, parts: (parts, 0))
+
+    monkeypatch.setattr(server, "metering", SimpleNamespace(meter_of=meter_of), raising=False)
+    for client, index in (("a", 3), ("b", 4), ("a", 3), ("a", 3)):
+        ask(connection, frame_of(7, b"v", index=index, client=client))
+    assert producing.parsed == [3, 4, 3]
+    assert used == {"a": 3, "b": 1}
+
+
+def test_long_names_are_not_remembered(worlds: tuple[World, World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 64 partitions they would be megabytes for each connection."""
+    connection, producing = worlds[0].connection, Producing()
+    monkeypatch.setattr(connection._server, "produce", producing)
+    names = ("t" * (SHAPE_BYTES_MAX + 1), "t" * (SHAPE_BYTES_MAX // 2))
+    for topic in names:
+        for _ in range(2):
+            ask(connection, frame_of(9, b"v", topic=topic))
+    assert len(producing.parsed) == 3
+    for index in range(2 * SHAPES_MAX):
+        ask(connection, frame_of(9, b"v", index=index))
+    kept = sum(shape.kept_bytes for shape in connection._produce_shapes.values())
+    assert kept <= SHAPES_MAX * SHAPE_BYTES_MAX
