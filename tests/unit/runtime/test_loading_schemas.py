@@ -32,6 +32,7 @@ class Asker:
             metered=False, encode=None,
             times=RequestTimes(), gathering=Gathering(), reads=Reads(),
             turn=SimpleNamespace(is_used=lambda now_s: False),
+            hot_turns=SimpleNamespace(must_wait=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), compute=lambda job, done: self.work.append((job, done)),
             admit=lambda connection: "", forget=lambda connection: None,
