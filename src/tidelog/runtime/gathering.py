@@ -2,10 +2,16 @@
 
 One fetch of a follower may commit a hundred records, and each of them completes a request of a client. Sent
 one by one, every response would cost a system call and wake the client. So while the requests of a node's
-connection are handled, other connections only note that they have something to send.
+connection are handled, other connections only note that they have something to send. Clients decide how many
+connections that are, so what takes longer than a slice is sent in the next turns of the event loop.
 """
 
+from collections import OrderedDict
+from collections.abc import Callable
+from time import monotonic
 from typing import Protocol
+
+SLICE_S = 0.003
 
 
 class Sending(Protocol):
@@ -13,11 +19,14 @@ class Sending(Protocol):
 
 
 class Gathering:
-    __slots__ = ("_depth", "_ready")
+    __slots__ = ("_depth", "_is_scheduled", "_ready", "_soon")
 
-    def __init__(self) -> None:
+    def __init__(self, soon: Callable[[Callable[[], None]], object]) -> None:
+        """``soon``: calls back in the next turn of the event loop."""
+        self._soon = soon
         self._depth = 0
-        self._ready: dict[Sending, None] = {}
+        self._ready: OrderedDict[Sending, None] = OrderedDict()  # A dict finds its first key slowly.
+        self._is_scheduled = False
 
     def begin(self) -> None:
         self._depth += 1
@@ -33,7 +42,22 @@ class Gathering:
     def end(self) -> None:
         """Send them. A connection that is continued by that may handle requests, which begin and end, too."""
         self._depth -= 1
-        while self._ready and not self._depth:
-            connection = next(iter(self._ready))
-            del self._ready[connection]
-            connection.send_ready()
+        if self._ready and not self._depth:
+            self._send()
+
+    def _send(self) -> None:
+        until_s = monotonic() + SLICE_S
+        try:
+            while self._ready and not self._depth:
+                connection, _ = self._ready.popitem(last=False)
+                connection.send_ready()
+                if monotonic() >= until_s:
+                    break
+        finally:
+            if self._ready and not self._is_scheduled:
+                self._is_scheduled = True
+                self._soon(self._send_rest)
+
+    def _send_rest(self) -> None:
+        self._is_scheduled = False
+        self._send()

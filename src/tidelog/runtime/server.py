@@ -59,7 +59,7 @@ class Server:
         self.requests = 0  # number of requests since the process started
         self.limits = ConnectionLimits(broker.config, room)
         self.times = RequestTimes()
-        self.gathering = Gathering()
+        self.gathering = Gathering(loop.call_soon)
         self.reads = Reads()
         self.metering = Metering(broker.quotas, broker.services.uptime_ms)
         self.metered = False  # whether clients have quotas
