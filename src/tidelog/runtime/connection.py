@@ -317,7 +317,10 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 request = receiver.next() if self._held_back is None else self._take_held_back()
                 if request is not None:
-                    self._begin(request)
+                    if self._server.metered:
+                        metering.dispatch(self, request)
+                    else:
+                        self.dispatch(request)
                 elif not receiver.needed_bytes:
                     break
                 elif not self._hold(receiver.begin_large()):
@@ -328,12 +331,6 @@ class Connection(asyncio.BufferedProtocol):
             self._busy = False
             if gathering is not None:
                 gathering.end()
-
-    def _begin(self, request: memoryview) -> None:
-        if self._server.metered:
-            metering.dispatch(self, request)
-        else:
-            self.dispatch(request)
 
     def _must_wait(self) -> bool:
         if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
@@ -405,11 +402,13 @@ class Connection(asyncio.BufferedProtocol):
         if passing != api_key and passing != NO_WRITE and self._must_follow_writes():
             self._held_back = request
             return None
-        if api_key in HOT and self._must_await_slice():
-            self._held_back = request
-            self.hold()
-            self._server.hot_turns.wait(self._take_slice)
-            return None
+        if api_key in HOT and self.node is None:
+            now = monotonic()
+            if now >= self._hot_until and self._must_await_slice(now):
+                self._held_back = request
+                self.hold()
+                self._server.hot_turns.wait(self._take_slice)
+                return None
         shape = self._produce_shape
         if shape is not None and api_key == produce.API_KEY and version == shape.version:
             records = shape.records_of(request)
@@ -642,13 +641,10 @@ class Connection(asyncio.BufferedProtocol):
             self._plain_until = now + PLAIN_S
         return size >= LARGE_BYTES or now >= self._plain_until or self._server.turn.is_used(now)
 
-    def _must_await_slice(self) -> bool:
-        """Whether this Produce or Fetch waits because those of other connections do, or have taken long."""
-        if self.node is not None:
-            return False
-        now = monotonic()
-        if now < self._hot_until:
-            return False
+    def _must_await_slice(self, now: float) -> bool:
+        """Whether this Produce or Fetch waits because those of other connections do, or have taken long. If
+        not, those that follow at once do not ask.
+        """
         came, self._turn_has_come = self._turn_has_come, False
         if not came and self._server.hot_turns.must_wait(now):
             return True
@@ -673,7 +669,10 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_has_come = True
         self._busy = True
         try:
-            self._begin(request)
+            if self._server.metered:
+                metering.dispatch(self, request)
+            else:
+                self.dispatch(request)
         finally:
             self._busy = False
         self._flush_responses()

@@ -206,10 +206,12 @@ def test_quotas_count_a_request_that_has_waited(
     handled = take_long(worlds, clock, TURN_S)
     counted: list[float] = []
     cast(Any, worlds[0].connection._server).metered = True
-    meter = SimpleNamespace(
-        taken=lambda slot, request, spent_s: counted.append(spent_s) or 0,
-        answered=lambda slot, parts: (parts, 0),
-    )
+
+    def taken(slot: object, request: memoryview, spent_s: float) -> int:
+        counted.append(spent_s)
+        return 0
+
+    meter = SimpleNamespace(taken=taken, answered=lambda slot, parts: (parts, 0))
     monkeypatch.setattr(
         worlds[0].connection._server, "metering", SimpleNamespace(meter_of=lambda *_: meter), raising=False
     )

@@ -39,8 +39,8 @@ from tidelog.services import ignore
 
 PLAIN_FROM_VERSION = 5
 APPENDED_PER_SLICE = 50  # batches: about 3 ms
-# Of a request around its records. Clients need less, unless their id is very long; a name or a tagged field may
-# be as long as a request, and connections keep shapes.
+# Of a request around its records. Clients need less, unless their id is very long; tagged fields may be as
+# large as a request, and connections keep shapes.
 SHAPE_BYTES_MAX = 1024
 
 logger = logging.getLogger(__name__)
