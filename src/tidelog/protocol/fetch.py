@@ -20,7 +20,7 @@ from tidelog.protocol.wire import (
     STRUCT_ERROR,
     Malformed,
     read_array_size,
-    read_string,
+    read_short_string,
     read_uvarint,
     skip_tags,
     write_array_size,
@@ -128,7 +128,7 @@ def _decode(frame: memoryview, position: int, version: int) -> FetchRequest:
         forgotten, position = _decode_forgotten(frame, position, version)
     rack_id: str | None = ""
     if version >= 11:
-        rack_id, position = read_string(frame, position, flexible)
+        rack_id, position = read_short_string(frame, position, flexible)
     if version >= REPLICA_STATE_FROM:
         replica_id, replica_epoch = _decode_replica_state(frame, position)
     return FetchRequest(
@@ -165,7 +165,7 @@ def _decode_topics(
 def _decode_topic_key(frame: memoryview, position: int, version: int) -> tuple[TopicKey, int]:
     if version >= TOPIC_ID_FROM:
         return UUID(bytes=bytes(frame[position : position + 16])), position + 16
-    name, position = read_string(frame, position, version >= FLEXIBLE_FROM)
+    name, position = read_short_string(frame, position, version >= FLEXIBLE_FROM)
     if name is None:
         raise Malformed("a topic without a name")
     return name, position

@@ -18,7 +18,7 @@ from tidelog.protocol.wire import (
     Malformed,
     read_array_size,
     read_bytes,
-    read_string,
+    read_short_string,
     read_uvarint,
     skip_tags,
     write_array_size,
@@ -81,7 +81,7 @@ def decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
 def _decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
     flexible = version >= FLEXIBLE_FROM
     by_id = version >= TOPIC_ID_FROM
-    transactional_id, position = read_string(frame, position, flexible)
+    transactional_id, position = read_short_string(frame, position, flexible)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
     topic_count, position = read_array_size(frame, position + 6, flexible)
     topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]] = []
@@ -92,7 +92,7 @@ def _decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
             key = UUID(bytes=bytes(frame[position : position + 16]))
             position += 16
         else:
-            name, position = read_string(frame, position, flexible)
+            name, position = read_short_string(frame, position, flexible)
             if name is None:
                 raise Malformed("a topic without a name")
             key = name

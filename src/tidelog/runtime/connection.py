@@ -40,6 +40,7 @@ from tidelog.runtime import handling, metering, sweeping
 from tidelog.runtime.addresses import ip_of
 from tidelog.runtime.authentication import SASL_APIS, Header, Login, client_id_of
 from tidelog.runtime.connection_limits import ConnectionPlace
+from tidelog.runtime.hot_turns import SLICE_S
 from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
 from tidelog.runtime.metering import Meter
 from tidelog.runtime.peers import names
@@ -89,6 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         "_closed",
         "_ended",
         "_held_back",
+        "_hot_until",
         "_huge",
         "_login",
         "_loose",
@@ -147,6 +149,7 @@ class Connection(asyncio.BufferedProtocol):
         self.short_of_memory = False  # waits until other connections release memory
         self._turn_has_come = False  # for the large request that is handled next
         self._plain_until = 0.0  # when the next request has to wait for its turn; 0: none was started
+        self._hot_until = 0.0  # when the next Produce or Fetch has to wait, if others do; 0: none was started
         self._huge = False  # Others wait until the last request is handled.
         self._produce_shape: produce.Shape | None = None  # of the last produce request
         self._produce_shapes: dict[bytes, produce.Shape] = {}  # of earlier ones, by partition
@@ -303,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_while_allowed(self) -> None:
         receiver = self._receiver
-        self._plain_until = 0.0
+        self._plain_until = self._hot_until = 0.0
         self._busy = True
         gathering = self._server.gathering if self.node is not None else None
         if gathering is not None:
@@ -400,6 +403,13 @@ class Connection(asyncio.BufferedProtocol):
         if passing != api_key and passing != NO_WRITE and self._must_follow_writes():
             self._held_back = request
             return None
+        if api_key in HOT and self.node is None:
+            now = monotonic()
+            if now >= self._hot_until and self._must_await_slice(now):
+                self._held_back = request
+                self.hold()
+                self._server.hot_turns.wait(self._take_slice)
+                return None
         shape = self._produce_shape
         if shape is not None and api_key == produce.API_KEY and version == shape.version:
             records = shape.records_of(request)
@@ -636,6 +646,21 @@ class Connection(asyncio.BufferedProtocol):
             self._plain_until = now + PLAIN_S
         return size >= LARGE_BYTES or now >= self._plain_until or self._server.turn.is_used(now)
 
+    def _must_await_slice(self, now: float) -> bool:
+        """Whether this Produce or Fetch waits because those of other connections do, or have taken long. If
+        not, those that follow at once do not ask.
+        """
+        came, self._turn_has_come = self._turn_has_come, False
+        if not came and self._server.hot_turns.must_wait(now):
+            return True
+        self._hot_until = now + SLICE_S
+        return False
+
+    def _take_slice(self) -> None:
+        """It is the turn of the Produce or Fetch that is held back, and of those after it."""
+        self._turn_has_come = True
+        self.resume()
+
     def _take_large(self, size: int) -> None:
         """It is the turn of the request that is held back. It does not wait for anything else, because others
         may wait for it.
@@ -649,7 +674,10 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_has_come = True
         self._busy = True
         try:
-            self.dispatch(request)
+            if self._server.metered:
+                metering.dispatch(self, request)
+            else:
+                self.dispatch(request)
         finally:
             self._busy = False
         self._flush_responses()

@@ -2,13 +2,19 @@
 
 One fetch of a follower may commit a hundred records, and each of them completes a request of a client. Sent
 one by one, every response would cost a system call and wake the client. So while the requests of a node's
-connection are handled, other connections only note that they have something to send.
+connection are handled, other connections only note that they have something to send. Clients decide how many
+connections that are, so what takes longer than a slice is sent in the next turns of the event loop.
 """
 
 import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from time import monotonic
 from typing import Protocol
 
 logger = logging.getLogger(__name__)
+
+SLICE_S = 0.003
 
 
 class Sending(Protocol):
@@ -16,11 +22,14 @@ class Sending(Protocol):
 
 
 class Gathering:
-    __slots__ = ("_depth", "_ready")
+    __slots__ = ("_depth", "_is_scheduled", "_ready", "_soon")
 
-    def __init__(self) -> None:
+    def __init__(self, soon: Callable[[Callable[[], None]], object]) -> None:
+        """``soon``: calls back in the next turn of the event loop."""
+        self._soon = soon
         self._depth = 0
-        self._ready: dict[Sending, None] = {}
+        self._ready: OrderedDict[Sending, None] = OrderedDict()  # A dict finds its first key slowly.
+        self._is_scheduled = False
 
     def begin(self) -> None:
         self._depth += 1
@@ -38,10 +47,23 @@ class Gathering:
         What goes wrong with one must not keep the others waiting, nor end the connection of the node.
         """
         self._depth -= 1
+        if self._ready and not self._depth:
+            self._send()
+
+    def _send(self) -> None:
+        until_s = monotonic() + SLICE_S
         while self._ready and not self._depth:
-            connection = next(iter(self._ready))
-            del self._ready[connection]
+            connection, _ = self._ready.popitem(last=False)
             try:
                 connection.send_ready()
             except Exception:
                 logger.exception("responses that one commit completed cannot be sent")
+            if monotonic() >= until_s:
+                break
+        if self._ready and not self._is_scheduled:
+            self._is_scheduled = True
+            self._soon(self._send_rest)
+
+    def _send_rest(self) -> None:
+        self._is_scheduled = False
+        self._send()

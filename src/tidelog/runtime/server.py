@@ -17,6 +17,7 @@ from tidelog.runtime.connection_limits import ConnectionLimits, ConnectionPlace
 from tidelog.runtime.descriptors import NO_LIMIT
 from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.handling import Compute as EncodeElsewhere
+from tidelog.runtime.hot_turns import HotTurns
 from tidelog.runtime.large_requests import LargeRequests
 from tidelog.runtime.logins import Logins
 from tidelog.runtime.metering import Metering
@@ -53,11 +54,12 @@ class Server:
         self.fetch = FetchHandler(broker)
         self.large = LargeRequests(broker.services)
         self.turn = TurnBudget(loop)
+        self.hot_turns = HotTurns(loop)
         self.connections: set[Connection] = set()
         self.requests = 0  # number of requests since the process started
         self.limits = ConnectionLimits(broker.config, room)
         self.times = RequestTimes()
-        self.gathering = Gathering()
+        self.gathering = Gathering(loop.call_soon)
         self.reads = Reads()
         self.metering = Metering(broker.quotas, broker.services.uptime_ms)
         self.metered = False  # whether clients have quotas

@@ -108,6 +108,16 @@ class TestDecode:
 
 
 class TestBrokenRequests:
+    @pytest.mark.parametrize("version", [9, 12])
+    @pytest.mark.parametrize("where", ["name", "transactional_id"])
+    def test_a_name_that_is_no_name(self, version: int, where: str) -> None:
+        long = "x" * (wire.STRING_BYTES_MAX + 1)
+        data = wire.write_string(long if where == "transactional_id" else None, True)
+        data += bytes([0, 1, 0, 0, 0, 9]) + wire.write_array_size(1, True)
+        data += wire.write_string(long, True) + bytes([1, 0, 0])
+        with pytest.raises(Malformed, match="more than 32767 bytes"):
+            decode(data, version)
+
     @every_version
     def test_cut_at_every_byte(self, version: int) -> None:
         """Malformed, or (where only the last, empty tagged fields are missing) as if it were whole."""

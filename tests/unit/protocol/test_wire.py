@@ -53,6 +53,17 @@ class TestStrings:
         with pytest.raises(Malformed, match="UTF-8"):
             wire.read_string(memoryview(data), 0, flexible)
 
+    @pytest.mark.parametrize("flexible", [False, True])
+    def test_those_of_requests_are_as_long_as_in_kafka(self, flexible: bool) -> None:
+        longest = wire.write_string("x" * wire.STRING_BYTES_MAX, flexible)
+        assert wire.read_short_string(longest, 0, flexible) == ("x" * wire.STRING_BYTES_MAX, len(longest))
+        assert wire.read_short_string(wire.write_string(None, flexible), 0, flexible)[0] is None
+
+    def test_longer_ones_are_not_decoded(self) -> None:
+        """A name of 90 MB held the event loop for a quarter of a second."""
+        with pytest.raises(Malformed, match="more than 32767 bytes"):
+            wire.read_short_string(wire.write_string("x" * (wire.STRING_BYTES_MAX + 1), True), 0, True)
+
 
 class TestByteStrings:
     @pytest.mark.parametrize(("flexible", "null"), [(True, b"\x00"), (False, b"\xff\xff\xff\xff")])

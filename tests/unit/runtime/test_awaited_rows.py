@@ -44,8 +44,9 @@ class Pipeline:
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True, metered=False,
-            times=RequestTimes(), gathering=Gathering(), reads=Reads(),
+            times=RequestTimes(), gathering=Gathering(lambda callback: None), reads=Reads(),
             turn=SimpleNamespace(is_used=lambda now_s: False),
+            hot_turns=SimpleNamespace(must_wait=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self.services.soon),
             broker=self.broker.broker, encode=self.services.offload, compute=self.services.offload,
             admit=lambda connection: "", forget=lambda connection: None, client_memory=None,

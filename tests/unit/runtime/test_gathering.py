@@ -1,15 +1,16 @@
 """Responses that become ready while a node's requests are handled leave together."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tidelog.protocol import fetch, produce
+from tidelog.runtime import gathering as gathering_module
 from tidelog.runtime.connection import SHAPE_BYTES_MAX, SHAPES_MAX, Connection
-from tidelog.runtime.gathering import Gathering
+from tidelog.runtime.gathering import SLICE_S, Gathering
 from tidelog.runtime.sender import Sender
 from unit.protocol.test_produce_shape import frame_of
 from unit.runtime.test_write_order import World
@@ -30,8 +31,12 @@ class Client:
             other.send_ready()
 
 
+def fail(callback: Callable[[], None]) -> None:
+    raise AssertionError("nothing is left for the next turn")
+
+
 def test_each_connection_sends_once_at_the_end_of_all() -> None:
-    gathering = Gathering()
+    gathering = Gathering(fail)
     one, two = Client(gathering), Client(gathering)
     assert not gathering.takes(one)
     gathering.begin()
@@ -49,7 +54,7 @@ def test_each_connection_sends_once_at_the_end_of_all() -> None:
 
 
 def test_what_becomes_ready_at_the_end_is_sent_then() -> None:
-    gathering = Gathering()
+    gathering = Gathering(fail)
     second = Client(gathering)
     first = Client(gathering, [second])
     gathering.begin()
@@ -58,12 +63,39 @@ def test_what_becomes_ready_at_the_end_is_sent_then() -> None:
     assert (first.sent, second.sent) == (1, 1)
 
 
+def test_what_takes_long_goes_on_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit may complete a request of each of thousands of connections."""
+    clock, soon = [100.0], list[Callable[[], None]]()
+    monkeypatch.setattr(gathering_module, "monotonic", lambda: clock[0])
+    gathering = Gathering(soon.append)
+
+    class Slow(Client):
+        def send_ready(self) -> None:
+            super().send_ready()
+            clock[0] += SLICE_S * 0.51
+
+    clients = [Slow(gathering) for _ in range(5)]
+    gathering.begin()
+    for client in clients:
+        assert gathering.takes(client)
+    gathering.end()
+    assert [client.sent for client in clients] == [1, 1, 0, 0, 0]
+    assert len(soon) == 1
+    gathering.begin()
+    assert gathering.takes(clients[4])
+    gathering.end()
+    assert [client.sent for client in clients] == [1, 1, 1, 1, 0]
+    (go_on,) = soon
+    go_on()
+    assert [client.sent for client in clients] == [1, 1, 1, 1, 1]
+
+
 def test_a_connection_that_breaks_keeps_no_other_waiting() -> None:
     class Broken(Client):
         def send_ready(self) -> None:
             raise RuntimeError("broken")
 
-    gathering = Gathering()
+    gathering = Gathering(list[Callable[[], None]]().append)
     broken, sound = Broken(gathering), Client(gathering)
     gathering.begin()
     assert gathering.takes(broken)

@@ -66,7 +66,7 @@ class OneConnection:
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
-            times=RequestTimes(), gathering=Gathering(), reads=Reads(),
+            times=RequestTimes(), gathering=Gathering(lambda callback: None), reads=Reads(),
             loop=loop, turn=TurnBudget(cast(Any, loop)),
             broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,
             admit=lambda connection: "", forget=lambda connection: None,

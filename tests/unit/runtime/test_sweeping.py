@@ -26,6 +26,7 @@ class Client:
             logins=NO_LOGINS,
             max_request_bytes=100 << 20, max_unanswered=100, gate=None, ready=True, metered=False,
             turn=SimpleNamespace(is_used=lambda now_s: False),
+            hot_turns=SimpleNamespace(must_wait=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: self.now),
             client_memory=SimpleNamespace(hold=lambda count, of: True, readable_bytes=lambda size: size),
         )  # fmt: skip

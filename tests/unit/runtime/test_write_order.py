@@ -78,8 +78,9 @@ class World:
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
-            times=RequestTimes(), gathering=Gathering(), reads=Reads(),
+            times=RequestTimes(), gathering=Gathering(lambda callback: None), reads=Reads(),
             turn=SimpleNamespace(is_used=lambda now_s: False),
+            hot_turns=SimpleNamespace(must_wait=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self._later.append),
             broker=SimpleNamespace(services=None),
             admit=lambda connection: "", forget=lambda connection: None, client_memory=None,

@@ -144,6 +144,10 @@ class PendingFetch:
         self._timer = self._broker.services.later(min(wait_ms, WAIT_MAX_MS), self._time_is_up)
 
     @property
+    def peer(self) -> str:
+        return self._context.peer
+
+    @property
     def _asks(self) -> bool:
         return self._asked is not None and None in self._asked.values()
 

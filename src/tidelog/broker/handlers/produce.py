@@ -39,6 +39,9 @@ from tidelog.services import ignore
 
 PLAIN_FROM_VERSION = 5
 APPENDED_PER_SLICE = 50  # batches: about 3 ms
+# Of a request around its records. Clients need less, unless their id is very long; tagged fields may be as
+# large as a request, and connections keep shapes.
+SHAPE_BYTES_MAX = 1024
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +106,7 @@ class ProduceHandler:
             return None
         key, [(index, records)] = request.topics[0]
         self.handle_one(key, index, records, request.acks, request.timeout_ms, context, send, asker)
-        if records is None:
+        if records is None or len(frame) - len(records) > SHAPE_BYTES_MAX:
             return None
         shape = Shape(frame, records, context.version, request.acks, request.timeout_ms, key, index)
         return shape if shape.fits(frame) else None

@@ -22,7 +22,10 @@ class Turns(FakeServices):
 
 
 class Fetch:
-    def __init__(self, looked: list[int], number: int, then: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, looked: list[int], number: int, then: Callable[[], None] = lambda: None, peer: str = "one"
+    ) -> None:
+        self.peer = peer
         self._looked = looked
         self._number = number
         self._then = then
@@ -51,6 +54,18 @@ def test_many_wait_for_their_turn() -> None:
     services.settle()
     assert looked == list(range(3 * TAKEN_AT_ONCE))
     assert services.in_turns == 2
+
+
+def test_a_client_with_one_does_not_wait_for_all_of_another() -> None:
+    services, looked = Turns(), list[int]()
+    woken = WokenFetches(services)
+    for number in range(4):
+        woken.add(Fetch(looked, number))
+    woken.add(Fetch(looked, 10, peer="two"))
+    for number in (20, 21):
+        woken.add(Fetch(looked, number, peer="three"))
+    services.settle()
+    assert looked == [0, 10, 20, 1, 21, 2, 3]
 
 
 def test_a_turn_ends_when_its_time_is_up() -> None:

@@ -1,14 +1,16 @@
 """Produce from frame to frame: acks, several partitions, names and ids."""
 
+import struct
 from typing import Any
 
 import pytest
 
+from tidelog.broker.handlers.produce import SHAPE_BYTES_MAX
 from tidelog.broker.producing import responses
 from tidelog.broker.requests.request import HangUp
 from tidelog.errors import ErrorCode
 from tidelog.protocol import produce
-from tidelog.protocol.wire import Malformed
+from tidelog.protocol.wire import Malformed, write_array_size, write_string, write_uvarint
 from unit.broker.fakes import NOW_MS, FakeBroker, records
 
 OLDEST, NEWEST = produce.VERSIONS
@@ -192,3 +194,21 @@ def test_clients_do_not_write_what_coordinators_rely_on(broker: FakeBroker, name
     broker.create(name, cleanup_policy="compact")
     assert broker.append(name, b"forged", keys=[b"key"]).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert broker.partition(name).log.end_offset == 0
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("size", [10, 30_000])
+def test_a_request_with_much_around_its_records_has_no_shape(
+    broker: FakeBroker, version: int, size: int
+) -> None:
+    """A connection keeps 64 shapes. A stranger could make each as large as a request."""
+    batch = bytes(records(b"v"))
+    flexible = version >= 9
+    body = write_string("x" * size, False) + (b"\x00" if flexible else b"") + write_string(None, flexible)
+    body += struct.pack(">hi", 1, 1000) + write_array_size(1, flexible) + write_string("orders", flexible)
+    body += write_array_size(1, flexible) + struct.pack(">i", 0)
+    body += (write_uvarint(len(batch) + 1) if flexible else struct.pack(">i", len(batch))) + batch
+    frame = memoryview(bytearray(struct.pack(">hhi", 0, version, 1) + body + b"\0\0\0" * flexible))
+    position = 8 + 2 + size + flexible
+    shape = broker.producing.handle(frame, position, broker.context(0, version), lambda response: None)
+    assert (shape is not None) == (size < SHAPE_BYTES_MAX)
