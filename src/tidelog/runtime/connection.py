@@ -629,7 +629,7 @@ class Connection(asyncio.BufferedProtocol):
         now = monotonic()
         if not self._plain_until:
             self._plain_until = now + PLAIN_S
-        return size >= LARGE_BYTES or now >= self._plain_until or self._server.turn.is_used(now)
+        return size >= LARGE_BYTES or now >= self._plain_until or self._server.turn.is_spent(now)
 
     def _take_large(self, size: int) -> None:
         """It is the turn of the request that is held back. It does not wait for anything else, because others

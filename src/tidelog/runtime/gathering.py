@@ -1,8 +1,8 @@
 """Responses that become ready together are sent together.
 
-One fetch of a follower may commit a hundred records, and each of them completes a request of a client. Sent
-one by one, every response would cost a system call and wake the client. So while the requests of a node's
-connection are handled, other connections only note that they have something to send.
+One fetch of a follower may commit a hundred records, and each of them completes a Produce request of a
+client. Sent one by one, every response would cost a system call and wake the client. So while the requests of
+a node's connection are handled, other connections only register that they have something to send.
 """
 
 from typing import Protocol
@@ -23,15 +23,17 @@ class Gathering:
         self._depth += 1
 
     def takes(self, connection: Sending) -> bool:
-        """Whether the connection's responses are sent at the end of the present requests. If not, it sends
-        them itself.
+        """Whether the connection's responses are sent when the node's requests have been handled. If not, the
+        connection sends them itself.
         """
         if self._depth:
             self._ready[connection] = None
         return self._depth > 0
 
     def end(self) -> None:
-        """Send them. A connection that is continued by that may handle requests, which begin and end, too."""
+        """Send the responses. This may let a connection take further requests: ``begin`` and ``end`` may be
+        called meanwhile.
+        """
         self._depth -= 1
         while self._ready and not self._depth:
             connection = next(iter(self._ready))

@@ -45,7 +45,7 @@ class Pipeline:
             logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), gathering=Gathering(), reads=Reads(),
-            turn=SimpleNamespace(is_used=lambda now_s: False),
+            turn=SimpleNamespace(is_spent=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self.services.soon),
             broker=self.broker.broker, encode=self.services.offload, compute=self.services.offload,
             admit=lambda connection: "", forget=lambda connection: None, client_memory=None,
