@@ -25,7 +25,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
@@ -40,20 +39,26 @@ from tidelog.runtime import handling, metering, sweeping
 from tidelog.runtime.addresses import ip_of
 from tidelog.runtime.authentication import SASL_APIS, Header, Login, client_id_of
 from tidelog.runtime.connection_limits import ConnectionPlace
-from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
+from tidelog.runtime.large_requests import HUGE_BYTES
+from tidelog.runtime.late_rows import LateRows
+from tidelog.runtime.login_state import LoginState
 from tidelog.runtime.metering import Meter
 from tidelog.runtime.peers import names
 from tidelog.runtime.pending import PendingRequest
+from tidelog.runtime.produce_shapes import ProduceShapes
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
+from tidelog.runtime.request_memory import MemoryShare
 from tidelog.runtime.sender import Sender
 from tidelog.runtime.slots import LooseSlot, RebalanceSlot, Slot, WriteSlot
 from tidelog.runtime.tls.sender import sender_for
+from tidelog.runtime.turn_budget import ConnectionTurn
 from tidelog.runtime.write_order import (
     CHANGES,
     GROUP_READS,
     NO_WRITE,
     REBALANCES,
     WRITES,
+    WriteOrder,
     kind_that_passes,
 )
 from tidelog.security.principal import ANONYMOUS, Principal
@@ -64,13 +69,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AWAITED_ROWS_MAX = 2_000  # of responses that wait for something: about 2 MB
-PLAIN_S = (
-    0.001  # how long one connection's requests, without Produce and Fetch, are started one after another
-)
 UNNAMED = Listener("", "", 0)
 HOT = frozenset({produce.API_KEY, fetch.API_KEY})
-SHAPES_MAX = 64  # partitions of which a connection remembers what its produce requests look like
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
 
@@ -80,45 +80,36 @@ _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__n
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_awaited",
-        "_awaited_rows",
-        "_awaits_reads",
-        "_awaits_rebalances",
         "_busy",
         "_closed",
         "_ended",
         "_held_back",
-        "_huge",
+        "_late_rows",
         "_login",
         "_loose",
-        "_memory",
         "_muted",
         "_opening",
-        "_plain_until",
-        "_produce_shape",
-        "_produce_shapes",
+        "_order",
         "_ready",
         "_receiver",
         "_sender",
         "_server",
-        "_session",
+        "_shapes",
         "_stopped_reading",
         "_transport",
-        "_turn_has_come",
-        "_write_kind",
-        "held_bytes",
+        "_turn",
         "incomplete",
         "incomplete_since_s",
         "ip",
         "kinds",
         "last_active",
         "listener",
+        "memory",
         "meter",
         "node",
         "peer",
         "place",
         "principal",
-        "short_of_memory",
         "slots",
         "waited_until_s",
     )
@@ -136,29 +127,20 @@ class Connection(asyncio.BufferedProtocol):
         self.incomplete_since_s = 0.0
         self.waited_until_s = 0.0
         self.principal = ANONYMOUS
-        self._login = server.logins.first(self)  # while not all of its requests may be handled
-        self._session: asyncio.TimerHandle | None = None  # until it has to authenticate again
+        self._login = LoginState(server.logins, self)
+        is_stranger = self._login.login is not None
         self._receiver = Receiver(
-            server.logins.bytes_max(self) or server.max_request_bytes, of_stranger=self._login is not None
+            server.logins.bytes_max(self) or server.max_request_bytes, of_stranger=is_stranger
         )
-        self._memory = server.client_memory if self._login is None else server.login_memory
-        self.held_bytes = 0  # of the memory that the broker reserves for large requests
-        self.short_of_memory = False  # waits until other connections release memory
-        self._turn_has_come = False  # for the large request that is handled next
-        self._plain_until = 0.0  # when the next request has to wait for its turn; 0: none was started
-        self._huge = False  # Others wait until the last request is handled.
-        self._produce_shape: produce.Shape | None = None  # of the last produce request
-        self._produce_shapes: dict[bytes, produce.Shape] = {}  # of earlier ones, by partition
+        self.memory = MemoryShare(server.login_memory if is_stranger else server.client_memory)
+        self._turn = ConnectionTurn(server.turn)
+        self._shapes = ProduceShapes()
         self.slots: deque[Slot] = deque()
         self._loose: dict[Slot, None] = {}  # pending requests whose responses have no order
-        # Requests of this kind need not wait for the pending writes; NO_WRITE: there are none.
-        self._write_kind = NO_WRITE
-        self._held_back: memoryview | None = None  # a request that waits for earlier writes
-        self._awaited = 0  # how many of those writes are pending
-        self._awaited_rows = 0  # of responses that will be worked out after a wait
-        self._awaits_reads = False  # The request that is held back may change what those describe.
-        self._awaits_rebalances = False  # It describes what they change: they are counted in ``_awaited``.
-        self._opening = 0  # how many threads are working on the last request
+        self._order = WriteOrder()
+        self._late_rows = LateRows()
+        self._held_back: memoryview | None = None  # a request that waits, for earlier ones or for its turn
+        self._opening = 0  # how often the connection is held, for instance by threads with the last request
         self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
         self.meter: Meter | None = None  # of what the client uses, if it has a quota
@@ -198,19 +180,14 @@ class Connection(asyncio.BufferedProtocol):
         if self._muted is not None:
             self._muted.cancel()
         if not self._opening:
-            self._release_memory()  # Otherwise a thread still uses it, and it is released later.
+            self.memory.release(self)  # Otherwise a thread still uses it, and it is released later.
         for slot in (*self.slots, *self._loose):
             if slot.pending is not None:
                 slot.pending.cancel()
         self.slots.clear()
         self._loose.clear()
         self._server.forget(self)
-        if self._login is not None:
-            self._login.cancel()
-            self._login = None
-        if self._session is not None:
-            self._session.cancel()
-            self._session = None
+        self._login.close()
         if self.node is not None and self._server.gate is not None:
             self._server.gate.disconnected(self.node)
 
@@ -268,15 +245,14 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests in ----------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        buffer = self._receiver.buffer()
-        return buffer[: self._memory.readable_bytes(len(buffer))] if self.held_bytes else buffer
+        buffer, memory = self._receiver.buffer(), self.memory
+        return buffer[: memory.pool.readable_bytes(len(buffer))] if memory.held_bytes else buffer
 
     def buffer_updated(self, count: int) -> None:
         self.last_active = self._server.loop.time()
         if self._receiver.received(count):
             self._take_requests()
-        elif not self._hold(count):
-            self.short_of_memory = True
+        elif not self.memory.hold(count, self):
             self._stop_reading()
 
     def eof_received(self) -> bool:
@@ -302,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_while_allowed(self) -> None:
         receiver = self._receiver
-        self._plain_until = 0.0
+        self._turn.until_s = 0.0
         self._busy = True
         gathering = self._server.gathering if self.node is not None else None
         if gathering is not None:
@@ -320,8 +296,8 @@ class Connection(asyncio.BufferedProtocol):
                         self.dispatch(request)
                 elif not receiver.needed_bytes:
                     break
-                elif not self._hold(receiver.begin_large()):
-                    self.short_of_memory = True
+                else:
+                    self.memory.hold(receiver.begin_large(), self)
         except HangUp as error:
             self.close(error.message)
         finally:
@@ -330,29 +306,15 @@ class Connection(asyncio.BufferedProtocol):
                 gathering.end()
 
     def _must_wait(self) -> bool:
-        if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
+        if self.memory.is_short or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
-        if self._awaited or self._opening or self._muted is not None or len(self._ready) >= READY_MAX:
+        if self._order.awaited or self._opening or self._muted is not None or len(self._ready) >= READY_MAX:
             return True
         return self._sender is not None and self._sender.blocked
 
-    def _hold(self, count: int) -> bool:
-        """Bytes of a large request have arrived. Returns whether there is memory for more of them."""
-        self.held_bytes += count
-        return self._memory.hold(count, self)
-
     def memory_freed(self) -> None:
         """Other connections have released memory."""
-        self.short_of_memory = False
         self._resume_if_possible()
-
-    def _release_memory(self) -> None:
-        if self.held_bytes:
-            self._memory.release(self.held_bytes, self)
-            self.held_bytes = 0
-        if self._huge:
-            self._huge = False
-            self._server.large.done()
 
     def _stop_reading(self) -> None:
         if not self._stopped_reading and self._transport is not None:
@@ -385,29 +347,33 @@ class Connection(asyncio.BufferedProtocol):
             logger.exception("a request of %s failed", self.peer)
             self.close("a request failed with an internal error")
         if len(request) >= OWN_BUFFER_FROM_BYTES and request is not self._held_back and not self._opening:
-            self._release_memory()
+            self.memory.release(self)
             if slot is not None and slot.parts is not None:
                 self._receiver.give_back(request)
         return slot
 
     def _handle(self, request: memoryview) -> Slot | None:
         api_key, version, correlation_id, client_size = handling.HEADER.unpack_from(request, 0)
-        login = self._login
+        login = self._login.login
         if login is not None and not login.passes(api_key):
             return self._log_in(login, request, (api_key, version, correlation_id), client_size)
-        passing = self._write_kind
-        if passing != api_key and passing != NO_WRITE and self._must_follow_writes():
+        order = self._order
+        passing = order.kind
+        if (
+            passing != api_key
+            and passing != NO_WRITE
+            and order.must_follow_writes(self.slots if self.node is None else ())
+        ):
             self._held_back = request
             return None
-        shape = self._produce_shape
+        shapes = self._shapes
+        shape = shapes.last
         if shape is not None and api_key == produce.API_KEY and version == shape.version:
             records = shape.records_of(request)
             if records is None:
-                # Usually of another partition: a client has several here, and takes turns.
-                other = self._produce_shapes.get(shape.partition_in(request))
-                if other is not None and other.version == version:
-                    records = other.records_of(request)
-                    self._produce_shape = shape = other
+                other = shapes.other(request, shape)
+                if other is not None:
+                    shape, records = other, other.records_of(request)
             if records is not None:
                 return self._handle_repeated(shape, records, correlation_id)
         return self._handle_any(request, (api_key, version, correlation_id), client_size)
@@ -421,22 +387,19 @@ class Connection(asyncio.BufferedProtocol):
         if not known and (server.gate is None or not server.gate.serves(api_key, version)):
             self._refuse(*header)
             return None
-        if api_key in SASL_APIS:
-            self._login = server.logins.later(self, client_id_of(request, client_size))
-            if self._login is not None:
-                return self._handle(request)
+        if api_key in SASL_APIS and self._login.begin_again(self, client_id_of(request, client_size)):
+            return self._handle(request)
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
             return None
-        if api_key in CHANGES and self._awaited_rows and self.node is None:
+        if api_key in CHANGES and self.node is None and self._late_rows.must_precede_change():
             self._held_back = request
-            self._awaits_reads = True
             self.hold()
             return None
-        if api_key in GROUP_READS and self._must_follow_rebalances():
+        if api_key in GROUP_READS and self.node is None and self._order.must_follow_rebalances(self.slots):
             self._held_back = request
             return None
-        if api_key not in HOT and self._must_await_turn(len(request)):
+        if api_key not in HOT and self.node is None and self._turn.must_be_awaited(len(request)):
             self._held_back = request
             self.hold()
             server.large.wait(len(request), partial(self._take_large, len(request)))
@@ -486,7 +449,7 @@ class Connection(asyncio.BufferedProtocol):
         api_key, version, by_node = context.api_key, context.version, context.by_node
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
-            self._learn_shape(
+            self._shapes.learn(
                 server.produce.handle(
                     request, position, context, lambda response: self._finish(slot, response), self
                 )
@@ -526,10 +489,10 @@ class Connection(asyncio.BufferedProtocol):
         return slot
 
     def _handle_repeated(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
-        """Handle a Produce request with the same shape as the previous one."""
+        """Handle a Produce request with the shape of an earlier one."""
         slot = WriteSlot(self.last_active, self._server.times.of(produce.API_KEY))
         self.slots.append(slot)
-        self._write_kind = produce.API_KEY
+        self._order.kind = produce.API_KEY
         self._server.requests += 1
         context = _new_context(
             (
@@ -542,18 +505,10 @@ class Connection(asyncio.BufferedProtocol):
         )
         return slot
 
-    def _learn_shape(self, shape: produce.Shape | None) -> None:
-        self._produce_shape = shape
-        if shape is not None:
-            if len(self._produce_shapes) >= SHAPES_MAX:
-                self._produce_shapes.clear()
-            self._produce_shapes[shape.partition] = shape
-
     def forget_client(self) -> None:
         """Its quotas have changed: the next request is looked at as if it were the first."""
         self.meter = None
-        self._produce_shape = None
-        self._produce_shapes.clear()
+        self._shapes.forget()
 
     def mute(self, wait_ms: int) -> None:
         """Take no requests for a while. What is left of an earlier wait is not added."""
@@ -579,30 +534,15 @@ class Connection(asyncio.BufferedProtocol):
         self._opening -= 1
         if not self._opening:
             if self._held_back is None or self._closed:
-                self._release_memory()
+                self.memory.release(self)
             self._resume_if_possible()
 
-    def _must_follow_rebalances(self) -> bool:
-        """The same for a description of groups. No write is pending."""
-        if self.node is None:
-            self._awaited = sum(slot.rebalances and slot.parts is None for slot in self.slots)
-        self._awaits_rebalances = self._awaited > 0
-        return self._awaits_rebalances
-
     def await_rows(self, count: int) -> None:
-        """Otherwise a client could make the broker work out a thousand large responses at the same time."""
-        could_wait = self._awaited_rows <= AWAITED_ROWS_MAX
-        self._awaited_rows += count
-        if could_wait and self._awaited_rows > AWAITED_ROWS_MAX:
+        if self._late_rows.add(count):
             self.hold()
 
     def rows_made(self, count: int) -> None:
-        waited = self._awaited_rows > AWAITED_ROWS_MAX
-        self._awaited_rows -= count
-        if waited and self._awaited_rows <= AWAITED_ROWS_MAX:
-            self.resume()
-        if self._awaits_reads and not self._awaited_rows:
-            self._awaits_reads = False
+        for _ in range(self._late_rows.made(count)):
             self.resume()
 
     def _load(self, api_key: int, version: int) -> bool:
@@ -616,32 +556,17 @@ class Connection(asyncio.BufferedProtocol):
         compute(lambda: messages.load(api_key, version), lambda _: self.resume())
         return True
 
-    def _must_await_turn(self, size: int) -> bool:
-        """Whether this request waits until other connections have had their turn: if it is large, or if the
-        ones before it have taken some time, of this connection or of all. A buffer may have thousands of
-        small ones, and many connections may be ready at once.
-        """
-        if self.node is not None:
-            return False
-        came, self._turn_has_come = self._turn_has_come, False
-        if came:
-            return False
-        now = monotonic()
-        if not self._plain_until:
-            self._plain_until = now + PLAIN_S
-        return size >= LARGE_BYTES or now >= self._plain_until or self._server.turn.is_spent(now)
-
     def _take_large(self, size: int) -> None:
         """It is the turn of the request that is held back. It does not wait for anything else, because others
         may wait for it.
         """
         self._opening -= 1
-        self._huge = size >= HUGE_BYTES
+        self.memory.begin(size, self._server.large)
         request = self._take_held_back()
         if request is None or self._closed:
-            self._release_memory()
+            self.memory.release(self)
             return
-        self._turn_has_come = True
+        self._turn.has_come()
         self._busy = True
         try:
             self.dispatch(request)
@@ -659,7 +584,7 @@ class Connection(asyncio.BufferedProtocol):
             return slot
         if api_key in WRITES or (huge and self._is_forwarded(api_key)):
             slot = WriteSlot(begun_s, times)
-            self._write_kind = kind_that_passes(api_key)
+            self._order.kind = kind_that_passes(api_key)
         elif api_key in REBALANCES:
             slot = RebalanceSlot(begun_s, times)
         else:
@@ -670,17 +595,6 @@ class Connection(asyncio.BufferedProtocol):
     def _is_forwarded(self, api_key: int) -> bool:
         """Huge ones do not keep their order on the way, so later requests wait for the response."""
         return self._server.gate is not None and self._server.gate.relays(api_key)
-
-    def _must_follow_writes(self) -> bool:
-        """Whether pending writes block this request. They are counted only here, because most connections
-        only write or only read.
-        """
-        if self.node is None:
-            self._awaited = sum(slot.writes and slot.parts is None for slot in self.slots)
-        self._awaits_rebalances = False
-        if not self._awaited:
-            self._write_kind = NO_WRITE
-        return self._awaited > 0
 
     def _take_held_back(self) -> memoryview | None:
         request, self._held_back = self._held_back, None
@@ -708,8 +622,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._server.gate is not None:
             self._server.gate.connected(node, to)
         self.node = node
-        self._release_memory()
-        self._memory = self._server.node_memory  # Cluster traffic does not wait for clients.
+        self.memory.move(self._server.node_memory, self)  # Cluster traffic does not wait for clients.
         self._receiver.expect_no_records()
         if self._sender is not None:
             self._sender.keep_alive()
@@ -746,23 +659,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def accept_client(self, principal: Principal) -> None:
         self._receiver.allow(self._server.max_request_bytes)
-        self._release_memory()
-        self._memory = self._server.client_memory
+        self.memory.move(self._server.client_memory, self)
         self.principal = principal
 
     def logged_in(self, session_ms: int) -> None:
-        self._login = None
-        if self._session is not None:
-            self._session.cancel()
-            self._session = None
-        if session_ms:
-            self._session = self._server.loop.call_later(session_ms / 1000, self._session_ended)
-
-    def _session_ended(self) -> None:
-        if self._login is None:
-            self._login = self._server.logins.expired(self)
-        else:
-            self._login.expire()
+        self._login.succeeded(self, session_ms)
 
     def login_failed(self, reason: str) -> None:
         logger.warning("closing the connection of %s: %s", self.peer, reason)
@@ -778,7 +679,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish(self, slot: Slot, response: bytes | bytearray | None) -> None:
         parts = () if response is None else (response,)
-        if self._busy and not self._awaited and not slot.loose:
+        if self._busy and not self._order.awaited and not slot.loose:
             slot.parts = parts  # Sent with the others after all complete requests were started.
         else:
             self._finish_parts(slot, parts)
@@ -786,7 +687,8 @@ class Connection(asyncio.BufferedProtocol):
     def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         slot.parts = parts
         slot.pending = None
-        if self._awaited and (slot.rebalances if self._awaits_rebalances else slot.writes):
+        order = self._order
+        if order.awaited and (slot.rebalances if order.awaits_rebalances else slot.writes):
             self._written()
         if slot.loose:
             self._finish_loose(slot, parts)
@@ -802,8 +704,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _written(self) -> None:
         """A write is finished for which a request waits."""
-        self._awaited -= 1
-        if not self._awaited and not self._busy:
+        self._order.awaited -= 1
+        if not self._order.awaited and not self._busy:
             # Later: the caller must not be re-entered by the next request.
             self._server.loop.call_soon(self._resume_if_possible)
 

@@ -7,7 +7,12 @@ of other nodes have no budget.
 """
 
 import asyncio
+from time import monotonic
 
+from tidelog.runtime.large_requests import LARGE_BYTES
+
+# How long one connection's requests, without Produce and Fetch, are started one after another.
+PLAIN_S = 0.001
 TURN_S = 0.003  # from the first such request on; slices of long work have had their own time before
 
 
@@ -28,3 +33,31 @@ class TurnBudget:
     def _turn_is_over(self) -> None:
         """The next turn has begun, and nothing was read in it yet."""
         self._until_s = 0.0
+
+
+class ConnectionTurn:
+    """When the requests of one connection have to wait for their turn."""
+
+    __slots__ = ("_budget", "_has_come", "until_s")
+
+    def __init__(self, budget: TurnBudget) -> None:
+        self._budget = budget
+        self._has_come = False  # for the request that is handled next
+        self.until_s = 0.0  # when the next request has to wait; 0: none was started since the last read
+
+    def has_come(self) -> None:
+        """For the request that has waited."""
+        self._has_come = True
+
+    def must_be_awaited(self, size: int) -> bool:
+        """Whether this request waits until other connections have had their turn: if it is large, or if the
+        ones before it have taken some time, of this connection or of all. A buffer may have thousands of
+        small ones, and many connections may be ready at once.
+        """
+        came, self._has_come = self._has_come, False
+        if came:
+            return False
+        now = monotonic()
+        if not self.until_s:
+            self.until_s = now + PLAIN_S
+        return size >= LARGE_BYTES or now >= self.until_s or self._budget.is_spent(now)
