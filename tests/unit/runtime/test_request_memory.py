@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tidelog.runtime.large_requests import HUGE_BYTES
 from tidelog.runtime.request_memory import (
     READ_BYTES_MIN,
     SCARCE_S,
@@ -177,3 +178,28 @@ def test_a_connection_receives_no_more_than_there_is_room_for() -> None:
     assert shared.readable_bytes(500_000) == READ_BYTES_MIN
     assert shared.readable_bytes(10) == 10
     assert memory(-1)[1].readable_bytes(500_000) == 500_000
+
+
+def test_a_share_moves_with_what_it_is_used_for() -> None:
+    _, strangers = memory(10_000)
+    _, clients = memory(10_000)
+    sender = Sender(strangers)
+    assert sender.send(6_000)
+    assert strangers.readable_bytes(10_000) == READ_BYTES_MIN
+    sender.memory.move(clients, sender)
+    assert (sender.memory.held_bytes, sender.memory.pool) == (0, clients)
+    assert (strangers.readable_bytes(10_000), clients.readable_bytes(10_000)) == (10_000, 10_000)
+
+
+def test_the_end_of_a_huge_request_lets_the_next_one_begin() -> None:
+    _, found = memory()
+    done: list[None] = []
+    large = cast(Any, SimpleNamespace(done=lambda: done.append(None)))
+    sender = Sender(found)
+    sender.memory.begin(HUGE_BYTES - 1, large)
+    sender.memory.release(sender)
+    assert not done
+    sender.memory.begin(HUGE_BYTES, large)
+    sender.memory.release(sender)
+    sender.memory.release(sender)
+    assert len(done) == 1
