@@ -51,9 +51,13 @@ class World:
         return self.state.login
 
 
-def test_without_a_session_a_login_counts_as_long_as_the_connection() -> None:
+def test_a_new_connection_has_to_log_in() -> None:
     world = World()
     assert world.login is world.first
+
+
+def test_without_a_session_a_login_counts_as_long_as_the_connection() -> None:
+    world = World()
     world.state.succeeded(world.connection, 0)
     assert world.login is None
     assert not world.timers
