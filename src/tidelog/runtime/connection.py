@@ -1,11 +1,17 @@
 """One client connection: passes requests to handlers and sends the responses in the order of the requests.
 
 A request is started without waiting for earlier ones of the same connection; only the responses keep their
-order. Each request takes a slot in a queue, and finished slots at the head of the queue are sent. Requests
-after a pending write do wait for it (:mod:`~tidelog.runtime.write_order`), because a client must be able to
-read its own writes. Other nodes of the cluster match responses by correlation id and get them as soon as they
-are finished, so that a heartbeat does not wait for a vote. :class:`~tidelog.runtime.receiver.Receiver`
-handles incoming bytes, :class:`~tidelog.runtime.sender.Sender` outgoing bytes. TLS is below it
+order. Requests after a pending write do wait for it (:mod:`~tidelog.runtime.write_order`), because a client
+must be able to read its own writes. Other nodes of the cluster match responses by correlation id and get them
+as soon as they are finished, so that a heartbeat does not wait for a vote.
+
+**Parts.** :class:`~tidelog.runtime.receiver.Receiver` handles incoming bytes,
+:class:`~tidelog.runtime.ordered_responses.OrderedResponses` the responses,
+:class:`~tidelog.runtime.sender.Sender` outgoing bytes. :mod:`~tidelog.runtime.login_state` knows how long a
+login counts, :mod:`~tidelog.runtime.produce_shapes` what Produce requests look like. Reasons to wait are
+counted in :mod:`~tidelog.runtime.write_order` (earlier writes), :mod:`~tidelog.runtime.late_rows` (responses
+that are worked out late), :mod:`~tidelog.runtime.turn_budget` (its turn) and
+:mod:`~tidelog.runtime.request_memory`. The last request is held back here meanwhile. TLS is below
 (:mod:`~tidelog.runtime.tls.layer`), and unknown here but for the choice of the sender.
 
 **Who asks.** While a client has to log in, its requests go to a
@@ -22,7 +28,6 @@ waits.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -42,13 +47,11 @@ from tidelog.runtime.connection_limits import ConnectionPlace
 from tidelog.runtime.large_requests import HUGE_BYTES
 from tidelog.runtime.late_rows import LateRows
 from tidelog.runtime.login_state import LoginState
-from tidelog.runtime.metering import Meter
+from tidelog.runtime.ordered_responses import OrderedResponses
 from tidelog.runtime.peers import names
-from tidelog.runtime.pending import PendingRequest
 from tidelog.runtime.produce_shapes import ProduceShapes
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.request_memory import MemoryShare
-from tidelog.runtime.sender import Sender
 from tidelog.runtime.slots import LooseSlot, RebalanceSlot, Slot, WriteSlot
 from tidelog.runtime.tls.sender import sender_for
 from tidelog.runtime.turn_budget import ConnectionTurn
@@ -58,7 +61,6 @@ from tidelog.runtime.write_order import (
     NO_WRITE,
     REBALANCES,
     WRITES,
-    WriteOrder,
     kind_that_passes,
 )
 from tidelog.security.principal import ANONYMOUS, Principal
@@ -78,24 +80,14 @@ READY_MAX = 64  # parts of responses; so many are sent before another request is
 _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__new__, RequestContext)
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(OrderedResponses):
     __slots__ = (
-        "_busy",
-        "_closed",
-        "_ended",
-        "_held_back",
         "_late_rows",
         "_login",
-        "_loose",
         "_muted",
         "_opening",
-        "_order",
-        "_ready",
         "_receiver",
-        "_sender",
-        "_server",
         "_shapes",
-        "_stopped_reading",
         "_transport",
         "_turn",
         "incomplete",
@@ -105,12 +97,9 @@ class Connection(asyncio.BufferedProtocol):
         "last_active",
         "listener",
         "memory",
-        "meter",
         "node",
-        "peer",
         "place",
         "principal",
-        "slots",
         "waited_until_s",
     )
 
@@ -120,7 +109,7 @@ class Connection(asyncio.BufferedProtocol):
         """``listener``: the one that the connection came in by. ``place``: its share of the limits, which the
         server takes back.
         """
-        self._server = server
+        super().__init__(server)
         self.listener = listener
         self.place = place
         self.incomplete = sweeping.NONE  # for the server's look at slow requests
@@ -135,26 +124,14 @@ class Connection(asyncio.BufferedProtocol):
         self.memory = MemoryShare(server.login_memory if is_stranger else server.client_memory)
         self._turn = ConnectionTurn(server.turn)
         self._shapes = ProduceShapes()
-        self.slots: deque[Slot] = deque()
-        self._loose: dict[Slot, None] = {}  # pending requests whose responses have no order
-        self._order = WriteOrder()
         self._late_rows = LateRows()
-        self._held_back: memoryview | None = None  # a request that waits, for earlier ones or for its turn
         self._opening = 0  # how often the connection is held, for instance by threads with the last request
-        self._ready: list[Part | bytes] = []  # parts of finished responses
         self.node: int | None = None  # the cluster node at the other end
-        self.meter: Meter | None = None  # of what the client uses, if it has a quota
         self._muted: asyncio.TimerHandle | None = None  # until the client may send again
-        self._stopped_reading = False
-        self._ended = False  # the client has half-closed the connection, but may still read
-        self._busy = False  # requests are being started; their responses are sent together afterwards
-        self._closed = False
-        self.peer = "?"
         self.ip = "?"
         self.kinds = UNKNOWN  # of requests that it has sent
         self.last_active = 0.0
         self._transport: asyncio.Transport | None = None
-        self._sender: Sender | None = None
 
     # --- open and close -------------------------------------------------------------------------------------
 
@@ -202,23 +179,10 @@ class Connection(asyncio.BufferedProtocol):
     def _broken(self, reason: str) -> None:
         self.close(f"it broke while sending: {reason}", quiet=True)
 
-    def finish_pending(self) -> None:
-        """Send the responses to waiting fetches now: the broker or the connection is about to close."""
-        for slot in (*self.slots, *self._loose):
-            if slot.pending is not None:
-                slot.pending.finish_now()
-
     def end(self) -> None:
         """Close after the transport's data is sent."""
         if self._transport is not None:
             self._transport.close()
-
-    @property
-    def idle(self) -> bool:
-        """Whether no response is pending."""
-        if self.slots or self._loose or self._held_back is not None:
-            return False
-        return self._sender is None or self._sender.idle
 
     @property
     def in_the_middle(self) -> bool:
@@ -600,10 +564,6 @@ class Connection(asyncio.BufferedProtocol):
         request, self._held_back = self._held_back, None
         return request
 
-    @staticmethod
-    def _wait(slot: Slot, pending: PendingRequest | None) -> None:
-        slot.pending = pending if slot.parts is None else None
-
     def _is_node(self, gate: "Gate", client_id: str | None) -> bool:
         """Whether the client is another node of the cluster. Its connection may be idle for any time."""
         parties = names.parties(client_id)
@@ -674,83 +634,3 @@ class Connection(asyncio.BufferedProtocol):
             return
         # As in Kafka: the format of a response in an unknown version is unknown.
         self.close(f"UNSUPPORTED_VERSION: {messages.name_of(api_key)} (api key {api_key}) version {version}")
-
-    # --- responses out --------------------------------------------------------------------------------------
-
-    def _finish(self, slot: Slot, response: bytes | bytearray | None) -> None:
-        parts = () if response is None else (response,)
-        if self._busy and not self._order.awaited and not slot.loose:
-            slot.parts = parts  # Sent with the others after all complete requests were started.
-        else:
-            self._finish_parts(slot, parts)
-
-    def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
-        slot.parts = parts
-        slot.pending = None
-        order = self._order
-        if order.awaited and (slot.rebalances if order.awaits_rebalances else slot.writes):
-            self._written()
-        if slot.loose:
-            self._finish_loose(slot, parts)
-        elif self._busy or not self.slots or self.slots[0] is not slot:
-            return  # It waits for others, or leaves with them.
-        elif not self._server.gathering.takes(self):
-            self.send_ready()
-
-    def send_ready(self) -> None:
-        """Send the finished responses, and continue if that makes room."""
-        self._flush_responses()
-        self._resume_if_possible()
-
-    def _written(self) -> None:
-        """A write is finished for which a request waits."""
-        self._order.awaited -= 1
-        if not self._order.awaited and not self._busy:
-            # Later: the caller must not be re-entered by the next request.
-            self._server.loop.call_soon(self._resume_if_possible)
-
-    def _finish_loose(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
-        if self._closed or slot not in self._loose:
-            return
-        del self._loose[slot]
-        slot.times.add(self._server.loop.time() - slot.begun_s)
-        self._ready += parts
-        if not self._busy:
-            self._flush_responses()
-            if self._stopped_reading:
-                # Later: the caller must not be re-entered by the next request.
-                self._server.loop.call_soon(self._resume_if_possible)
-
-    def _flush_responses(self) -> None:
-        slots = self.slots
-        ready, self._ready = self._ready, []
-        if slots and slots[0].parts is not None:
-            now_s = self._server.loop.time()
-            meter = self.meter
-            while slots and slots[0].parts is not None:
-                slot = slots.popleft()
-                ready += slot.parts or () if meter is None else self._metered(meter, slot)
-                slot.times.add(now_s - slot.begun_s)
-        if self._sender is not None and ready:
-            try:
-                self._sender.send(ready)
-            except Exception:
-                # Not to the caller: it may be a timer, or code that has just committed a record.
-                logger.exception("responses to %s cannot be sent", self.peer)
-                self.close("responses failed with an internal error")
-        if self._ended and self.idle:
-            self.end()
-
-    def _metered(self, meter: Meter, slot: Slot) -> Sequence[Part | bytes]:
-        parts, wait_ms = meter.answered(slot, slot.parts or ())
-        if wait_ms:
-            self.mute(wait_ms)
-        return parts
-
-    def pause_writing(self) -> None:
-        if self._sender is not None:
-            self._sender.transport_full()
-
-    def resume_writing(self) -> None:
-        if self._sender is not None:
-            self._sender.transport_drained()
