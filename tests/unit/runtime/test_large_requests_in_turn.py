@@ -201,6 +201,23 @@ def test_a_large_request_is_handled_in_its_turn(one: OneConnection, size: int) -
     assert one.bytes == 0
 
 
+def test_quotas_count_a_request_that_has_waited(one: OneConnection) -> None:
+    counted: list[int] = []
+
+    def taken(slot: object, request: memoryview, spent_s: float) -> int:
+        counted.append(len(request))
+        return 0
+
+    server = cast(Any, one.connection)._server
+    server.metered = True
+    meter = SimpleNamespace(taken=taken, answered=lambda slot, parts: (parts, 0))
+    server.metering = SimpleNamespace(meter_of=lambda *_: meter)
+    one.send(LARGE_BYTES, 1)
+    assert not counted
+    one.turns.run()
+    assert (one.handled, counted) == ([1], [LARGE_BYTES])
+
+
 def test_a_client_that_goes_lets_the_next_one_in(one: OneConnection) -> None:
     for _ in range(HUGE_AT_ONCE - 1):
         one.large.wait(HUGE_BYTES, lambda: None)
