@@ -22,8 +22,9 @@ os.environ["TIDELOG_NO_PAGE"] = "1"
 
 TESTS = Path(__file__).parent
 COLLECTOR_THRESHOLDS = (10_000, 10, 10)
-# Where in the run the files of a part are, as a share of it. Tests of real processes wait most of the time,
-# so what only computes runs beside them. The last are short, so that no worker waits for another in the end.
+# The files of each part are spread over this span of the run (0: begin, 1: end). Tests of real processes wait
+# most of the time, so tests that only compute run beside them. The last tests are short, so that no worker
+# has to wait for another at the end.
 SPAN = {
     "spark": (0.0, 0.0),
     "browser": (0.0, 0.7),

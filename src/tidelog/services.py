@@ -24,9 +24,9 @@ class Services(Protocol):
         """After everything that is ready now, before anything new is read."""
 
     def in_turn(self, callback: Callable[[], None], *, urgent: bool = False) -> None:
-        """Like :meth:`soon`, for one slice of long work. The slices of all are taken in order, only a few
-        of them before something new is read: together they must not hold the event loop. ``urgent``: work of
-        the cluster, which waits for other work of the cluster only.
+        """Like :meth:`soon`, for one slice of long work. Slices are taken in their order, and only a few of
+        them before something new is read: together they must not hold the event loop. ``urgent``: for work of
+        the cluster (metadata, roles, leaders), which waits for other work of the cluster only.
         """
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...

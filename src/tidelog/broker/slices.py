@@ -115,7 +115,9 @@ class LateResponse(Future[Fields]):
         self.rows = max(rows, 1)  # As long as there are any, writes to the connection wait.
 
     def work_out(self, services: Services, respond: Callable[[], Fields | Future[Fields]]) -> None:
-        """The wait is over. Many clients may have waited for the same, so each response has its turn."""
+        """The wait is over. Many clients may have waited for the same leaders, so each response takes its
+        turn with other long work.
+        """
         services.in_turn(lambda: self._work_out(respond))
 
     def _work_out(self, respond: Callable[[], Fields | Future[Fields]]) -> None:

@@ -219,8 +219,8 @@ def _told(
         # it, and no reassignment ends. The leader reports it again when it knows the current state.
         counted |= partition.remember
         voters = ()
-    # Without any member it names an epoch in which the sender has voted, and no leader. It was sent when the
-    # sender knew that the controllers appoint leaders, which may have changed since.
+    # A proposal without members says in which epoch the sender has voted, and names no leader. The
+    # controllers appointed leaders when it was sent; by now the replicas may vote again.
     leader = proposal.broker_id if proposal.members else NO_BROKER
     report = LeaderReport(leader, proposal.leader_epoch, voters, tuple(sorted(counted)))
     new = told(partition, report, BrokerAvailability.of(image, rank), rules)

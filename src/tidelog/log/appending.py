@@ -98,8 +98,8 @@ class Appending(Syncing):
         return self.end_offset
 
     def _append_plain(self, data: memoryview) -> bool:
-        """Append batches that need no more than a write and a handful of integers together. False: nothing
-        was done.
+        """Append a plain run (:mod:`~tidelog.log.plain_run`) with one write. False: it is none, or does not
+        fit into the active segment, and nothing was done.
         """
         active = self._active
         position, indexes = active.size, active.indexes

@@ -183,7 +183,7 @@ class Shape:
 
     __slots__ = (
         "_ending", "_flexible", "_last_size", "_prefix", "_records_at", "_same_size", "acks", "index", "key",
-        "timeout_ms", "version",
+        "partition_at", "timeout_ms", "version",
     )  # fmt: skip
 
     def __init__(
@@ -201,6 +201,8 @@ class Shape:
         length = len(write_uvarint(len(records) + 1)) if self._flexible else 4
         self._records_at = len(frame) - len(self._ending) - len(records) - length
         self._prefix = bytes(frame[CORRELATION_END : self._records_at])
+        # Where requests that differ only in partition and records have the number of the partition.
+        self.partition_at = slice(self._records_at - 4, self._records_at)
         # Of an earlier frame: its size, everything in it but correlation id and records, how that is read,
         # and where the records are. Learned when two frames in turn have one size: it takes a microsecond.
         self._last_size = -1
@@ -215,14 +217,8 @@ class Shape:
 
     @property
     def partition(self) -> bytes:
-        """As :meth:`partition_in` finds it."""
+        """Its number, as requests have it at ``partition_at``."""
         return self._prefix[-4:]
-
-    def partition_in(self, frame: memoryview) -> bytes:
-        """The partition number of a request that differs only in it and in the records; of any other, any
-        bytes.
-        """
-        return bytes(frame[self._records_at - 4 : self._records_at])
 
     def fits(self, frame: memoryview) -> bool:
         """Whether this shape can have been created from such a frame: nothing unusual after the records."""

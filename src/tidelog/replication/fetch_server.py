@@ -6,9 +6,9 @@ completes the request at once, with everything that is new for all of them. The 
 again after it was answered; until then nothing more is sent for it. A request without news is answered empty
 after some time. This is the heartbeat that keeps followers from starting elections.
 
-A high watermark alone waits a moment for the next records: otherwise each small write would cost every
-follower two responses. Where replicas vote it is told at once: brokers act on what is committed in the
-metadata log, and voters on the voter sets in theirs.
+A high watermark that is the only news waits a moment for the next records: otherwise each small write would
+cost every follower two responses. Where replicas vote it is sent at once: brokers act on what is committed in
+the metadata log, and voters on the voter sets in their log.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +40,8 @@ MAX_BYTES_PER_PARTITION = 1 << 20
 ANSWERED_MAX = 100
 OVERTAKEN_MAX = 100  # by how many later ones of the same process a request may have been overtaken
 HURRY_MS = 100  # after a stall: time to read what has arrived in the meantime
-COMMIT_WITHIN_MS = 2  # a high watermark alone is told; by a clock of whole milliseconds, after one to two
+# So long a high watermark waits for records: 1 to 2 ms, because the clock has whole milliseconds.
+COMMIT_WITHIN_MS = 2
 
 
 class FollowerSession:
@@ -59,7 +60,7 @@ class FollowerSession:
         self.items: dict[ReplicaDriver, FetchItem] = {}  # requested and not answered yet
         self.news: dict[ReplicaDriver, None] = {}  # those of them that may have news by now, in order
         self.commits: dict[ReplicaDriver, None] = {}  # those with a high watermark as their only news
-        self.commits_due_ms = 0
+        self.commits_due_ms = 0  # when the first of these is sent without records
         self.parked = False  # whether a request waits for its response
         self.deadline_ms = 0
         self.heard_ms = 0  # when the newest request arrived
@@ -97,7 +98,7 @@ class FetchServer:
         # not needed.
         self._confirming: ReplicaDriver | None = None
         self._hurry_until_ms = -1
-        self._awaits_commits = False  # A timer is set, after which high watermarks are told.
+        self._awaits_commits = False  # A timer is set, after which held high watermarks are sent.
         self._broker_epoch_of = broker_epoch_of
 
     def stop(self) -> None:
@@ -317,7 +318,7 @@ class FetchServer:
                     self._services.soon(lambda session=session: self._wake(session))  # type: ignore[misc]
 
     def committed(self, driver: ReplicaDriver) -> None:
-        """A high watermark has risen. It goes with the next records, or is told a moment later."""
+        """A high watermark has risen. It is sent with the next records, or alone a moment later."""
         if driver.replica.open_to_observers:
             self.grown(driver)
             return
@@ -338,14 +339,14 @@ class FetchServer:
             self._services.later(wait_ms, self._tell_commits)
 
     def _tell_commits(self) -> None:
-        """To followers that have waited long enough. The next tick does so for those that an exception
-        keeps from it.
+        """Send held high watermarks to the followers that have waited long enough. If an exception ends this
+        early, the next tick sends the rest.
         """
         self._awaits_commits = False
         now_ms, left_ms = self._services.uptime_ms(), 0
         for session in list(self._sessions.values()):
             if not session.parked or not session.commits:
-                continue  # The next request looks again.
+                continue  # The follower's next request sets the timer again.
             if now_ms >= session.commits_due_ms:
                 self._reply(session, [], with_commits=True)
             else:
@@ -405,8 +406,8 @@ class FetchServer:
                 self._respond_to_session(session, [])
 
     def _reply(self, session: FollowerSession, parts: list[FetchPart], *, with_commits: bool = False) -> None:
-        """Send what is new. If nothing is, the request stays pending. ``with_commits``: also if high
-        watermarks are all there is.
+        """Send what is new, held high watermarks included. If nothing is, the request stays pending.
+        ``with_commits``: also if held high watermarks are the only news.
         """
         room, unread = session.max_bytes, Unread()
         room = self._collect(session, parts, room, unread)

@@ -1,12 +1,19 @@
 """One client connection: passes requests to handlers and sends the responses in the order of the requests.
 
 A request is started without waiting for earlier ones of the same connection; only the responses keep their
-order. Each request takes a slot in a queue, and finished slots at the head of the queue are sent. Requests
-after a pending write do wait for it (:mod:`~tidelog.runtime.write_order`), because a client must be able to
-read its own writes. Other nodes of the cluster match responses by correlation id and get them as soon as they
-are finished, so that a heartbeat does not wait for a vote. :class:`~tidelog.runtime.receiver.Receiver`
-handles incoming bytes, :class:`~tidelog.runtime.sender.Sender` outgoing bytes. TLS is below it
-(:mod:`~tidelog.runtime.tls.layer`), and unknown here but for the choice of the sender.
+order. Requests after a pending write do wait for it (:mod:`~tidelog.runtime.write_order`), because a client
+must be able to read its own writes. Other nodes of the cluster match responses by correlation id and get them
+as soon as they are finished, so that a heartbeat does not wait for a vote.
+
+**Parts.** :class:`~tidelog.runtime.receiver.Receiver` handles incoming bytes,
+:class:`~tidelog.runtime.ordered_responses.OrderedResponses` the responses,
+:class:`~tidelog.runtime.sender.Sender` outgoing bytes. :mod:`~tidelog.runtime.login_state` knows how long a
+login counts, :mod:`~tidelog.runtime.produce_shapes` what Produce requests look like. Reasons to wait are
+counted in :mod:`~tidelog.runtime.write_order` (earlier writes), :mod:`~tidelog.runtime.late_rows` (responses
+that are worked out late), :mod:`~tidelog.runtime.turn_budget` (its turn, with that of Produce and Fetch in
+:mod:`~tidelog.runtime.hot_turns`) and :mod:`~tidelog.runtime.request_memory`. The last request is held back
+here meanwhile. TLS is below (:mod:`~tidelog.runtime.tls.layer`), and unknown here but for the choice of the
+sender.
 
 **Who asks.** While a client has to log in, its requests go to a
 :class:`~tidelog.runtime.authentication.Login`, which says in the end who it is. A client id of a node is a
@@ -22,7 +29,6 @@ waits.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
@@ -40,15 +46,17 @@ from tidelog.runtime import handling, metering, sweeping
 from tidelog.runtime.addresses import ip_of
 from tidelog.runtime.authentication import SASL_APIS, Header, Login, client_id_of
 from tidelog.runtime.connection_limits import ConnectionPlace
-from tidelog.runtime.hot_turns import SLICE_S
-from tidelog.runtime.large_requests import HUGE_BYTES, LARGE_BYTES
-from tidelog.runtime.metering import Meter
+from tidelog.runtime.large_requests import HUGE_BYTES
+from tidelog.runtime.late_rows import LateRows
+from tidelog.runtime.login_state import LoginState
+from tidelog.runtime.ordered_responses import OrderedResponses
 from tidelog.runtime.peers import names
-from tidelog.runtime.pending import PendingRequest
+from tidelog.runtime.produce_shapes import ProduceShapes
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
-from tidelog.runtime.sender import Sender
+from tidelog.runtime.request_memory import MemoryShare
 from tidelog.runtime.slots import LooseSlot, RebalanceSlot, Slot, WriteSlot
 from tidelog.runtime.tls.sender import sender_for
+from tidelog.runtime.turn_budget import ConnectionTurn
 from tidelog.runtime.write_order import (
     CHANGES,
     GROUP_READS,
@@ -65,14 +73,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AWAITED_ROWS_MAX = 2_000  # of responses that wait for something: about 2 MB
-PLAIN_S = (
-    0.001  # how long one connection's requests, without Produce and Fetch, are started one after another
-)
 UNNAMED = Listener("", "", 0)
 HOT = frozenset({produce.API_KEY, fetch.API_KEY})
-SHAPES_MAX = 64  # partitions of which a connection remembers what its produce requests look like
-SHAPE_BYTES_MAX = 1000  # of names in each: clients decide how long they are, also of topics that do not exist
 READY_MAX = 64  # parts of responses; so many are sent before another request is started
 
 
@@ -80,49 +82,26 @@ READY_MAX = 64  # parts of responses; so many are sent before another request is
 _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__new__, RequestContext)
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(OrderedResponses):
     __slots__ = (
-        "_awaited",
-        "_awaited_rows",
-        "_awaits_reads",
-        "_awaits_rebalances",
-        "_busy",
-        "_closed",
-        "_ended",
-        "_held_back",
-        "_hot_until",
-        "_huge",
+        "_late_rows",
         "_login",
-        "_loose",
-        "_memory",
         "_muted",
         "_opening",
-        "_plain_until",
-        "_produce_shape",
-        "_produce_shapes",
-        "_ready",
         "_receiver",
-        "_sender",
-        "_server",
-        "_session",
-        "_stopped_reading",
+        "_shapes",
         "_transport",
-        "_turn_has_come",
-        "_write_kind",
-        "held_bytes",
+        "_turn",
         "incomplete",
         "incomplete_since_s",
         "ip",
         "kinds",
         "last_active",
         "listener",
-        "meter",
+        "memory",
         "node",
-        "peer",
         "place",
         "principal",
-        "short_of_memory",
-        "slots",
         "waited_until_s",
     )
 
@@ -132,51 +111,29 @@ class Connection(asyncio.BufferedProtocol):
         """``listener``: the one that the connection came in by. ``place``: its share of the limits, which the
         server takes back.
         """
-        self._server = server
+        super().__init__(server)
         self.listener = listener
         self.place = place
         self.incomplete = sweeping.NONE  # for the server's look at slow requests
         self.incomplete_since_s = 0.0
         self.waited_until_s = 0.0
         self.principal = ANONYMOUS
-        self._login = server.logins.first(self)  # while not all of its requests may be handled
-        self._session: asyncio.TimerHandle | None = None  # until it has to authenticate again
+        self._login = LoginState(server.logins, self)
+        is_stranger = self._login.login is not None
         self._receiver = Receiver(
-            server.logins.bytes_max(self) or server.max_request_bytes, of_stranger=self._login is not None
+            server.logins.bytes_max(self) or server.max_request_bytes, of_stranger=is_stranger
         )
-        self._memory = server.client_memory if self._login is None else server.login_memory
-        self.held_bytes = 0  # of the memory that the broker reserves for large requests
-        self.short_of_memory = False  # waits until other connections release memory
-        self._turn_has_come = False  # for the large request that is handled next
-        self._plain_until = 0.0  # when the next request has to wait for its turn; 0: none was started
-        self._hot_until = 0.0  # when the next Produce or Fetch has to wait, if others do; 0: none was started
-        self._huge = False  # Others wait until the last request is handled.
-        self._produce_shape: produce.Shape | None = None  # of the last produce request
-        self._produce_shapes: dict[bytes, produce.Shape] = {}  # of earlier ones, by partition
-        self.slots: deque[Slot] = deque()
-        self._loose: dict[Slot, None] = {}  # pending requests whose responses have no order
-        # Requests of this kind need not wait for the pending writes; NO_WRITE: there are none.
-        self._write_kind = NO_WRITE
-        self._held_back: memoryview | None = None  # a request that waits for earlier writes
-        self._awaited = 0  # how many of those writes are pending
-        self._awaited_rows = 0  # of responses that will be worked out after a wait
-        self._awaits_reads = False  # The request that is held back may change what those describe.
-        self._awaits_rebalances = False  # It describes what they change: they are counted in ``_awaited``.
-        self._opening = 0  # how many threads are working on the last request
-        self._ready: list[Part | bytes] = []  # parts of finished responses
+        self.memory = MemoryShare(server.login_memory if is_stranger else server.client_memory)
+        self._turn = ConnectionTurn(server.turn, server.hot_turns)
+        self._shapes = ProduceShapes()
+        self._late_rows = LateRows()
+        self._opening = 0  # how often the connection is held, for instance by threads with the last request
         self.node: int | None = None  # the cluster node at the other end
-        self.meter: Meter | None = None  # of what the client uses, if it has a quota
         self._muted: asyncio.TimerHandle | None = None  # until the client may send again
-        self._stopped_reading = False
-        self._ended = False  # the client has half-closed the connection, but may still read
-        self._busy = False  # requests are being started; their responses are sent together afterwards
-        self._closed = False
-        self.peer = "?"
         self.ip = "?"
         self.kinds = UNKNOWN  # of requests that it has sent
         self.last_active = 0.0
         self._transport: asyncio.Transport | None = None
-        self._sender: Sender | None = None
 
     # --- open and close -------------------------------------------------------------------------------------
 
@@ -202,19 +159,14 @@ class Connection(asyncio.BufferedProtocol):
         if self._muted is not None:
             self._muted.cancel()
         if not self._opening:
-            self._release_memory()  # Otherwise a thread still uses it, and it is released later.
+            self.memory.release(self)  # Otherwise a thread still uses it, and it is released later.
         for slot in (*self.slots, *self._loose):
             if slot.pending is not None:
                 slot.pending.cancel()
         self.slots.clear()
         self._loose.clear()
         self._server.forget(self)
-        if self._login is not None:
-            self._login.cancel()
-            self._login = None
-        if self._session is not None:
-            self._session.cancel()
-            self._session = None
+        self._login.close()
         if self.node is not None and self._server.gate is not None:
             self._server.gate.disconnected(self.node)
 
@@ -229,23 +181,10 @@ class Connection(asyncio.BufferedProtocol):
     def _broken(self, reason: str) -> None:
         self.close(f"it broke while sending: {reason}", quiet=True)
 
-    def finish_pending(self) -> None:
-        """Send the responses to waiting fetches now: the broker or the connection is about to close."""
-        for slot in (*self.slots, *self._loose):
-            if slot.pending is not None:
-                slot.pending.finish_now()
-
     def end(self) -> None:
         """Close after the transport's data is sent."""
         if self._transport is not None:
             self._transport.close()
-
-    @property
-    def idle(self) -> bool:
-        """Whether no response is pending."""
-        if self.slots or self._loose or self._held_back is not None:
-            return False
-        return self._sender is None or self._sender.idle
 
     @property
     def in_the_middle(self) -> bool:
@@ -272,15 +211,14 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests in ----------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        buffer = self._receiver.buffer()
-        return buffer[: self._memory.readable_bytes(len(buffer))] if self.held_bytes else buffer
+        buffer, memory = self._receiver.buffer(), self.memory
+        return buffer[: memory.pool.readable_bytes(len(buffer))] if memory.held_bytes else buffer
 
     def buffer_updated(self, count: int) -> None:
         self.last_active = self._server.loop.time()
         if self._receiver.received(count):
             self._take_requests()
-        elif not self._hold(count):
-            self.short_of_memory = True
+        elif not self.memory.hold(count, self):
             self._stop_reading()
 
     def eof_received(self) -> bool:
@@ -305,8 +243,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _take_while_allowed(self) -> None:
-        receiver = self._receiver
-        self._plain_until = self._hot_until = 0.0
+        receiver, turn = self._receiver, self._turn
+        turn.plain_until_s = turn.hot_until_s = 0.0
         self._busy = True
         gathering = self._server.gathering if self.node is not None else None
         if gathering is not None:
@@ -324,8 +262,8 @@ class Connection(asyncio.BufferedProtocol):
                         self.dispatch(request)
                 elif not receiver.needed_bytes:
                     break
-                elif not self._hold(receiver.begin_large()):
-                    self.short_of_memory = True
+                else:
+                    self.memory.hold(receiver.begin_large(), self)
         except HangUp as error:
             self.close(error.message)
         finally:
@@ -334,29 +272,15 @@ class Connection(asyncio.BufferedProtocol):
                 gathering.end()
 
     def _must_wait(self) -> bool:
-        if self.short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
+        if self.memory.is_short or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
-        if self._awaited or self._opening or self._muted is not None or len(self._ready) >= READY_MAX:
+        if self._order.awaited or self._opening or self._muted is not None or len(self._ready) >= READY_MAX:
             return True
         return self._sender is not None and self._sender.blocked
 
-    def _hold(self, count: int) -> bool:
-        """Bytes of a large request have arrived. Returns whether there is memory for more of them."""
-        self.held_bytes += count
-        return self._memory.hold(count, self)
-
     def memory_freed(self) -> None:
         """Other connections have released memory."""
-        self.short_of_memory = False
         self._resume_if_possible()
-
-    def _release_memory(self) -> None:
-        if self.held_bytes:
-            self._memory.release(self.held_bytes, self)
-            self.held_bytes = 0
-        if self._huge:
-            self._huge = False
-            self._server.large.done()
 
     def _stop_reading(self) -> None:
         if not self._stopped_reading and self._transport is not None:
@@ -389,36 +313,40 @@ class Connection(asyncio.BufferedProtocol):
             logger.exception("a request of %s failed", self.peer)
             self.close("a request failed with an internal error")
         if len(request) >= OWN_BUFFER_FROM_BYTES and request is not self._held_back and not self._opening:
-            self._release_memory()
+            self.memory.release(self)
             if slot is not None and slot.parts is not None:
                 self._receiver.give_back(request)
         return slot
 
     def _handle(self, request: memoryview) -> Slot | None:
         api_key, version, correlation_id, client_size = handling.HEADER.unpack_from(request, 0)
-        login = self._login
+        login = self._login.login
         if login is not None and not login.passes(api_key):
             return self._log_in(login, request, (api_key, version, correlation_id), client_size)
-        passing = self._write_kind
-        if passing != api_key and passing != NO_WRITE and self._must_follow_writes():
+        order = self._order
+        passing = order.kind
+        if (
+            passing != api_key
+            and passing != NO_WRITE
+            and order.must_follow_writes(self.slots if self.node is None else ())
+        ):
             self._held_back = request
             return None
         if api_key in HOT and self.node is None:
-            now = monotonic()
-            if now >= self._hot_until and self._must_await_slice(now):
+            now, turn = monotonic(), self._turn
+            if now >= turn.hot_until_s and turn.must_await_slice(now):
                 self._held_back = request
                 self.hold()
-                self._server.hot_turns.wait(self._take_slice)
+                turn.wait_for_slice(self._take_slice)
                 return None
-        shape = self._produce_shape
+        shapes = self._shapes
+        shape = shapes.last
         if shape is not None and api_key == produce.API_KEY and version == shape.version:
             records = shape.records_of(request)
             if records is None:
-                # Usually of another partition: a client has several here, and takes turns.
-                other = self._produce_shapes.get(shape.partition_in(request))
-                if other is not None and other.version == version:
-                    records = other.records_of(request)
-                    self._produce_shape = shape = other
+                other = shapes.other(request, shape)
+                if other is not None:
+                    shape, records = other, other.records_of(request)
             if records is not None:
                 return self._handle_repeated(shape, records, correlation_id)
         return self._handle_any(request, (api_key, version, correlation_id), client_size)
@@ -432,22 +360,19 @@ class Connection(asyncio.BufferedProtocol):
         if not known and (server.gate is None or not server.gate.serves(api_key, version)):
             self._refuse(*header)
             return None
-        if api_key in SASL_APIS:
-            self._login = server.logins.later(self, client_id_of(request, client_size))
-            if self._login is not None:
-                return self._handle(request)
+        if api_key in SASL_APIS and self._login.begin_again(self, client_id_of(request, client_size)):
+            return self._handle(request)
         if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
             self._held_back = request
             return None
-        if api_key in CHANGES and self._awaited_rows and self.node is None:
+        if api_key in CHANGES and self.node is None and self._late_rows.must_precede_change():
             self._held_back = request
-            self._awaits_reads = True
             self.hold()
             return None
-        if api_key in GROUP_READS and self._must_follow_rebalances():
+        if api_key in GROUP_READS and self.node is None and self._order.must_follow_rebalances(self.slots):
             self._held_back = request
             return None
-        if api_key not in HOT and self._must_await_turn(len(request)):
+        if api_key not in HOT and self.node is None and self._turn.must_be_awaited(len(request)):
             self._held_back = request
             self.hold()
             server.large.wait(len(request), partial(self._take_large, len(request)))
@@ -501,7 +426,7 @@ class Connection(asyncio.BufferedProtocol):
         api_key, version, by_node = context.api_key, context.version, context.by_node
         slot = self._take_slot(by_node, api_key, len(request) >= HUGE_BYTES)
         if api_key == produce.API_KEY:
-            self._learn_shape(
+            self._shapes.learn(
                 server.produce.handle(
                     request, position, context, lambda response: self._finish(slot, response), self
                 )
@@ -541,10 +466,10 @@ class Connection(asyncio.BufferedProtocol):
         return slot
 
     def _handle_repeated(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
-        """Handle a Produce request with the same shape as the previous one."""
+        """Handle a Produce request with the shape of an earlier one."""
         slot = WriteSlot(self.last_active, self._server.times.of(produce.API_KEY))
         self.slots.append(slot)
-        self._write_kind = produce.API_KEY
+        self._order.kind = produce.API_KEY
         self._server.requests += 1
         context = _new_context(
             (
@@ -557,18 +482,10 @@ class Connection(asyncio.BufferedProtocol):
         )
         return slot
 
-    def _learn_shape(self, shape: produce.Shape | None) -> None:
-        self._produce_shape = shape = None if shape is None or shape.kept_bytes > SHAPE_BYTES_MAX else shape
-        if shape is not None:
-            if len(self._produce_shapes) >= SHAPES_MAX:
-                self._produce_shapes.clear()
-            self._produce_shapes[shape.partition] = shape
-
     def forget_client(self) -> None:
         """Its quotas have changed: the next request is looked at as if it were the first."""
         self.meter = None
-        self._produce_shape = None
-        self._produce_shapes.clear()
+        self._shapes.forget()
 
     def mute(self, wait_ms: int) -> None:
         """Take no requests for a while. What is left of an earlier wait is not added."""
@@ -594,30 +511,15 @@ class Connection(asyncio.BufferedProtocol):
         self._opening -= 1
         if not self._opening:
             if self._held_back is None or self._closed:
-                self._release_memory()
+                self.memory.release(self)
             self._resume_if_possible()
 
-    def _must_follow_rebalances(self) -> bool:
-        """The same for a description of groups. No write is pending."""
-        if self.node is None:
-            self._awaited = sum(slot.rebalances and slot.parts is None for slot in self.slots)
-        self._awaits_rebalances = self._awaited > 0
-        return self._awaits_rebalances
-
     def await_rows(self, count: int) -> None:
-        """Otherwise a client could make the broker work out a thousand large responses at the same time."""
-        could_wait = self._awaited_rows <= AWAITED_ROWS_MAX
-        self._awaited_rows += count
-        if could_wait and self._awaited_rows > AWAITED_ROWS_MAX:
+        if self._late_rows.add(count):
             self.hold()
 
     def rows_made(self, count: int) -> None:
-        waited = self._awaited_rows > AWAITED_ROWS_MAX
-        self._awaited_rows -= count
-        if waited and self._awaited_rows <= AWAITED_ROWS_MAX:
-            self.resume()
-        if self._awaits_reads and not self._awaited_rows:
-            self._awaits_reads = False
+        for _ in range(self._late_rows.made(count)):
             self.resume()
 
     def _load(self, api_key: int, version: int) -> bool:
@@ -631,34 +533,9 @@ class Connection(asyncio.BufferedProtocol):
         compute(lambda: messages.load(api_key, version), lambda _: self.resume())
         return True
 
-    def _must_await_turn(self, size: int) -> bool:
-        """Whether this request waits until other connections have had their turn: if it is large, or if the
-        ones before it have taken some time, of this connection or of all. A buffer may have thousands of
-        small ones, and many connections may be ready at once.
-        """
-        if self.node is not None:
-            return False
-        came, self._turn_has_come = self._turn_has_come, False
-        if came:
-            return False
-        now = monotonic()
-        if not self._plain_until:
-            self._plain_until = now + PLAIN_S
-        return size >= LARGE_BYTES or now >= self._plain_until or self._server.turn.is_used(now)
-
-    def _must_await_slice(self, now: float) -> bool:
-        """Whether this Produce or Fetch waits because those of other connections do, or have taken long. If
-        not, those that follow at once do not ask.
-        """
-        came, self._turn_has_come = self._turn_has_come, False
-        if not came and self._server.hot_turns.must_wait(now):
-            return True
-        self._hot_until = now + SLICE_S
-        return False
-
     def _take_slice(self) -> None:
         """It is the turn of the Produce or Fetch that is held back, and of those after it."""
-        self._turn_has_come = True
+        self._turn.has_come()
         self.resume()
 
     def _take_large(self, size: int) -> None:
@@ -666,12 +543,12 @@ class Connection(asyncio.BufferedProtocol):
         may wait for it.
         """
         self._opening -= 1
-        self._huge = size >= HUGE_BYTES
+        self.memory.begin(size, self._server.large)
         request = self._take_held_back()
         if request is None or self._closed:
-            self._release_memory()
+            self.memory.release(self)
             return
-        self._turn_has_come = True
+        self._turn.has_come()
         self._busy = True
         try:
             if self._server.metered:
@@ -692,7 +569,7 @@ class Connection(asyncio.BufferedProtocol):
             return slot
         if api_key in WRITES or (huge and self._is_forwarded(api_key)):
             slot = WriteSlot(begun_s, times)
-            self._write_kind = kind_that_passes(api_key)
+            self._order.kind = kind_that_passes(api_key)
         elif api_key in REBALANCES:
             slot = RebalanceSlot(begun_s, times)
         else:
@@ -704,24 +581,9 @@ class Connection(asyncio.BufferedProtocol):
         """Huge ones do not keep their order on the way, so later requests wait for the response."""
         return self._server.gate is not None and self._server.gate.relays(api_key)
 
-    def _must_follow_writes(self) -> bool:
-        """Whether pending writes block this request. They are counted only here, because most connections
-        only write or only read.
-        """
-        if self.node is None:
-            self._awaited = sum(slot.writes and slot.parts is None for slot in self.slots)
-        self._awaits_rebalances = False
-        if not self._awaited:
-            self._write_kind = NO_WRITE
-        return self._awaited > 0
-
     def _take_held_back(self) -> memoryview | None:
         request, self._held_back = self._held_back, None
         return request
-
-    @staticmethod
-    def _wait(slot: Slot, pending: PendingRequest | None) -> None:
-        slot.pending = pending if slot.parts is None else None
 
     def _is_node(self, gate: "Gate", client_id: str | None) -> bool:
         """Whether the client is another node of the cluster. Its connection may be idle for any time."""
@@ -741,8 +603,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._server.gate is not None:
             self._server.gate.connected(node, to)
         self.node = node
-        self._release_memory()
-        self._memory = self._server.node_memory  # Cluster traffic does not wait for clients.
+        self.memory.move(self._server.node_memory, self)  # Cluster traffic does not wait for clients.
         self._receiver.expect_no_records()
         if self._sender is not None:
             self._sender.keep_alive()
@@ -779,23 +640,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def accept_client(self, principal: Principal) -> None:
         self._receiver.allow(self._server.max_request_bytes)
-        self._release_memory()
-        self._memory = self._server.client_memory
+        self.memory.move(self._server.client_memory, self)
         self.principal = principal
 
     def logged_in(self, session_ms: int) -> None:
-        self._login = None
-        if self._session is not None:
-            self._session.cancel()
-            self._session = None
-        if session_ms:
-            self._session = self._server.loop.call_later(session_ms / 1000, self._session_ended)
-
-    def _session_ended(self) -> None:
-        if self._login is None:
-            self._login = self._server.logins.expired(self)
-        else:
-            self._login.expire()
+        self._login.succeeded(self, session_ms)
 
     def login_failed(self, reason: str) -> None:
         logger.warning("closing the connection of %s: %s", self.peer, reason)
@@ -806,82 +655,3 @@ class Connection(asyncio.BufferedProtocol):
             return
         # As in Kafka: the format of a response in an unknown version is unknown.
         self.close(f"UNSUPPORTED_VERSION: {messages.name_of(api_key)} (api key {api_key}) version {version}")
-
-    # --- responses out --------------------------------------------------------------------------------------
-
-    def _finish(self, slot: Slot, response: bytes | bytearray | None) -> None:
-        parts = () if response is None else (response,)
-        if self._busy and not self._awaited and not slot.loose:
-            slot.parts = parts  # Sent with the others after all complete requests were started.
-        else:
-            self._finish_parts(slot, parts)
-
-    def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
-        slot.parts = parts
-        slot.pending = None
-        if self._awaited and (slot.rebalances if self._awaits_rebalances else slot.writes):
-            self._written()
-        if slot.loose:
-            self._finish_loose(slot, parts)
-        elif self._busy or not self.slots or self.slots[0] is not slot:
-            return  # It waits for others, or leaves with them.
-        elif not self._server.gathering.takes(self):
-            self.send_ready()
-
-    def send_ready(self) -> None:
-        """Send the finished responses, and continue if that makes room."""
-        self._flush_responses()
-        self._resume_if_possible()
-
-    def _written(self) -> None:
-        """A write is finished for which a request waits."""
-        self._awaited -= 1
-        if not self._awaited and not self._busy:
-            # Later: the caller must not be re-entered by the next request.
-            self._server.loop.call_soon(self._resume_if_possible)
-
-    def _finish_loose(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
-        if self._closed or slot not in self._loose:
-            return
-        del self._loose[slot]
-        slot.times.add(self._server.loop.time() - slot.begun_s)
-        self._ready += parts
-        if not self._busy:
-            self._flush_responses()
-            if self._stopped_reading:
-                # Later: the caller must not be re-entered by the next request.
-                self._server.loop.call_soon(self._resume_if_possible)
-
-    def _flush_responses(self) -> None:
-        slots = self.slots
-        ready, self._ready = self._ready, []
-        if slots and slots[0].parts is not None:
-            now_s = self._server.loop.time()
-            meter = self.meter
-            while slots and slots[0].parts is not None:
-                slot = slots.popleft()
-                ready += slot.parts or () if meter is None else self._metered(meter, slot)
-                slot.times.add(now_s - slot.begun_s)
-        if self._sender is not None and ready:
-            try:
-                self._sender.send(ready)
-            except Exception:
-                # Not to the caller: it may be a timer, or code that has just committed a record.
-                logger.exception("responses to %s cannot be sent", self.peer)
-                self.close("responses failed with an internal error")
-        if self._ended and self.idle:
-            self.end()
-
-    def _metered(self, meter: Meter, slot: Slot) -> Sequence[Part | bytes]:
-        parts, wait_ms = meter.answered(slot, slot.parts or ())
-        if wait_ms:
-            self.mute(wait_ms)
-        return parts
-
-    def pause_writing(self) -> None:
-        if self._sender is not None:
-            self._sender.transport_full()
-
-    def resume_writing(self) -> None:
-        if self._sender is not None:
-            self._sender.transport_drained()

@@ -1,9 +1,10 @@
 """Responses that become ready together are sent together.
 
-One fetch of a follower may commit a hundred records, and each of them completes a request of a client. Sent
-one by one, every response would cost a system call and wake the client. So while the requests of a node's
-connection are handled, other connections only note that they have something to send. Clients decide how many
-connections that are, so what takes longer than a slice is sent in the next turns of the event loop.
+One fetch of a follower may commit a hundred records, and each of them completes a Produce request of a
+client. Sent one by one, every response would cost a system call and wake the client. So while the requests of
+a node's connection are handled, other connections only register that they have something to send. Clients
+decide how many connections that are, so what takes longer than a slice is sent in the next turns of the event
+loop.
 """
 
 import logging
@@ -35,16 +36,17 @@ class Gathering:
         self._depth += 1
 
     def takes(self, connection: Sending) -> bool:
-        """Whether the connection's responses are sent at the end of the present requests. If not, it sends
-        them itself.
+        """Whether the connection's responses are sent when the node's requests have been handled. If not, the
+        connection sends them itself.
         """
         if self._depth:
             self._ready[connection] = None
         return self._depth > 0
 
     def end(self) -> None:
-        """Send them. A connection that is continued by that may handle requests, which begin and end, too.
-        What goes wrong with one must not keep the others waiting, nor end the connection of the node.
+        """Send the responses. This may let a connection take further requests: ``begin`` and ``end`` may be
+        called meanwhile. What goes wrong with one connection must not keep the others waiting, nor end the
+        connection of the node.
         """
         self._depth -= 1
         if self._ready and not self._depth:

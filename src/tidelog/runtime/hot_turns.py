@@ -17,18 +17,18 @@ SLICE_S = 0.00025  # for those of one connection while others wait
 
 
 class HotTurns:
-    __slots__ = ("_free_until_s", "_is_counted", "_loop", "_until_s", "_waiting")
+    __slots__ = ("_free_until_s", "_is_counted", "_loop", "_pending", "_until_s")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._pending: deque[Callable[[], None]] = deque()
         self._free_until_s = 0.0
         self._is_counted = False  # The present turn has an end, of which a callback tells.
         self._until_s = 0.0
 
     def must_wait(self, now_s: float) -> bool:
         """Whether a connection without a slice has to wait for one."""
-        if self._waiting:
+        if self._pending:
             return True
         if self._is_counted:
             return now_s >= self._until_s
@@ -40,18 +40,18 @@ class HotTurns:
 
     def wait(self, take: Callable[[], None]) -> None:
         """``take`` is called when it is this connection's turn. Only after it was told to wait."""
-        self._waiting.append(take)
+        self._pending.append(take)
 
     def _next_turn(self) -> None:
         """Those that have waited longest are first, and none that comes meanwhile."""
         now_s = monotonic()
-        if not self._waiting:
+        if not self._pending:
             self._is_counted = False
             self._free_until_s = now_s + FREE_S
             return
         self._until_s = until_s = now_s + TURN_S
         self._loop.call_soon(self._next_turn)
-        for _ in range(len(self._waiting)):
-            self._waiting.popleft()()
+        for _ in range(len(self._pending)):
+            self._pending.popleft()()
             if monotonic() >= until_s:
                 break

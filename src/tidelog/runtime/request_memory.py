@@ -14,6 +14,7 @@ import asyncio
 from typing import Protocol
 
 from tidelog.broker.broker import Broker
+from tidelog.runtime.large_requests import HUGE_BYTES, LargeRequests
 
 SCARCE_S = 15.0  # for a large request to be complete while others wait for memory
 LOGIN_BYTES_MAX = 16 * 1024 * 1024  # of large requests of clients that have not authenticated, in all
@@ -24,8 +25,9 @@ WOKEN_PER_TURN = 16  # connections that waited; each reads once, a millisecond i
 class ReceivingConnection(Protocol):
     """A connection that receives a large request."""
 
-    held_bytes: int
-    short_of_memory: bool
+    @property
+    def memory(self) -> "MemoryShare":
+        """What it holds."""
 
     @property
     def in_the_middle(self) -> bool:
@@ -110,6 +112,7 @@ class RequestMemory:
 
     def _continue(self, connection: ReceivingConnection) -> None:
         del self._paused[connection]
+        connection.memory.is_short = False
         connection.memory_freed()
 
     def _make_room_later(self) -> None:
@@ -127,8 +130,46 @@ class RequestMemory:
         for connection, began in list(self._receiving.items()):
             if left <= limit // 2 or began > began_before:
                 break
-            if connection.in_the_middle and not connection.short_of_memory:
-                left -= connection.held_bytes
+            if connection.in_the_middle and not connection.memory.is_short:
+                left -= connection.memory.held_bytes
                 connection.close(f"an incomplete request held memory for {SCARCE_S:.0f} s, others wait")
         if left > limit >= 0:
             self._make_room_later()
+
+
+class MemoryShare:
+    """What one connection holds of a memory, and its place among the huge requests that are handled."""
+
+    __slots__ = ("_huge", "held_bytes", "is_short", "pool")
+
+    def __init__(self, pool: RequestMemory) -> None:
+        self.pool = pool
+        self.held_bytes = 0
+        self.is_short = False  # The connection waits until others release memory.
+        self._huge: LargeRequests | None = None  # where other huge requests wait for the end of this one
+
+    def hold(self, count: int, connection: ReceivingConnection) -> bool:
+        """Bytes of a large request have arrived. Returns whether there is memory for more of them."""
+        self.held_bytes += count
+        has_room = self.pool.hold(count, connection)
+        if not has_room:
+            self.is_short = True
+        return has_room
+
+    def begin(self, size: int, large: LargeRequests) -> None:
+        """It is the turn of the large request."""
+        self._huge = large if size >= HUGE_BYTES else None
+
+    def release(self, connection: ReceivingConnection) -> None:
+        """The request is handled, or given up."""
+        if self.held_bytes:
+            self.pool.release(self.held_bytes, connection)
+            self.held_bytes = 0
+        if self._huge is not None:
+            huge, self._huge = self._huge, None
+            huge.done()
+
+    def move(self, pool: RequestMemory, connection: ReceivingConnection) -> None:
+        """From now on the requests of the connection belong to others."""
+        self.release(connection)
+        self.pool = pool

@@ -16,8 +16,8 @@ T = TypeVar("T")
 WORKERS = 4  # threads that wait for the disk; they use little CPU time
 COMPUTERS = 2  # threads; Python runs one at a time, but long work must not delay short work
 GIVE_WAY_S = 0.001  # pause of a computing thread, because Python runs one thread at a time
-SLICES_S = 0.004  # of long work, before something new is read
-URGENT_S = 0.002  # of it for work of the cluster: after so long, no other slice of it is begun
+SLICES_S = 0.004  # for slices of long work, before something new is read
+URGENT_S = 0.002  # the part of it for the cluster's work: after so long, no further slice of that is begun
 
 # Goes on while the machine is suspended, unlike the monotonic clock of Linux: a leader whose laptop or
 # virtual machine wakes up must not believe in the session that it had before.
@@ -30,8 +30,8 @@ class LoopServices:
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="disk")
         self._computer = ThreadPoolExecutor(COMPUTERS, thread_name_prefix="compute")
         self._login = ThreadPoolExecutor(1, thread_name_prefix="login")
-        self._slices: deque[Callable[[], None]] = deque()  # that wait for their turn
-        self._urgent: deque[Callable[[], None]] = deque()  # those that go before them
+        self._slices: deque[Callable[[], None]] = deque()  # slices of long work that wait for their turn
+        self._urgent: deque[Callable[[], None]] = deque()  # those of the cluster's work, which go first
         self._has_turn = False  # The next slices are scheduled.
 
     def now_ms(self) -> int:
@@ -56,8 +56,8 @@ class LoopServices:
             self._loop.call_soon(self._take_slices)
 
     def _take_slices(self) -> None:
-        """As many as fit into the time of one, but each at most once. However much work of the cluster there
-        is, one slice of the others has its turn, too.
+        """As many as fit into ``SLICES_S``. However much work of the cluster there is, at least one slice of
+        other work has its turn, too.
         """
         began = time.monotonic()
         try:
@@ -110,7 +110,7 @@ class LoopServices:
 
 
 def _take(slices: deque[Callable[[], None]], until: float) -> None:
-    """Those that have waited longest: one at least, and none that comes meanwhile."""
+    """Call the slices that have waited longest: one at least, and none that was added meanwhile."""
     for _ in range(len(slices)):
         slices.popleft()()
         if time.monotonic() >= until:

@@ -8,7 +8,11 @@ writes of a connection are all of one kind, and they need not be counted until a
 arrives.
 """
 
+from collections.abc import Iterable
+
 from kio.schema.index import api_key_map
+
+from tidelog.runtime.slots import Slot
 
 NO_WRITE = -1  # as a kind of requests: no write to wait for
 NO_KIND = -2
@@ -44,3 +48,31 @@ the group has none.
 def kind_that_passes(api_key: int) -> int:
     """The kind of requests that need not wait for this write; ``NO_KIND`` if all must wait."""
     return api_key if api_key in PIPELINED else NO_KIND
+
+
+class WriteOrder:
+    """The pending requests for which the next request of one connection may have to wait."""
+
+    __slots__ = ("awaited", "awaits_rebalances", "kind")
+
+    def __init__(self) -> None:
+        # Requests of this kind need not wait for the pending writes; NO_WRITE: there are none.
+        self.kind = NO_WRITE
+        self.awaited = 0  # how many pending requests the one that is held back waits for
+        self.awaits_rebalances = False  # whether these are rebalances, and not writes
+
+    def must_follow_writes(self, slots: Iterable[Slot]) -> bool:
+        """Whether pending writes block this request. They are counted only here, because most connections
+        only write or only read.
+        """
+        self.awaited = sum(slot.writes and slot.parts is None for slot in slots)
+        self.awaits_rebalances = False
+        if not self.awaited:
+            self.kind = NO_WRITE
+        return self.awaited > 0
+
+    def must_follow_rebalances(self, slots: Iterable[Slot]) -> bool:
+        """The same for a description of groups. No write is pending."""
+        self.awaited = sum(slot.rebalances and slot.parts is None for slot in slots)
+        self.awaits_rebalances = self.awaited > 0
+        return self.awaits_rebalances

@@ -15,7 +15,7 @@ from tidelog.broker.clients.successors import LOOK_ROUND_MS, SUCCESSOR_WITHIN_MS
 from tidelog.broker.handlers import metadata
 from tidelog.controller.records import BrokerRegistered
 from tidelog.protocol import messages
-from tidelog.runtime import connection as connections
+from tidelog.runtime import late_rows
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.traffic import Reads, RequestTimes
@@ -45,7 +45,7 @@ class Pipeline:
             logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=1000, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), gathering=Gathering(lambda callback: None), reads=Reads(),
-            turn=SimpleNamespace(is_used=lambda now_s: False),
+            turn=SimpleNamespace(is_spent=lambda now_s: False),
             hot_turns=SimpleNamespace(must_wait=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self.services.soon),
             broker=self.broker.broker, encode=self.services.offload, compute=self.services.offload,
@@ -99,7 +99,7 @@ def pipeline() -> Iterator[Pipeline]:
 
 
 def test_few_are_worked_out_at_a_time(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "AWAITED_ROWS_MAX", 2 * PARTITIONS)
+    monkeypatch.setattr(late_rows, "ROWS_MAX", 2 * PARTITIONS)
     monkeypatch.setattr(metadata, "DESCRIBED_PER_SLICE", 10)
     pipeline.ask(PIPELINED)
     assert len(pipeline.connection.slots) == 2
@@ -112,7 +112,7 @@ def test_few_are_worked_out_at_a_time(pipeline: Pipeline, monkeypatch: pytest.Mo
 
 
 def test_a_large_one_is_the_only_one(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "AWAITED_ROWS_MAX", PARTITIONS // 2)
+    monkeypatch.setattr(late_rows, "ROWS_MAX", PARTITIONS // 2)
     pipeline.ask(2)
     assert len(pipeline.connection.slots) == 1
     pipeline.services.advance(LOOK_ROUND_MS + 2)
@@ -154,7 +154,7 @@ def test_one_that_fails_after_the_wait_is_answered(
     def fail(*args: object, **more: object) -> None:
         raise ValueError("defect")
 
-    monkeypatch.setattr(connections, "AWAITED_ROWS_MAX", 1)
+    monkeypatch.setattr(late_rows, "ROWS_MAX", 1)
     pipeline.ask(1)
     with monkeypatch.context() as patch:
         patch.setattr(metadata if broken == "_response" else successors, broken, fail)

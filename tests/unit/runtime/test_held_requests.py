@@ -29,7 +29,7 @@ class Held:
             logins=NO_LOGINS,
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), gathering=Gathering(lambda callback: None), reads=Reads(),
-            turn=SimpleNamespace(is_used=lambda now_s: False),
+            turn=SimpleNamespace(is_spent=lambda now_s: False),
             hot_turns=SimpleNamespace(must_wait=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
             broker=SimpleNamespace(services=None), encode=None, compute=None,

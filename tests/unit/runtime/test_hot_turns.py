@@ -10,6 +10,7 @@ import pytest
 from tidelog.protocol import fetch, produce
 from tidelog.runtime import connection, hot_turns
 from tidelog.runtime.hot_turns import FREE_S, SLICE_S, TURN_S, HotTurns
+from tidelog.runtime.turn_budget import ConnectionTurn
 from unit.runtime.test_write_order import World
 
 PRODUCE, FETCH = produce.API_KEY, fetch.API_KEY
@@ -56,7 +57,7 @@ def worlds(turns: Turns) -> Iterator[list[World]]:
         ours.setblocking(False)
         ends += [ours, theirs]
         found.append(World(ours))
-        found[-1].connection._server.hot_turns = turns.hot
+        found[-1].connection._turn = ConnectionTurn(found[-1].connection._server.turn, turns.hot)
     yield found
     for world in found:
         world.connection.connection_lost(None)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tidelog.runtime import connection, handling
+from tidelog.runtime import handling, turn_budget
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.gathering import Gathering
 from tidelog.runtime.large_requests import HUGE_AT_ONCE, HUGE_BYTES, LARGE_BYTES, LargeRequests
@@ -68,6 +68,7 @@ class OneConnection:
             max_request_bytes=1 << 24, max_unanswered=100, requests=0, gate=None, ready=True, metered=False,
             times=RequestTimes(), gathering=Gathering(lambda callback: None), reads=Reads(),
             loop=loop, turn=TurnBudget(cast(Any, loop)),
+            hot_turns=SimpleNamespace(must_wait=lambda now_s: False),
             broker=SimpleNamespace(services=None), encode=None, compute=None, large=self.large,
             admit=lambda connection: "", forget=lambda connection: None,
             client_memory=SimpleNamespace(
@@ -132,9 +133,9 @@ def slow(one: OneConnection, monkeypatch: pytest.MonkeyPatch) -> OneConnection:
 
     def handle(broker: Any, request: Any, at: int, context: Any, *rest: Any) -> None:
         one.handled.append(context.correlation_id)
-        clock[0] += connection.PLAIN_S
+        clock[0] += turn_budget.PLAIN_S
 
-    monkeypatch.setattr(connection, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(turn_budget, "monotonic", lambda: clock[0])
     monkeypatch.setattr(handling, "handle_plain", handle)
     return one
 
@@ -165,7 +166,7 @@ def test_many_connections_that_are_ready_at_once_share_a_turn(
         handled.append(context.correlation_id)
         clock[0] += TURN_S / 3
 
-    monkeypatch.setattr(connection, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(turn_budget, "monotonic", lambda: clock[0])
     monkeypatch.setattr(handling, "handle_plain", handle)
     server = one.connection._server
     connections = [Connection(server) for _ in range(others)]
@@ -198,6 +199,23 @@ def test_a_large_request_is_handled_in_its_turn(one: OneConnection, size: int) -
     assert (one.handled, one.bytes > 0) == ([1], True)
     one.connection.resume()
     assert one.bytes == 0
+
+
+def test_quotas_count_a_request_that_has_waited(one: OneConnection) -> None:
+    counted: list[int] = []
+
+    def taken(slot: object, request: memoryview, spent_s: float) -> int:
+        counted.append(len(request))
+        return 0
+
+    server = cast(Any, one.connection)._server
+    server.metered = True
+    meter = SimpleNamespace(taken=taken, answered=lambda slot, parts: (parts, 0))
+    server.metering = SimpleNamespace(meter_of=lambda *_: meter)
+    one.send(LARGE_BYTES, 1)
+    assert not counted
+    one.turns.run()
+    assert (one.handled, counted) == ([1], [LARGE_BYTES])
 
 
 def test_a_client_that_goes_lets_the_next_one_in(one: OneConnection) -> None:

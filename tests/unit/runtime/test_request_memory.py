@@ -3,7 +3,14 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tidelog.runtime.request_memory import READ_BYTES_MIN, SCARCE_S, WOKEN_PER_TURN, RequestMemory
+from tidelog.runtime.large_requests import HUGE_BYTES
+from tidelog.runtime.request_memory import (
+    READ_BYTES_MIN,
+    SCARCE_S,
+    WOKEN_PER_TURN,
+    MemoryShare,
+    RequestMemory,
+)
 
 
 class Loop:
@@ -42,24 +49,19 @@ class Sender:
     """A connection that receives a large request."""
 
     def __init__(self, memory: RequestMemory) -> None:
-        self._memory = memory
-        self.held_bytes = 0
+        self.memory = MemoryShare(memory)
         self.in_the_middle = True
         self.closed = False
-        self.short_of_memory = False
         self.times_told = 0
 
     def send(self, count: int) -> bool:
-        self.held_bytes += count
-        self.short_of_memory = not self._memory.hold(count, cast(Any, self))
-        return not self.short_of_memory
+        return self.memory.hold(count, self)
 
     def close(self, reason: str) -> None:
         self.closed = True
-        self._memory.release(self.held_bytes, cast(Any, self))
+        self.memory.release(self)
 
     def memory_freed(self) -> None:
-        self.short_of_memory = False
         self.times_told += 1
 
 
@@ -78,7 +80,7 @@ def test_slow_requests_are_closed_while_others_wait() -> None:
     loop.pass_time()
     assert [each.closed for each in slow] == [True, True, False]
     loop.turn()
-    assert not victim.short_of_memory
+    assert not victim.memory.is_short
     assert not victim.closed
 
 
@@ -160,11 +162,11 @@ def test_those_that_wait_are_not_forgotten_if_the_room_is_used_up_again() -> Non
     other.close("done")
     assert oldest.send(60)
     loop.turn()
-    assert waiting.short_of_memory
+    assert waiting.memory.is_short
     loop.pass_time()
     loop.turn()
     assert oldest.closed
-    assert not waiting.short_of_memory
+    assert not waiting.memory.is_short
 
 
 def test_a_connection_receives_no_more_than_there_is_room_for() -> None:
@@ -176,3 +178,28 @@ def test_a_connection_receives_no_more_than_there_is_room_for() -> None:
     assert shared.readable_bytes(500_000) == READ_BYTES_MIN
     assert shared.readable_bytes(10) == 10
     assert memory(-1)[1].readable_bytes(500_000) == 500_000
+
+
+def test_a_share_moves_with_what_it_is_used_for() -> None:
+    _, strangers = memory(10_000)
+    _, clients = memory(10_000)
+    sender = Sender(strangers)
+    assert sender.send(6_000)
+    assert strangers.readable_bytes(10_000) == READ_BYTES_MIN
+    sender.memory.move(clients, sender)
+    assert (sender.memory.held_bytes, sender.memory.pool) == (0, clients)
+    assert (strangers.readable_bytes(10_000), clients.readable_bytes(10_000)) == (10_000, 10_000)
+
+
+def test_the_end_of_a_huge_request_lets_the_next_one_begin() -> None:
+    _, found = memory()
+    done: list[None] = []
+    large = cast(Any, SimpleNamespace(done=lambda: done.append(None)))
+    sender = Sender(found)
+    sender.memory.begin(HUGE_BYTES - 1, large)
+    sender.memory.release(sender)
+    assert not done
+    sender.memory.begin(HUGE_BYTES, large)
+    sender.memory.release(sender)
+    sender.memory.release(sender)
+    assert len(done) == 1

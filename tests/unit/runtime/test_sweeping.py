@@ -25,7 +25,7 @@ class Client:
         server = SimpleNamespace(
             logins=NO_LOGINS,
             max_request_bytes=100 << 20, max_unanswered=100, gate=None, ready=True, metered=False,
-            turn=SimpleNamespace(is_used=lambda now_s: False),
+            turn=SimpleNamespace(is_spent=lambda now_s: False),
             hot_turns=SimpleNamespace(must_wait=lambda now_s: False),
             loop=SimpleNamespace(time=lambda: self.now),
             client_memory=SimpleNamespace(hold=lambda count, of: True, readable_bytes=lambda size: size),

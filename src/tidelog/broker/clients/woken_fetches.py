@@ -1,10 +1,10 @@
 """Waiting fetches that are to be looked at again: there may be data for them, or their time is up.
 
-One append may wake all the fetches that wait for its partition, and a hundred connections can have 50,000 of
-them. Each is read and answered, which takes about 20 us. So only some of them are taken in one turn of the
-event loop, one of each client after another; the rest waits in turn with other long work. A consumer with one
-fetch had to wait three seconds for those 50,000 before. The fetches of followers are not among them: they are
-answered first (:mod:`~tidelog.replication.fetch_server`).
+One append may wake all fetches that wait for its partition, and a hundred connections can have 50,000 of
+them. Reading the records for one and answering it takes about 20 us. So only some of them are taken in one
+turn of the event loop, one of each client after another: in the order in which they were woken, a consumer
+with one fetch waited three seconds for those 50,000. The others take turns with other long work. Fetches of
+followers never come here (:mod:`~tidelog.replication.fetch_server`).
 """
 
 from collections import deque
@@ -62,7 +62,7 @@ class WokenFetches:
                 self._services.soon(self._take)  # They were woken by what these responses have led to.
 
     def _take_some(self, count: int) -> int:
-        """How many were taken. The one that takes longer than a slice is the last one."""
+        """Take ``count`` of them, or as many as fit into a slice. Returns how many were taken."""
         services = self._services
         if count == 1:
             self._next().look_again()

@@ -125,7 +125,7 @@ class PendingFetch:
         self._watched: list[Partition] = []
         self._timer: Timer | None = None
         self._still_missing = 0  # bytes until min_bytes is reached
-        self._is_over = False  # It is answered with what there is, when it is its turn.
+        self._is_over = False  # Its time is up: when it is its turn, it is answered with what there is.
         self._done = False
         self._leaders: dict[int, NodeAddress] = {}  # named in error responses
         # Partitions whose followers are asked whether they still follow: None until that is known.

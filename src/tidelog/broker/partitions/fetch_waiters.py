@@ -1,8 +1,8 @@
-"""The fetches that wait for the records of one partition: all of them hear of every commit.
+"""The fetches that wait for the records of one partition: all of them are told of every commit.
 
-Owns who waits. When and how a fetch is answered, it does not know. Clients decide how many wait: to tell
-50,000 of them holds the event loop, so many are told in slices. What is committed meanwhile is added up and
-told when all have heard of the first commit, so one list of them exists at a time, however fast commits come.
+Knows who waits, but not when and how a fetch is answered. Clients decide how many wait, and telling 50,000
+of them at once would hold the event loop. So many are told in slices. What is committed meanwhile is added up
+and told after the last slice, so there is only one list of them at a time, however fast commits come.
 """
 
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ class FetchWaiters:
         self._services = services
         # No list: clients decide how many there are, and in which order they go.
         self._waiters: dict[FetchWaiter, None] = {}
-        self._is_telling = False  # in slices that are not done
-        self._untold_bytes = 0  # that were committed since these began
+        self._is_telling = False  # in slices, of which some are left
+        self._untold_bytes = 0  # committed since the first of these slices
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -52,7 +52,7 @@ class FetchWaiters:
 
     def _tell_each(self, size: int) -> Iterator[None]:
         for waiter in list(self._waiters):
-            if waiter in self._waiters:  # Others have left between two slices.
+            if waiter in self._waiters:  # It may have left between two slices.
                 waiter.data_arrived(size)
             yield
 

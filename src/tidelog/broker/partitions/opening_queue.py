@@ -12,8 +12,8 @@ from tidelog.services import Services
 
 PARTITIONS_PER_SLICE = 16  # about 5 ms of creating files on an idle disk
 ASSIGNED_PER_SLICE = 160  # about 2 ms, if no log is opened or dropped
-AT_ONCE = 40  # such steps: with more, the first slice waits for the next turn of the event loop
-OPEN_STEPS = ASSIGNED_PER_SLICE // PARTITIONS_PER_SLICE  # what opening or dropping one counts for
+OPEN_STEPS = ASSIGNED_PER_SLICE // PARTITIONS_PER_SLICE  # To open or drop one counts as so many assignments.
+AT_ONCE = 40  # assignments; with more, the first slice waits for the next turn of the event loop
 SLICE_MS_MAX = 4  # A slice ends early if the file system is slow.
 
 
@@ -46,8 +46,8 @@ class OpeningQueue:
         self._to_open.append((topic_id, index))
 
     def begin(self) -> None:
-        """A few are done immediately. More begin with the next turn: what has led to them, the application of
-        metadata, has taken its time from this one.
+        """A few steps are done immediately. More of them begin in the next turn of the event loop: applying
+        the metadata that has led to them has used the time of this one.
         """
         if self._next_slice_is_due:
             return

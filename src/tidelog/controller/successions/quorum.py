@@ -177,7 +177,8 @@ def told(partition: PartitionImage, report: LeaderReport, to_next_state: NextSta
     """The winner of an election reports it. Raises if the report is outdated."""
     leader, epoch, voters, counted = report
     if leader == NO_BROKER:
-        return partition  # They vote again. Whoever wins is above the epochs in which a majority has voted.
+        # The replicas vote again: a winner's epoch is above all in which a majority has voted.
+        return partition
     known = (partition.leader_epoch, partition.leader)
     if epoch < partition.leader_epoch or (epoch == known[0] and known[1] not in (NO_BROKER, leader)):
         raise TidelogError("the leader or its epoch has changed", ErrorCode.FENCED_LEADER_EPOCH)

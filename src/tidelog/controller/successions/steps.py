@@ -181,9 +181,9 @@ def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, part
 
 
 class LeaderReport(NamedTuple):
-    """The winner of an election reports it."""
+    """The winner of an election reports it; or a voter reports the epoch in which it has voted."""
 
-    leader: int  # -1: it is from a voter that the controllers do not let vote any more, and names no leader
+    leader: int  # NO_BROKER: the report is of a voter, sent while the controllers appointed leaders
     epoch: int
     voters: tuple[int, ...]  # empty if the set may be truncated again
     counted: tuple[int, ...]  # those of them that have not lost anything

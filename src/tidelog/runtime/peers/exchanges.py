@@ -114,7 +114,7 @@ def load_exchanges() -> None:
     """Import the schemas of all of them. Safe in any thread."""
     for api_key in BY_API:
         requests.load(api_key)
-    # A follower's fetch is decoded without it, but not its header.
+    # A follower's fetch is decoded by hand, but its header needs the schema.
     messages.is_flexible(fetch.API_KEY, follower_fetch.VERSION)
 
 

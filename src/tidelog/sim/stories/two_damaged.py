@@ -13,7 +13,7 @@ from tidelog.sim.telling import expect
 CHECKPOINTED_MS = 3500
 OLD_SEGMENT = "300"  # bytes: a few batches
 RECORDS = 10  # three segments
-HEAD_START_MS = 3  # If the controllers heard of B's damage first, it would copy from A what A drops later.
+HEAD_START_MS = 3  # If the controllers heard of B's damage first, B would copy from A what A drops later.
 FIRST_KEPT = 6  # after the first record of the second segment, which is damaged
 
 

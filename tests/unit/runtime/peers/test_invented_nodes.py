@@ -140,7 +140,7 @@ async def test_the_memory_for_requests_of_nodes_is_limited() -> None:
         await until(lambda: len(two.received) == 2)
         for stranger in (first, second):
             stranger._writer.write(struct.pack(">ihhi", PLAIN_BYTES_MAX, 52, 2, 1) + b"\0" * 500_000)
-        await until(lambda: any(connection.short_of_memory for connection in two.server.connections))
+        await until(lambda: any(connection.memory.is_short for connection in two.server.connections))
 
 
 @on_loop
