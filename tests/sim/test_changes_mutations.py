@@ -3,19 +3,24 @@ that sets the trap must notice.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from tidelog.broker.quorum import partitions as quorum_partitions
+from tidelog.controller import leader_assignment
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.leader_assignment import InSyncProposal
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.successions.mode_changes import STEPS
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments import seal
 from tidelog.replication.attachments.seal import Sealing, seal_at_end
 from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import changes
+from tidelog.sim.stories import change_epochs, changes
 from tidelog.sim.telling import StoryFailed
+from tidelog.types import NO_BROKER
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -94,6 +99,19 @@ def change_within_the_epoch(patch: pytest.MonkeyPatch) -> None:
         patch.setitem(STEPS, pair, step._replace(epochs_ahead=0))
 
 
+def take_an_epoch_for_an_election(patch: pytest.MonkeyPatch) -> None:
+    """Whoever names an epoch in which it has voted leads it."""
+    original = leader_assignment._take
+
+    def take(image: ClusterImage, proposal: InSyncProposal, *rest: Any) -> list[MetadataRecord]:
+        if proposal.elected and not proposal.members:
+            # As the winner of an election reports it while its voters are not committed.
+            proposal = proposal._replace(members=(proposal.broker_id, NO_BROKER), member_epochs=(-1, -1))
+        return original(image, proposal, *rest)
+
+    patch.setattr(leader_assignment, "_take", take)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -111,6 +129,7 @@ MUTATIONS = [
     Mutation(lead_with_less, changes.first_replica_is_waited_for),
     Mutation(go_without_the_primary, changes.primary_is_waited_for),
     Mutation(change_within_the_epoch, changes.round_trip),
+    Mutation(take_an_epoch_for_an_election, change_epochs.epoch_that_a_late_voter_names),
 ]
 
 

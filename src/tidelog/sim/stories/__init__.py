@@ -9,6 +9,7 @@ from tidelog.sim.stories import (
     admitted_voters,
     begun_anew,
     cancelled_moves,
+    change_epochs,
     change_holders,
     changes,
     chosen_logs,
@@ -90,7 +91,7 @@ STORIES: dict[str, Told] = (
     | _named("admitted_voters", admitted_voters.STORIES)
     | _named("begun_anew", begun_anew.STORIES)
     | _named("cancelled_move", cancelled_moves.STORIES)
-    | _named("change", (*changes.STORIES, *change_holders.STORIES))
+    | _named("change", (*changes.STORIES, *change_holders.STORIES, *change_epochs.STORIES))
     | _named("compacted_log", compacted_logs.STORIES)
     | _named("copied_back", copied_back.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES, *two_damaged.STORIES))
