@@ -23,16 +23,16 @@ os.environ["TIDELOG_NO_PAGE"] = "1"
 TESTS = Path(__file__).parent
 COLLECTOR_THRESHOLDS = (10_000, 10, 10)
 # The files of each part are spread over this span of the run (0: begin, 1: end). Tests of real processes wait
-# most of the time, so tests that only compute run beside them. The last tests are short, so that no worker
-# has to wait for another at the end.
+# most of the time, so tests that only compute are spread between them. The last tests are short, so that no
+# worker has to wait for another at the end.
 SPAN = {
     "spark": (0.0, 0.0),
-    "browser": (0.0, 0.7),
-    "interop": (0.0, 0.8),
-    "lab": (0.1, 0.7),
-    "sim": (0.1, 0.9),
-    "golden": (0.2, 0.9),
-    "unit": (0.2, 1.0),
+    "browser": (0.0, 0.8),
+    "interop": (0.0, 0.9),
+    "lab": (0.0, 0.8),
+    "sim": (0.0, 0.95),
+    "golden": (0.0, 0.9),
+    "unit": (0.0, 1.0),
 }
 
 
