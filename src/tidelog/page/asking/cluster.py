@@ -20,6 +20,9 @@ METADATA_LOG = "__cluster_metadata"
 
 def look(link: Link, before: Quorum) -> ClusterSeen:
     """Everything at once. ``before``: the controllers as they were known; what has no answer stays."""
+    # Brokers after topics: one that dies in between would have lost its leaderships and still be unfenced.
+    topics = _topics(link)
+    controllers = quorum(link, before)
     described = link.ask(Api.DESCRIBE_CLUSTER, {"endpoint_type": 1, "include_fenced_brokers": True})
     if described.error_code:
         raise ConnectionError(described.error_message or "the cluster cannot be described")
@@ -32,8 +35,8 @@ def look(link: Link, before: Quorum) -> ClusterSeen:
     return ClusterSeen(
         described.cluster_id,
         dict(sorted(brokers.items())),
-        quorum(link, before),
-        _topics(link),
+        controllers,
+        topics,
         link.address,
     )
 
