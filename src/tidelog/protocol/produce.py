@@ -211,11 +211,6 @@ class Shape:
         )  # fmt: skip
 
     @property
-    def kept_bytes(self) -> int:
-        """Of the request."""
-        return len(self._prefix)
-
-    @property
     def partition(self) -> bytes:
         """Its number, as requests have it at ``partition_at``."""
         return self._prefix[-4:]

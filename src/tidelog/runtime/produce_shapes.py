@@ -2,13 +2,12 @@
 
 A producer's requests for one partition differ only in their records
 (:class:`~tidelog.protocol.produce.Shape`), and one with several partitions on this broker takes turns between
-them. So the shape of one request of each partition is remembered, if its names are short.
+them. So the shape of one request of each partition is remembered.
 """
 
 from tidelog.protocol.produce import Shape
 
 SHAPES_MAX = 64
-SHAPE_BYTES_MAX = 1000  # of names in each: clients decide how long they are, also of topics that do not exist
 
 
 class ProduceShapes:
@@ -19,8 +18,8 @@ class ProduceShapes:
         self._of_partition: dict[bytes, Shape] = {}
 
     def learn(self, shape: Shape | None) -> None:
-        """A request was parsed. ``shape``: None if it is too unusual."""
-        self.last = shape = None if shape is None or shape.kept_bytes > SHAPE_BYTES_MAX else shape
+        """A request was parsed. ``shape``: None if it is too unusual, or too large to be kept."""
+        self.last = shape
         if shape is not None:
             if len(self._of_partition) >= SHAPES_MAX:
                 self._of_partition.clear()

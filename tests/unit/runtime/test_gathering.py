@@ -11,7 +11,6 @@ from tidelog.protocol import fetch, produce
 from tidelog.runtime import gathering as gathering_module
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.gathering import SLICE_S, Gathering
-from tidelog.runtime.produce_shapes import SHAPE_BYTES_MAX, SHAPES_MAX
 from tidelog.runtime.sender import Sender
 from unit.protocol.test_produce_shape import frame_of
 from unit.runtime.test_write_order import World
@@ -238,18 +237,3 @@ def test_another_client_id_takes_no_known_shape(
         ask(connection, frame_of(7, b"v", index=index, client=client))
     assert producing.parsed == [3, 4, 3]
     assert used == {"a": 3, "b": 1}
-
-
-def test_long_names_are_not_remembered(worlds: tuple[World, World], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 64 partitions they would be megabytes for each connection."""
-    connection, producing = worlds[0].connection, Producing()
-    monkeypatch.setattr(connection._server, "produce", producing)
-    names = ("t" * (SHAPE_BYTES_MAX + 1), "t" * (SHAPE_BYTES_MAX // 2))
-    for topic in names:
-        for _ in range(2):
-            ask(connection, frame_of(9, b"v", topic=topic))
-    assert len(producing.parsed) == 3
-    for index in range(2 * SHAPES_MAX):
-        ask(connection, frame_of(9, b"v", index=index))
-    kept = sum(shape.kept_bytes for shape in connection._shapes._of_partition.values())
-    assert kept <= SHAPES_MAX * SHAPE_BYTES_MAX

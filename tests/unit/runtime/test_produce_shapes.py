@@ -2,7 +2,7 @@
 
 from tidelog.protocol import produce
 from tidelog.protocol.produce import Shape
-from tidelog.runtime.produce_shapes import SHAPE_BYTES_MAX, SHAPES_MAX, ProduceShapes
+from tidelog.runtime.produce_shapes import SHAPES_MAX, ProduceShapes
 from unit.protocol.test_produce_shape import TOPIC, frame_of
 
 VERSION = 7
@@ -49,16 +49,6 @@ def test_an_unusual_request_ends_only_the_last_shape() -> None:
     shapes.learn(None)
     assert shapes.last is None
     assert shapes.other(memoryview(frame_of(VERSION, b"v", index=3)), shape_of(4)) is three
-
-
-def test_the_shape_of_a_request_with_a_long_name_is_not_kept() -> None:
-    shapes = ProduceShapes()
-    shapes.learn(shape_of(3))
-    shapes.learn(shape_of(4, topic="t" * SHAPE_BYTES_MAX))
-    assert shapes.last is None
-    assert shapes.other(memoryview(frame_of(VERSION, b"v", index=4)), shape_of(3)) is None
-    shapes.learn(shape_of(4, topic="t" * (SHAPE_BYTES_MAX // 2)))
-    assert shapes.last is not None
 
 
 def test_nothing_is_known_after_a_change_of_quotas() -> None:
