@@ -121,13 +121,22 @@ class ReplicaChecker:
         known.end = max(known.end, watermark)
         self._voters.committed(driver, watermark, name)
         committed = known.committed
-        found = records_between if self._is_compacted(driver.key) else batches_between
-        for base_offset, batch in found(driver.log, before, watermark):
+        for base_offset, batch in self._batches(driver, before, watermark):
             if committed.setdefault(base_offset, batch) != batch:
                 raise Violation(
                     f"{name} offset {base_offset}: node {replica.me} takes {batch} for committed, "
                     f"before it was {committed[base_offset]}"
                 )
+
+    def _batches(self, driver: ReplicaDriver, start: int, end: int) -> list[tuple[int, Batch]]:
+        if self._is_compacted(driver.key):
+            return records_between(driver.log, start, end)
+        if end == driver.replica.high_watermark:
+            return batches_between(driver.log, start, end)
+        # It counts up to where something was given up only. Other batches may be there since: one of them may
+        # begin before that and end after it.
+        found = batches_between(driver.log, start, end, may_extend=True)
+        return [(base_offset, batch) for base_offset, batch in found if batch[0] <= end]
 
     def damaged(self, key: PartitionKey, node: int, offset: int) -> None:
         """The node's records from here on are damaged: it may truncate them, once, to fetch them again."""

@@ -25,7 +25,7 @@ class Seen:
 
 @pytest.fixture
 def checker(monkeypatch: pytest.MonkeyPatch) -> ReplicaChecker:
-    def between(log: str, start: int, end: int) -> list[tuple[int, Any]]:
+    def between(log: str, start: int, end: int, *, may_extend: bool = False) -> list[tuple[int, Any]]:
         return [(offset, (offset + 1, log[offset])) for offset in range(start, min(end, len(log)))]
 
     monkeypatch.setattr(replicas, "batches_between", between)
@@ -56,6 +56,34 @@ def test_what_a_leader_said_before_it_was_given_up_commits_nothing_afterwards(
     follower.replica.epoch, follower.log = 2, "aab"
     take(checker, follower, 3)
     assert checker.committed_end(KEY) == 3
+
+
+def test_what_was_given_up_may_end_within_a_batch_that_was_written_since(
+    checker: ReplicaChecker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk lied, and records were given up from offset 2 on. Offsets 1 to 3 are one batch now, and a
+    follower hears of its commit.
+    """
+
+    def between(log: str, start: int, end: int, *, may_extend: bool = False) -> list[tuple[int, Any]]:
+        batches = [(0, (1, log[0])), (1, (4, log[1]))]
+        found = [(base, batch) for base, batch in batches if batch[0] > start and base < end]
+        if not may_extend and any(batch[0] > end for _, batch in found):
+            raise Violation("no batch ends there")
+        return found
+
+    monkeypatch.setattr(replicas, "batches_between", between)
+    lead(checker, 1, 1, "ab", 4)
+    checker.forget(KEY, 2)
+    follower = Seen(2, Role.FOLLOWER, 1, "ab")
+    take(checker, follower, 4)
+    assert checker.committed_end(KEY) == 2
+    leader = lead(checker, 1, 2, "ac", 4)
+    follower.replica.epoch, follower.log = 2, leader.log
+    take(checker, follower, 4)
+    assert checker.committed_end(KEY) == 4
+    with pytest.raises(Violation):
+        take(checker, Seen(3, Role.FOLLOWER, 2, "ab"), 4)
 
 
 def test_what_the_next_leader_commits_counts(checker: ReplicaChecker) -> None:
